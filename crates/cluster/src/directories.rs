@@ -6,11 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{
     AssignReplicasToDirsRequest, AssignReplicasToDirsResponse, Uuid, assign_replicas_to_dirs_request,
 };
-
-use crate::errors;
 
 #[cfg(test)]
 mod tests;
@@ -115,7 +114,7 @@ impl Directories {
             return;
         };
         let sent = left.len();
-        if let Some(response) = response.filter(|response| response.error_code == errors::NONE) {
+        if let Some(response) = response.filter(|response| response.error_code == ErrorCode::None.code()) {
             for topic in response.directories.iter().flat_map(|directory| &directory.topics) {
                 for partition in topic.partitions.iter().filter(|found| is_final(found.error_code)) {
                     left.remove(&ReplicaKey::new(topic.topic_id, partition.partition_index));
@@ -141,10 +140,10 @@ impl Directories {
 /// True if the replica is acknowledged or removed: the same report would get the same answer.
 fn is_final(code: i16) -> bool {
     let finals = [
-        errors::NONE,
-        errors::UNKNOWN_TOPIC_OR_PARTITION,
-        errors::UNKNOWN_TOPIC_ID,
-        errors::NOT_LEADER_OR_FOLLOWER,
+        ErrorCode::None.code(),
+        ErrorCode::UnknownTopicOrPartition.code(),
+        ErrorCode::UnknownTopicId.code(),
+        ErrorCode::NotLeaderOrFollower.code(),
     ];
     finals.contains(&code)
 }

@@ -4,9 +4,8 @@
 use std::net::IpAddr;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{EnvelopeRequest, EnvelopeResponse};
-
-use crate::errors;
 
 #[cfg(test)]
 mod tests;
@@ -65,16 +64,16 @@ pub enum Unwrapped {
 
 /// Opens the controller's answer to an Envelope around the request with this correlation id.
 pub fn unwrap(envelope: &EnvelopeResponse, correlation_id: i32) -> Unwrapped {
-    match envelope.error_code {
-        errors::NONE => match &envelope.response_data {
+    match ErrorCode::of_code(envelope.error_code) {
+        Some(ErrorCode::None) => match &envelope.response_data {
             Some(response) if response.starts_with(&correlation_id.to_be_bytes()) => {
                 Unwrapped::Answer(response.clone())
             }
-            _ => Unwrapped::Failed(errors::NONE),
+            _ => Unwrapped::Failed(ErrorCode::None.code()),
         },
-        errors::NOT_CONTROLLER => Unwrapped::NotController,
-        errors::UNSUPPORTED_VERSION => Unwrapped::CloseConnection,
-        code => Unwrapped::Failed(code),
+        Some(ErrorCode::NotController) => Unwrapped::NotController,
+        Some(ErrorCode::UnsupportedVersion) => Unwrapped::CloseConnection,
+        _ => Unwrapped::Failed(envelope.error_code),
     }
 }
 

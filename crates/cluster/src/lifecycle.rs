@@ -15,6 +15,7 @@ mod times;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{
     BrokerHeartbeatRequest, BrokerHeartbeatResponse, BrokerRegistrationRequest, BrokerRegistrationResponse,
     Uuid,
@@ -196,7 +197,7 @@ impl Lifecycle {
 
     /// Cause and next step of a refusal, for a message.
     pub fn cause(&self, code: i16) -> Cow<'static, str> {
-        let unsupported = (code == errors::UNSUPPORTED_VERSION)
+        let unsupported = (code == ErrorCode::UnsupportedVersion.code())
             .then(|| self.identity.unsupported(&self.finalized))
             .flatten();
         unsupported.map_or(Cow::Borrowed(errors::remedy(code)), Cow::Owned)
@@ -264,8 +265,9 @@ impl Lifecycle {
     }
 
     fn on_registered(&mut self, response: &BrokerRegistrationResponse, now_ms: i64) {
-        match response.error_code {
-            errors::NONE => {
+        let code = response.error_code;
+        match ErrorCode::of_code(code) {
+            Some(ErrorCode::None) => {
                 if self.phase == BrokerPhase::Starting {
                     self.limit_ms = None;
                 }
@@ -277,13 +279,13 @@ impl Lifecycle {
                     self.actions.push(LifecycleAction::Registered(response.broker_epoch));
                 }
             }
-            code @ (errors::INCONSISTENT_CLUSTER_ID | errors::CLUSTER_AUTHORIZATION_FAILED) => {
+            Some(ErrorCode::InconsistentClusterId | ErrorCode::ClusterAuthorizationFailed) => {
                 self.exit(errors::remedy(code).into());
             }
-            code => {
+            known => {
                 self.refused("BrokerRegistration", code);
-                match code {
-                    errors::DUPLICATE_BROKER_REGISTRATION => {
+                match known {
+                    Some(ErrorCode::DuplicateBrokerRegistration) => {
                         self.next_ms = now_ms.saturating_add(self.times.duplicate_ms);
                     }
                     _ => self.retry(now_ms),
@@ -293,13 +295,12 @@ impl Lifecycle {
     }
 
     fn on_heartbeat(&mut self, response: &BrokerHeartbeatResponse, reported: &[Uuid], now_ms: i64) {
-        match response.error_code {
-            errors::NONE => {}
-            errors::CLUSTER_AUTHORIZATION_FAILED => {
-                return self.exit(errors::remedy(errors::CLUSTER_AUTHORIZATION_FAILED).into());
-            }
-            errors::STALE_BROKER_EPOCH => return self.on_replaced(now_ms),
-            code => {
+        let code = response.error_code;
+        match ErrorCode::of_code(code) {
+            Some(ErrorCode::None) => {}
+            Some(ErrorCode::ClusterAuthorizationFailed) => return self.exit(errors::remedy(code).into()),
+            Some(ErrorCode::StaleBrokerEpoch) => return self.on_replaced(now_ms),
+            _ => {
                 self.refused("BrokerHeartbeat", code);
                 return self.retry(now_ms);
             }
@@ -348,7 +349,7 @@ impl Lifecycle {
     }
 
     fn on_replaced(&mut self, now_ms: i64) {
-        self.refused("BrokerHeartbeat", errors::STALE_BROKER_EPOCH);
+        self.refused("BrokerHeartbeat", ErrorCode::StaleBrokerEpoch.code());
         if self.phase == BrokerPhase::ShuttingDown {
             return self.shut_down(false);
         }

@@ -4,9 +4,8 @@
 
 use std::ops::Range;
 
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{AllocateProducerIdsRequest, AllocateProducerIdsResponse};
-
-use crate::errors;
 
 #[cfg(test)]
 mod tests;
@@ -79,11 +78,12 @@ impl ProducerIds {
         if self.in_flight.take_if(|in_flight| *in_flight == request).is_none() {
             return;
         }
-        let block = response.filter(|response| response.error_code == errors::NONE).and_then(|response| {
-            let start = Some(response.producer_id_start).filter(|start| *start >= 0)?;
-            let end = start.checked_add(i64::from(response.producer_id_len))?;
-            Some(start..end).filter(|block| !block.is_empty())
-        });
+        let block =
+            response.filter(|response| response.error_code == ErrorCode::None.code()).and_then(|response| {
+                let start = Some(response.producer_id_start).filter(|start| *start >= 0)?;
+                let end = start.checked_add(i64::from(response.producer_id_len))?;
+                Some(start..end).filter(|block| !block.is_empty())
+            });
         match block {
             Some(block) => {
                 self.next = Some(block);

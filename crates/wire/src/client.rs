@@ -9,11 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::codec::{self, DecodeError, EncodeError};
+use crate::error_code::ErrorCode;
 use crate::frame::{self, FrameBuffer, FrameError};
 use crate::messages::{ApiVersionsRequest, ApiVersionsResponse, KafkaRequest, RequestResponsePair, StrBytes};
-
-/// Kafka's error code for a version that the broker does not support.
-const UNSUPPORTED_VERSION: i16 = 35;
 
 /// The version of the first ApiVersions request; a broker that does not support it answers with
 /// version 0.
@@ -134,7 +132,7 @@ impl Client {
         let mut version = FIRST_API_VERSIONS;
         self.send_request(version, &request)?;
         let mut frame = self.receive()?;
-        if frame.get(4..6) == Some(&UNSUPPORTED_VERSION.to_be_bytes()[..]) {
+        if frame.get(4..6) == Some(&ErrorCode::UnsupportedVersion.code().to_be_bytes()[..]) {
             version = 0;
             self.send_request(version, &ApiVersionsRequest::default())?;
             frame = self.receive()?;

@@ -2,7 +2,6 @@
 //! it and the queue that may give it up share it.
 
 use levada_cluster::Target;
-use levada_cluster::errors;
 use levada_wire::api::controller::ControllerApi;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{
@@ -23,7 +22,7 @@ macro_rules! top_level {
     ($($response:ty),*) => {
         $(impl ControllerAnswer for $response {
             fn is_not_controller(&self) -> bool {
-                self.error_code == errors::NOT_CONTROLLER
+                self.error_code == ErrorCode::NotController.code()
             }
         })*
     };
@@ -38,7 +37,7 @@ top_level!(
 
 impl ControllerAnswer for CreateTopicsResponse {
     fn is_not_controller(&self) -> bool {
-        self.topics.iter().any(|topic| topic.error_code == errors::NOT_CONTROLLER)
+        self.topics.iter().any(|topic| topic.error_code == ErrorCode::NotController.code())
     }
 }
 

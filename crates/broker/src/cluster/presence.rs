@@ -8,11 +8,12 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
+use levada_cluster::Target;
 use levada_cluster::lifecycle::{Lifecycle, LifecycleAction, LifecycleEvent};
-use levada_cluster::{Target, errors};
 use levada_process::clock::steady_ms;
 use levada_wire::Uuid;
 use levada_wire::api::controller;
+use levada_wire::error_code::ErrorCode;
 
 use super::ClusterEvent;
 use super::connection::{Connection, Cutoff, Peers};
@@ -123,7 +124,7 @@ impl Presence {
             }
             LifecycleAction::Heartbeat(request, body) => {
                 let answer = self.ask(|connection, to| connection.heartbeat(to, &body));
-                if answer.as_ref().is_some_and(|answer| answer.error_code == errors::NONE) {
+                if answer.as_ref().is_some_and(|answer| answer.error_code == ErrorCode::None.code()) {
                     self.shared.refused(None);
                 }
                 return Ok(Some(match answer {
@@ -173,17 +174,19 @@ impl Presence {
         if !self.shared.refused(Some(code)) {
             return;
         }
-        match code {
-            errors::DUPLICATE_BROKER_REGISTRATION => tracing::info!(
+        match ErrorCode::of_code(code) {
+            Some(ErrorCode::DuplicateBrokerRegistration) => tracing::info!(
                 limit_ms = self.session_ms,
                 "waiting for the old session to end: the controllers still count an earlier process as this broker"
             ),
-            errors::STALE_BROKER_EPOCH => tracing::error!(
+            Some(ErrorCode::StaleBrokerEpoch) => tracing::error!(
                 "the controllers no longer have this broker's registration (error 77): the broker accepts no writes \
                  and stops"
             ),
-            errors::NOT_CONTROLLER => tracing::debug!(api, "the node is not the active controller any more"),
-            code => {
+            Some(ErrorCode::NotController) => {
+                tracing::debug!(api, "the node is not the active controller any more")
+            }
+            _ => {
                 tracing::warn!(api, code, "{}; the broker repeats the request", self.lifecycle.cause(code));
             }
         }

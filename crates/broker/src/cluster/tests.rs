@@ -169,7 +169,7 @@ fn a_replaced_broker_went_on_with_requests_of_its_old_epoch() {
     member.catch_up();
     member.membership.ready();
     assert!(matches!(member.event(), ClusterEvent::Unfenced));
-    controller.change(|state| state.heartbeat_error = levada_cluster::errors::STALE_BROKER_EPOCH);
+    controller.change(|state| state.heartbeat_error = ErrorCode::StaleBrokerEpoch.code());
     assert!(matches!(member.event(), ClusterEvent::StopWriting));
     member.membership.assign(ReplicaKey::new(Uuid::from_bytes([9; 16]), 0), DIRECTORY);
     // The session is time enough for a request.

@@ -67,8 +67,11 @@ fn requests_have_at_most_2250_replicas_and_follow_one_another() {
 
 #[test]
 fn a_replica_that_the_controller_does_not_know_any_more_is_reported_once() {
-    for code in [errors::UNKNOWN_TOPIC_ID, errors::UNKNOWN_TOPIC_OR_PARTITION, errors::NOT_LEADER_OR_FOLLOWER]
-    {
+    for code in [
+        ErrorCode::UnknownTopicId.code(),
+        ErrorCode::UnknownTopicOrPartition.code(),
+        ErrorCode::NotLeaderOrFollower.code(),
+    ] {
         let mut directories = Directories::new();
         directories.assign(ReplicaKey::new(id(1), 0), id(9));
         let (number, request) = directories.poll(77, 33, 0).unwrap();
@@ -87,7 +90,7 @@ fn a_failed_report_is_repeated_with_growing_pauses() {
     for round in 0..9 {
         let (number, request) = directories.poll(77, 33, now_ms).unwrap();
         let mut response = answer(&request, |_| true);
-        response.error_code = if round % 2 == 0 { errors::STALE_BROKER_EPOCH } else { 0 };
+        response.error_code = if round % 2 == 0 { ErrorCode::StaleBrokerEpoch.code() } else { 0 };
         directories.answered(number, (round != 3).then_some(&response), now_ms);
         let deadline = directories.deadline().unwrap();
         pauses.push(deadline - now_ms);

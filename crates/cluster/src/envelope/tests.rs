@@ -35,8 +35,8 @@ fn answers_are_unwrapped() {
     check(0, Some(b"\0\0\0\x2b\0rest"), Unwrapped::Failed(0));
     check(0, Some(b"\0\0"), Unwrapped::Failed(0));
     check(0, None, Unwrapped::Failed(0));
-    check(errors::NOT_CONTROLLER, None, Unwrapped::NotController);
-    check(errors::UNSUPPORTED_VERSION, None, Unwrapped::CloseConnection);
-    check(errors::CLUSTER_AUTHORIZATION_FAILED, None, Unwrapped::Failed(31));
-    check(errors::PRINCIPAL_DESERIALIZATION_FAILURE, Some(answer), Unwrapped::Failed(97));
+    check(ErrorCode::NotController.code(), None, Unwrapped::NotController);
+    check(ErrorCode::UnsupportedVersion.code(), None, Unwrapped::CloseConnection);
+    check(ErrorCode::ClusterAuthorizationFailed.code(), None, Unwrapped::Failed(31));
+    check(ErrorCode::PrincipalDeserializationFailure.code(), Some(answer), Unwrapped::Failed(97));
 }

@@ -33,7 +33,7 @@ fn the_next_block_is_requested_at_ninety_percent() {
 #[test]
 fn failures_are_retried_after_a_pause() {
     let mut stale = block(-1, 0);
-    stale.error_code = errors::STALE_BROKER_EPOCH;
+    stale.error_code = ErrorCode::StaleBrokerEpoch.code();
     for failure in [None, Some(stale), Some(block(-5, 10)), Some(block(7, 0)), Some(block(i64::MAX, 9))] {
         let mut ids = ProducerIds::new();
         let (request, _) = ids.poll(77, 33, 0).unwrap();

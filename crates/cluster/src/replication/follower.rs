@@ -5,9 +5,8 @@
 //! another. An answer counts only if it belongs to the present offset and leader epoch.
 
 use bytes::Bytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::fetch::{EpochEnd, FetchedPartition};
-
-use crate::errors;
 
 #[cfg(test)]
 mod tests;
@@ -242,11 +241,11 @@ impl Follower {
             return None;
         }
         self.until_ms = None;
-        match answer.error_code {
-            errors::NONE | errors::OFFSET_OUT_OF_RANGE if self.lacks_place() => {
+        match ErrorCode::of_code(answer.error_code) {
+            Some(ErrorCode::None | ErrorCode::OffsetOutOfRange) if self.lacks_place() => {
                 Some(Task::Locate(Bound::Earliest))
             }
-            errors::NONE => match answer.diverging_epoch {
+            Some(ErrorCode::None) => match answer.diverging_epoch {
                 Some(end) => Some(Task::Diverged(end)),
                 None => {
                     self.is_placed = true;
@@ -258,9 +257,9 @@ impl Follower {
                     Some(Task::Append { records, marks: LeaderMarks { high_watermark, log_start } })
                 }
             },
-            errors::OFFSET_OUT_OF_RANGE => Some(Task::Locate(Bound::Latest)),
-            code => {
-                self.refused(code, retry_ms);
+            Some(ErrorCode::OffsetOutOfRange) => Some(Task::Locate(Bound::Latest)),
+            _ => {
+                self.refused(answer.error_code, retry_ms);
                 None
             }
         }
@@ -341,9 +340,9 @@ impl Follower {
     }
 
     fn refused(&mut self, code: i16, retry_ms: i64) {
-        match code {
-            errors::FENCED_LEADER_EPOCH => self.halt = Some(Halt::Fenced),
-            errors::OFFSET_MOVED_TO_TIERED_STORAGE => self.halt = Some(Halt::Tiered),
+        match ErrorCode::of_code(code) {
+            Some(ErrorCode::FencedLeaderEpoch) => self.halt = Some(Halt::Fenced),
+            Some(ErrorCode::OffsetMovedToTieredStorage) => self.halt = Some(Halt::Tiered),
             _ => {}
         }
         self.failed(retry_ms);

@@ -8,13 +8,13 @@
 
 use std::collections::BTreeMap;
 
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{
     AlterPartitionRequest, AlterPartitionResponse, alter_partition_request, alter_partition_response,
 };
 
 use super::leader::{CommittedIsr, IsrChange};
 use crate::directories::ReplicaKey;
-use crate::errors;
 
 #[cfg(test)]
 mod tests;
@@ -109,7 +109,7 @@ impl IsrUpdates {
             return Vec::new();
         };
         let mut results = Vec::new();
-        let judged = response.filter(|response| response.error_code == errors::NONE);
+        let judged = response.filter(|response| response.error_code == ErrorCode::None.code());
         for topic in judged.iter().flat_map(|response| &response.topics) {
             for partition in &topic.partitions {
                 let key = ReplicaKey::new(topic.topic_id, partition.partition_index);
@@ -137,7 +137,7 @@ impl IsrUpdates {
 }
 
 fn read(partition: &alter_partition_response::PartitionData) -> Result<CommittedIsr, i16> {
-    if partition.error_code != errors::NONE {
+    if partition.error_code != ErrorCode::None.code() {
         return Err(partition.error_code);
     }
     Ok(CommittedIsr {

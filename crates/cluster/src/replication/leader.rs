@@ -15,8 +15,6 @@
 //! half of the greatest lag, and [`Leader::answered`] for an answer of the controller. All of them
 //! return the [`Effects`]. If another broker leads, the driver drops the machine.
 
-use crate::errors;
-
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +25,8 @@ pub use self::events::{
     BrokerStanding, ChangeOutcome, CommittedIsr, Effects, FetchRefusal, FollowerFetch, IsrChange,
     LeaderLimits, LedLog, LedRegistration, NO_BROKER_EPOCH, Standings,
 };
+use levada_wire::error_code::ErrorCode;
+
 use self::replica::Follower;
 
 /// A change that the controller has not answered.
@@ -209,7 +209,7 @@ impl Leader {
         let Some(pending) = self.pending.take_if(|pending| pending.change.number == number) else {
             return (ChangeOutcome::Stale, Effects::default());
         };
-        match answer {
+        match answer.map_err(ErrorCode::of_code) {
             Ok(answer)
                 if answer.leader_epoch == self.leader_epoch
                     && answer.partition_epoch >= self.partition_epoch =>
@@ -222,19 +222,19 @@ impl Leader {
                 (ChangeOutcome::Stale, Effects::default())
             }
             // The controller confirms the partition epoch and has changed nothing.
-            Err(errors::OPERATION_NOT_ATTEMPTED | errors::INELIGIBLE_REPLICA) => {
+            Err(Some(ErrorCode::OperationNotAttempted | ErrorCode::IneligibleReplica)) => {
                 (ChangeOutcome::Reset, self.advanced(standings, now_ms))
             }
             // An earlier request, whose answer was lost, may have made the change. Without it the
             // high watermark could pass a member of the ISR.
-            Err(
-                errors::UNKNOWN_TOPIC_OR_PARTITION
-                | errors::UNKNOWN_TOPIC_ID
-                | errors::FENCED_LEADER_EPOCH
-                | errors::INVALID_UPDATE_VERSION
-                | errors::INVALID_REQUEST
-                | errors::NEW_LEADER_ELECTED,
-            ) => {
+            Err(Some(
+                ErrorCode::UnknownTopicOrPartition
+                | ErrorCode::UnknownTopicId
+                | ErrorCode::FencedLeaderEpoch
+                | ErrorCode::InvalidUpdateVersion
+                | ErrorCode::InvalidRequest
+                | ErrorCode::NewLeaderElected,
+            )) => {
                 self.pending = Some(pending);
                 (ChangeOutcome::Unsettled, Effects::default())
             }

@@ -3,12 +3,12 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use levada_base::batch::Builder;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::fetch::{EpochEnd, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic, SnapshotId};
 use levada_wire::messages::{FetchSnapshotRequest, FetchSnapshotResponse, fetch_snapshot_response};
 use levada_wire::produce::LeaderEpoch;
 
 use super::super::{METADATA_TOPIC, METADATA_TOPIC_ID};
-use crate::errors;
 
 /// One record of the model's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,10 +221,10 @@ impl Model {
     fn refusal(&self, node: usize, epoch: i32) -> i16 {
         let voter = &self.voters[node];
         match epoch.cmp(&voter.epoch) {
-            std::cmp::Ordering::Less => errors::FENCED_LEADER_EPOCH,
-            std::cmp::Ordering::Greater => errors::UNKNOWN_LEADER_EPOCH,
-            _ if voter.leader != Some(node) => errors::NOT_LEADER_OR_FOLLOWER,
-            _ => errors::NONE,
+            std::cmp::Ordering::Less => ErrorCode::FencedLeaderEpoch.code(),
+            std::cmp::Ordering::Greater => ErrorCode::UnknownLeaderEpoch.code(),
+            _ if voter.leader != Some(node) => ErrorCode::NotLeaderOrFollower.code(),
+            _ => ErrorCode::None.code(),
         }
     }
 
@@ -242,7 +242,7 @@ impl Model {
         partition.current_leader = Some(self.current_leader(node));
         partition.error_code = self.refusal(node, asked.current_leader_epoch);
         assert!(asked.last_fetched_epoch <= asked.current_leader_epoch, "INVALID_REQUEST");
-        if partition.error_code == errors::NONE {
+        if partition.error_code == ErrorCode::None.code() {
             partition.high_watermark = voter.high_watermark;
             let (offset, epoch) = (asked.fetch_offset, asked.last_fetched_epoch);
             match &voter.snapshot {
@@ -285,7 +285,7 @@ impl Model {
         let name = SnapshotId { end_offset: asked.snapshot_id.end_offset, epoch: asked.snapshot_id.epoch };
         let snapshot = self.voters[node].snapshot.as_ref().filter(|(id, _)| *id == name);
         let Some((id, bytes)) =
-            snapshot.filter(|_| self.refusal(node, asked.current_leader_epoch) == errors::NONE)
+            snapshot.filter(|_| self.refusal(node, asked.current_leader_epoch) == ErrorCode::None.code())
         else {
             response.error_code = -1;
             return response;

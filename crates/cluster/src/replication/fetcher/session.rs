@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use levada_wire::error_code::ErrorCode;
 use levada_wire::fetch::FetchPartition;
 
 use super::PartitionKey;
-use crate::errors;
 
 #[cfg(test)]
 mod tests;
@@ -84,8 +84,8 @@ impl Session {
         answer: SessionAnswer,
         partitions: impl ExactSizeIterator<Item = &'a PartitionKey>,
     ) -> Result<(), SessionFault> {
-        if answer.error_code != errors::NONE {
-            if answer.error_code == errors::FETCH_SESSION_ID_NOT_FOUND {
+        if answer.error_code != ErrorCode::None.code() {
+            if answer.error_code == ErrorCode::FetchSessionIdNotFound.code() {
                 self.id = 0;
             }
             self.epoch = FULL;

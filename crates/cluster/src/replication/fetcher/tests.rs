@@ -1,9 +1,9 @@
 //! Several partitions of one leader.
 
+use levada_wire::error_code::ErrorCode;
 use levada_wire::fetch::{FetchedPartition, FetchedTopic};
 
 use super::*;
-use crate::errors;
 use crate::replication::follower::Bound;
 
 const TOPIC: Uuid = Uuid::from_bytes([1; 16]);
@@ -108,7 +108,8 @@ fn partitions_with_records_come_last_in_the_next_full_request() {
 fn partitions_that_are_forgotten_or_delayed_leave_the_session() {
     let mut fetcher = fetcher(3);
     fetcher.poll(&ALL, 0).unwrap();
-    let failed = FetchedPartition { error_code: errors::NOT_LEADER_OR_FOLLOWER, ..FetchedPartition::new(0) };
+    let failed =
+        FetchedPartition { error_code: ErrorCode::NotLeaderOrFollower.code(), ..FetchedPartition::new(0) };
     let tasks = fetcher.answered(response(vec![failed, empty(1), empty(2)]), 0).unwrap();
     assert_eq!(tasks.len(), 2);
     fetcher.forget(&(TOPIC, 1));
@@ -126,7 +127,7 @@ fn a_partition_followed_anew_ignores_outcomes_from_before() {
     let mut fetcher = fetcher(1);
     fetcher.poll(&ALL, 0).unwrap();
     let out_of_range =
-        FetchedPartition { error_code: errors::OFFSET_OUT_OF_RANGE, ..FetchedPartition::new(0) };
+        FetchedPartition { error_code: ErrorCode::OffsetOutOfRange.code(), ..FetchedPartition::new(0) };
     let tasks = fetcher.answered(response(vec![out_of_range]), 0).unwrap();
     assert_eq!(tasks[0].task, Task::Locate(Bound::Latest));
     // The same epoch continues as it is.
@@ -140,7 +141,8 @@ fn a_partition_followed_anew_ignores_outcomes_from_before() {
 fn a_partition_that_was_halted_is_followed_again_in_the_same_epoch() {
     let mut fetcher = fetcher(1);
     fetcher.poll(&ALL, 0).unwrap();
-    let fenced = FetchedPartition { error_code: errors::FENCED_LEADER_EPOCH, ..FetchedPartition::new(0) };
+    let fenced =
+        FetchedPartition { error_code: ErrorCode::FencedLeaderEpoch.code(), ..FetchedPartition::new(0) };
     assert_eq!(fetcher.answered(response(vec![fenced]), 0), Ok(vec![]));
     fetcher.poll(&ALL, BACKOFF_MS);
     fetcher.answered(response(vec![]), BACKOFF_MS).unwrap();
@@ -200,8 +202,8 @@ fn a_lost_session_is_opened_again_at_once_and_a_refused_opening_is_not() {
     fetcher.answered(response(vec![empty(0)]), 0).unwrap();
     fetcher.poll(&ALL, 0).unwrap();
     let refused = |error_code| FetchResponse { error_code, topics: Vec::new(), ..response(vec![]) };
-    fetcher.answered(refused(errors::FETCH_SESSION_ID_NOT_FOUND), 0).unwrap_err();
+    fetcher.answered(refused(ErrorCode::FetchSessionIdNotFound.code()), 0).unwrap_err();
     assert_eq!(fetcher.poll(&ALL, 0).unwrap().session_epoch, 0);
-    fetcher.answered(refused(errors::CLUSTER_AUTHORIZATION_FAILED), 0).unwrap_err();
+    fetcher.answered(refused(ErrorCode::ClusterAuthorizationFailed.code()), 0).unwrap_err();
     assert_eq!((fetcher.poll(&ALL, 0), fetcher.deadline()), (None, Some(BACKOFF_MS)));
 }

@@ -107,13 +107,13 @@ fn an_answer_to_another_question_does_not_count() {
 #[test]
 fn errors_delay_or_halt() {
     for (code, halt) in [
-        (errors::NOT_LEADER_OR_FOLLOWER, None),
-        (errors::UNKNOWN_LEADER_EPOCH, None),
-        (errors::UNKNOWN_TOPIC_ID, None),
+        (ErrorCode::NotLeaderOrFollower.code(), None),
+        (ErrorCode::UnknownLeaderEpoch.code(), None),
+        (ErrorCode::UnknownTopicId.code(), None),
         (56, None),
         (-1, None),
-        (errors::FENCED_LEADER_EPOCH, Some(Halt::Fenced)),
-        (errors::OFFSET_MOVED_TO_TIERED_STORAGE, Some(Halt::Tiered)),
+        (ErrorCode::FencedLeaderEpoch.code(), Some(Halt::Fenced)),
+        (ErrorCode::OffsetMovedToTieredStorage.code(), Some(Halt::Tiered)),
     ] {
         let mut follower = follower(5, 3);
         let asked = follower.wanted(0).unwrap();
@@ -147,7 +147,7 @@ fn an_offset_out_of_range_is_compared_with_both_ends_of_the_leaders_log() {
     ] {
         let mut follower = follower(5, 3);
         let asked = follower.wanted(0).unwrap();
-        let first = follower.answered(asked, answer(errors::OFFSET_OUT_OF_RANGE), RETRY_MS).unwrap();
+        let first = follower.answered(asked, answer(ErrorCode::OffsetOutOfRange.code()), RETRY_MS).unwrap();
         assert_eq!(first, Task::Locate(Bound::Latest));
         let mut next = follower.done(&first, Outcome::Located(latest), RETRY_MS);
         if let Some(earliest) = earliest {
@@ -178,7 +178,7 @@ fn an_empty_log_out_of_sync_begins_where_the_leaders_log_does() {
         let mut follower = unplaced(8);
         let asked = follower.wanted(0).unwrap();
         assert_eq!(asked, Asked { leader_epoch: 9, offset: -1, last_epoch: -1 }, "no leader counts it");
-        let locate = follower.answered(asked, answer(errors::OFFSET_OUT_OF_RANGE), RETRY_MS).unwrap();
+        let locate = follower.answered(asked, answer(ErrorCode::OffsetOutOfRange.code()), RETRY_MS).unwrap();
         assert_eq!(locate, Task::Locate(Bound::Earliest));
         assert_eq!(follower.done(&locate, Outcome::Located(start), RETRY_MS), Some(task.clone()));
         follower.done(&task, Outcome::Done(LogEnd { offset: next, epoch: -1 }), RETRY_MS);
@@ -190,8 +190,8 @@ fn an_empty_log_out_of_sync_begins_where_the_leaders_log_does() {
 fn a_log_start_that_a_leader_does_not_tell_is_requested_again() {
     let mut follower = unplaced(8);
     let asked = follower.wanted(0).unwrap();
-    for outcome in [Outcome::Refused(errors::NOT_LEADER_OR_FOLLOWER), Outcome::Superseded] {
-        let locate = follower.answered(asked, answer(errors::OFFSET_OUT_OF_RANGE), RETRY_MS).unwrap();
+    for outcome in [Outcome::Refused(ErrorCode::NotLeaderOrFollower.code()), Outcome::Superseded] {
+        let locate = follower.answered(asked, answer(ErrorCode::OffsetOutOfRange.code()), RETRY_MS).unwrap();
         assert_eq!(follower.done(&locate, outcome, RETRY_MS), None);
         assert_eq!((follower.wanted(RETRY_MS - 1), follower.wanted(RETRY_MS)), (None, Some(asked)));
     }
@@ -216,9 +216,10 @@ fn an_empty_log_in_sync_is_fetched_from_its_end() {
 
 #[test]
 fn a_refused_offset_delays_or_halts() {
-    for (code, halt) in
-        [(errors::NOT_LEADER_OR_FOLLOWER, None), (errors::FENCED_LEADER_EPOCH, Some(Halt::Fenced))]
-    {
+    for (code, halt) in [
+        (ErrorCode::NotLeaderOrFollower.code(), None),
+        (ErrorCode::FencedLeaderEpoch.code(), Some(Halt::Fenced)),
+    ] {
         let mut follower = follower(5, 3);
         let locate = Task::Locate(Bound::Latest);
         assert_eq!(follower.done(&locate, Outcome::Refused(code), RETRY_MS), None);
@@ -319,7 +320,7 @@ impl Log {
             ..FetchedPartition::new(0)
         };
         let out_of_range =
-            FetchedPartition { error_code: errors::OFFSET_OUT_OF_RANGE, ..FetchedPartition::new(0) };
+            FetchedPartition { error_code: ErrorCode::OffsetOutOfRange.code(), ..FetchedPartition::new(0) };
         if asked.offset < self.start {
             return out_of_range;
         }

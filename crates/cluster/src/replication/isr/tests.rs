@@ -80,7 +80,7 @@ fn results_are_given_by_partition() {
         results,
         [
             IsrResult { partition: key(1, 0), number: 1, answer: Ok(committed) },
-            IsrResult { partition: key(2, 0), number: 9, answer: Err(errors::INELIGIBLE_REPLICA) },
+            IsrResult { partition: key(2, 0), number: 9, answer: Err(ErrorCode::IneligibleReplica.code()) },
         ]
     );
     assert_eq!(updates.poll(NODE, EPOCH, 100), None);
@@ -88,7 +88,7 @@ fn results_are_given_by_partition() {
 
 #[test]
 fn a_failed_request_is_sent_again_after_a_pause() {
-    for response in [None, Some(failed(errors::STALE_BROKER_EPOCH)), Some(answer(&[]))] {
+    for response in [None, Some(failed(ErrorCode::StaleBrokerEpoch.code())), Some(answer(&[]))] {
         let mut updates = IsrUpdates::new();
         updates.submit(key(1, 0), change(1));
         let (number, first) = updates.poll(NODE, EPOCH, 0).expect("a change waits");
@@ -111,7 +111,7 @@ fn a_request_that_is_refused_as_a_whole_is_repeated_ever_more_rarely() {
     let refuse = |updates: &mut IsrUpdates, now_ms| {
         updates.submit(key(1, 0), change(1));
         let (number, _) = updates.poll(NODE, EPOCH, now_ms).expect("a change is due");
-        updates.answered(number, Some(&failed(errors::CLUSTER_AUTHORIZATION_FAILED)), now_ms);
+        updates.answered(number, Some(&failed(ErrorCode::ClusterAuthorizationFailed.code())), now_ms);
         updates.deadline().expect("the change is repeated") - now_ms
     };
     let (mut now_ms, mut pauses) = (0, Vec::new());
@@ -154,6 +154,6 @@ fn a_request_has_a_bounded_number_of_changes() {
     }
     let (number, request) = updates.poll(NODE, EPOCH, 0).expect("changes wait");
     assert_eq!(request.topics[0].partitions.len(), MAX_CHANGES);
-    let _ = updates.answered(number, Some(&failed(errors::STALE_BROKER_EPOCH)), 0);
+    let _ = updates.answered(number, Some(&failed(ErrorCode::StaleBrokerEpoch.code())), 0);
     assert!(updates.poll(NODE, EPOCH, 50).is_some());
 }

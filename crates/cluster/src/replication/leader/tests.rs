@@ -175,7 +175,8 @@ fn a_replica_that_is_about_to_join_limits_the_high_watermark() {
     let change = fetched(&mut leader, (2, 10), 10, 1).change.expect("2 joins");
     // Much later, so that it counts as a member and not as caught up.
     assert_eq!(leader.appended(20, &alive, 90_000).high_watermark, None);
-    let (outcome, effects) = leader.answered(change.number, Err(errors::INELIGIBLE_REPLICA), &alive, 90_001);
+    let (outcome, effects) =
+        leader.answered(change.number, Err(ErrorCode::IneligibleReplica.code()), &alive, 90_001);
     assert_eq!((outcome, effects.high_watermark), (ChangeOutcome::Reset, Some(20)));
 }
 
@@ -276,7 +277,7 @@ fn a_registration_ends_a_change_and_an_older_one_does_not() {
     let _ = leader.lead(&registration(8, &[1, 2, 3]), 10, &alive, 3);
     assert!(!leader.is_change_pending());
     assert_eq!(leader.isr(), [1, 2, 3]);
-    let (outcome, _) = leader.answered(change.number, Err(errors::INVALID_UPDATE_VERSION), &alive, 4);
+    let (outcome, _) = leader.answered(change.number, Err(ErrorCode::InvalidUpdateVersion.code()), &alive, 4);
     assert_eq!(outcome, ChangeOutcome::Stale);
 }
 
@@ -300,15 +301,15 @@ fn answers_that_count_and_answers_that_do_not() {
     let reset = |_: &IsrChange| ChangeOutcome::Reset;
     type Expected<'a> = &'a dyn Fn(&IsrChange) -> ChangeOutcome;
     let table: [(i16, Expected<'_>); 10] = [
-        (errors::UNKNOWN_TOPIC_OR_PARTITION, &unsettled),
-        (errors::UNKNOWN_TOPIC_ID, &unsettled),
-        (errors::FENCED_LEADER_EPOCH, &unsettled),
-        (errors::INVALID_UPDATE_VERSION, &unsettled),
-        (errors::INVALID_REQUEST, &unsettled),
-        (errors::NEW_LEADER_ELECTED, &unsettled),
-        (errors::OPERATION_NOT_ATTEMPTED, &reset),
-        (errors::INELIGIBLE_REPLICA, &reset),
-        (errors::NOT_CONTROLLER, &retry),
+        (ErrorCode::UnknownTopicOrPartition.code(), &unsettled),
+        (ErrorCode::UnknownTopicId.code(), &unsettled),
+        (ErrorCode::FencedLeaderEpoch.code(), &unsettled),
+        (ErrorCode::InvalidUpdateVersion.code(), &unsettled),
+        (ErrorCode::InvalidRequest.code(), &unsettled),
+        (ErrorCode::NewLeaderElected.code(), &unsettled),
+        (ErrorCode::OperationNotAttempted.code(), &reset),
+        (ErrorCode::IneligibleReplica.code(), &reset),
+        (ErrorCode::NotController.code(), &retry),
         (-1, &retry),
     ];
     for (code, expected) in table {

@@ -63,7 +63,7 @@ fn a_leader_without_sessions_gets_full_requests() {
 fn a_fault_leads_to_a_full_request_that_ends_the_session() {
     let extra = [key(0), key(9)];
     for (response, told, id) in [
-        (answer(errors::FETCH_SESSION_ID_NOT_FOUND, 0), &[][..], 0),
+        (answer(ErrorCode::FetchSessionIdNotFound.code(), 0), &[][..], 0),
         (answer(71, 0), &[], 5),
         (answer(0, 5), &extra, 5),
     ] {

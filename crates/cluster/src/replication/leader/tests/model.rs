@@ -163,16 +163,16 @@ impl Model {
 
     fn decide(&mut self, change: &IsrChange) -> Result<CommittedIsr, i16> {
         if change.leader_epoch != self.truth.leader_epoch {
-            return Err(errors::FENCED_LEADER_EPOCH);
+            return Err(ErrorCode::FencedLeaderEpoch.code());
         }
         if change.partition_epoch != self.truth.partition_epoch {
-            return Err(errors::INVALID_UPDATE_VERSION);
+            return Err(ErrorCode::InvalidUpdateVersion.code());
         }
         let is_stale = |&(id, epoch): &(i32, i64)| {
             id != 1 && epoch != NO_BROKER_EPOCH && epoch != self.broker_epochs[place(id)]
         };
         if change.isr.iter().any(is_stale) {
-            return Err(errors::INELIGIBLE_REPLICA);
+            return Err(ErrorCode::IneligibleReplica.code());
         }
         self.commit(change.isr.iter().map(|(id, _)| *id).collect());
         let LedRegistration { leader_epoch, partition_epoch, isr, .. } = self.truth.clone();

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use levada_wire::Uuid;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{
     AlterPartitionRequest, AlterPartitionResponse, AssignReplicasToDirsRequest, alter_partition_response,
 };
 
 use super::mutation::Mutation;
-use crate::errors;
 use crate::replication::leader::{BrokerStanding, LedRegistration, NO_BROKER_EPOCH};
 
 /// A broker without a heartbeat for so long is fenced.
@@ -375,7 +375,7 @@ impl Controller {
         let mut response = AlterPartitionResponse::default();
         let sender = self.brokers.get(&request.broker_id);
         if sender.is_none_or(|broker| broker.standing.epoch != request.broker_epoch) {
-            response.error_code = errors::STALE_BROKER_EPOCH;
+            response.error_code = ErrorCode::StaleBrokerEpoch.code();
             return response;
         }
         for topic in &request.topics {
@@ -414,20 +414,20 @@ impl Controller {
     ) -> Result<(), i16> {
         let now = &self.partition;
         if leader_epoch > now.leader_epoch || partition_epoch > now.partition_epoch {
-            return Err(errors::NOT_CONTROLLER);
+            return Err(ErrorCode::NotController.code());
         }
         if leader_epoch < now.leader_epoch {
-            return Err(errors::FENCED_LEADER_EPOCH);
+            return Err(ErrorCode::FencedLeaderEpoch.code());
         }
         if sender != now.leader {
-            return Err(errors::INVALID_REQUEST);
+            return Err(ErrorCode::InvalidRequest.code());
         }
         if partition_epoch < now.partition_epoch && self.mutation != Some(Mutation::TakesOldPartitionEpochs) {
-            return Err(errors::INVALID_UPDATE_VERSION);
+            return Err(ErrorCode::InvalidUpdateVersion.code());
         }
         let ids: Vec<i32> = isr.iter().map(|(id, _)| *id).collect();
         if !ids.contains(&sender) || ids.iter().any(|id| !now.replicas.contains(id)) {
-            return Err(errors::INVALID_REQUEST);
+            return Err(ErrorCode::InvalidRequest.code());
         }
         let is_known = |id: i32, epoch: i64| {
             epoch == NO_BROKER_EPOCH
@@ -435,9 +435,9 @@ impl Controller {
                 || self.brokers.get(&id).is_some_and(|broker| broker.standing.epoch == epoch)
         };
         if !isr.iter().all(|(id, epoch)| self.is_alive(*id) && is_known(*id, *epoch)) {
-            return Err(errors::INELIGIBLE_REPLICA);
+            return Err(ErrorCode::IneligibleReplica.code());
         }
         self.change(ids, &[]);
-        if self.partition.leader == sender { Ok(()) } else { Err(errors::NEW_LEADER_ELECTED) }
+        if self.partition.leader == sender { Ok(()) } else { Err(ErrorCode::NewLeaderElected.code()) }
     }
 }

@@ -5,6 +5,7 @@ use bytes::{Bytes, BytesMut};
 use levada_base::batch::{self, BatchView};
 use levada_log::{ANY_LEADER_EPOCH, Append, AppendError, Partition, ReplicaSource};
 use levada_wire::Uuid;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::fetch::{
     EpochEnd, FetchPartition, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic,
 };
@@ -17,7 +18,6 @@ use super::node::{Follows, Here, Leads, Opening, Process, Role, Waiter, fetcher}
 use super::truth::{merged, replaced};
 use super::world::{CONTROLLER, Checked, Event, Message, Refused, Sim};
 use crate::directories::ReplicaKey;
-use crate::errors;
 use crate::replication::apply::is_unconfirmed;
 use crate::replication::commits::Commits;
 use crate::replication::fetcher::{FetcherTask, PartitionKey};
@@ -33,8 +33,6 @@ const TOPIC: Uuid = Uuid::from_bytes([7; 16]);
 const KEY: PartitionKey = (TOPIC, 0);
 const LAG_MS: i64 = 600;
 const TIMEOUT_MS: i64 = 350;
-/// KAFKA_STORAGE_ERROR.
-const STORAGE_ERROR: i16 = 56;
 /// The first byte of a batch in which damage is found: of the checksum itself.
 const CHECKED_FROM: usize = 17;
 const FIRST_CLIENT: i32 = 100;
@@ -452,7 +450,7 @@ impl Sim {
         };
         let own = process.incarnation;
         let led = if process.is_broken {
-            Err(STORAGE_ERROR)
+            Err(ErrorCode::KafkaStorageError.code())
         } else {
             lead_fetch(process, (from, request.replica_epoch), &asked, mutation)
         };
@@ -474,7 +472,7 @@ impl Sim {
                 self.push(at, Event::Count { node: id, incarnation: own, fetch });
             } else if !self.count(id, own, fetch)? {
                 answer = FetchedPartition {
-                    error_code: errors::NOT_LEADER_OR_FOLLOWER,
+                    error_code: ErrorCode::NotLeaderOrFollower.code(),
                     ..FetchedPartition::new(0)
                 };
                 bytes = 0;
@@ -524,8 +522,10 @@ impl Sim {
         let Message::Fetched { response, .. } = &mut message else { unreachable!("it answers a fetch") };
         if self.spoils().1 && self.random.random_bool(0.05) {
             let partition = &mut response.topics[0].partitions[0];
-            *partition =
-                FetchedPartition { error_code: errors::OFFSET_OUT_OF_RANGE, ..FetchedPartition::new(0) };
+            *partition = FetchedPartition {
+                error_code: ErrorCode::OffsetOutOfRange.code(),
+                ..FetchedPartition::new(0)
+            };
             return self.send(id, to, message);
         }
         let process = self.node(id).process.as_ref();
@@ -626,15 +626,15 @@ impl Sim {
             .as_mut()
             .and_then(|process| process.follows().map(|follows| follows.leader));
         let Some(leader) = leader.filter(|leader| !self.is_cut(id, *leader)) else {
-            return Outcome::Refused(errors::REQUEST_TIMED_OUT);
+            return Outcome::Refused(ErrorCode::RequestTimedOut.code());
         };
         let Some(process) = self.node(leader).process.as_mut() else {
-            return Outcome::Refused(errors::REQUEST_TIMED_OUT);
+            return Outcome::Refused(ErrorCode::RequestTimedOut.code());
         };
         let led = process.leads().map(|leads| leads.machine.leader_epoch());
         let is_serving = led == Some(leader_epoch) && !process.is_broken;
         let Some(log) = process.log.as_ref().filter(|_| is_serving) else {
-            return Outcome::Refused(errors::NOT_LEADER_OR_FOLLOWER);
+            return Outcome::Refused(ErrorCode::NotLeaderOrFollower.code());
         };
         Outcome::Located(match bound {
             Bound::Latest => log.partition().log_end(),
@@ -1014,15 +1014,15 @@ fn misread(
     let mut response = response.clone();
     let change = asked.topics.first().and_then(|topic| topic.partitions.first());
     for partition in response.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
-        if partition.error_code != errors::INVALID_UPDATE_VERSION {
+        if partition.error_code != ErrorCode::InvalidUpdateVersion.code() {
             continue;
         }
         match (mutation, change) {
             (Some(Mutation::ForgetsRefusedChange), _) => {
-                partition.error_code = errors::OPERATION_NOT_ATTEMPTED;
+                partition.error_code = ErrorCode::OperationNotAttempted.code();
             }
             (Some(Mutation::TakesRefusalForSuccess), Some(change)) => {
-                partition.error_code = errors::NONE;
+                partition.error_code = ErrorCode::None.code();
                 partition.leader_epoch = change.leader_epoch;
                 partition.partition_epoch = change.partition_epoch + 1;
                 partition.isr = members(asked);
@@ -1078,14 +1078,14 @@ fn lead_fetch(
     let image = process.image.clone().expect("the caller has looked");
     let known = image.partition.leader_epoch;
     match asked.current_leader_epoch {
-        epoch if epoch < known => return Err(errors::FENCED_LEADER_EPOCH),
-        epoch if epoch > known => return Err(errors::UNKNOWN_LEADER_EPOCH),
+        epoch if epoch < known => return Err(ErrorCode::FencedLeaderEpoch.code()),
+        epoch if epoch > known => return Err(ErrorCode::UnknownLeaderEpoch.code()),
         _ => {}
     }
     let (Role::Leads(leads), Some(log)) = (&mut process.role, &process.log) else {
-        return Err(errors::NOT_LEADER_OR_FOLLOWER);
+        return Err(ErrorCode::NotLeaderOrFollower.code());
     };
-    leads.machine.check_assigned(replica).map_err(|_| errors::UNKNOWN_LEADER_EPOCH)?;
+    leads.machine.check_assigned(replica).map_err(|_| ErrorCode::UnknownLeaderEpoch.code())?;
     let partition = log.partition();
     let (offset, last) = (asked.fetch_offset, asked.last_fetched_epoch);
     let (start, end) = (partition.log_start(), partition.log_end());
@@ -1093,7 +1093,7 @@ fn lead_fetch(
     if last >= 0 {
         let (epoch, end_offset) = partition.epoch_end_offset(last);
         if epoch < 0 || offset < start {
-            return Err(errors::OFFSET_OUT_OF_RANGE);
+            return Err(ErrorCode::OffsetOutOfRange.code());
         }
         if epoch < last || end_offset < offset {
             answer.diverging_epoch = Some(EpochEnd { epoch, end_offset });
@@ -1101,10 +1101,11 @@ fn lead_fetch(
         }
     }
     if !(start..=end).contains(&offset) {
-        return Err(errors::OFFSET_OUT_OF_RANGE);
+        return Err(ErrorCode::OffsetOutOfRange.code());
     }
-    let slice =
-        partition.read(offset, asked.max_bytes as u32, end, true).map_err(|_| errors::OFFSET_OUT_OF_RANGE)?;
+    let slice = partition
+        .read(offset, asked.max_bytes as u32, end, true)
+        .map_err(|_| ErrorCode::OffsetOutOfRange.code())?;
     let log_start = asked.log_start_offset;
     let leader_epoch = leads.machine.leader_epoch();
     let broker_epoch = match image.brokers.get(&replica) {

@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use levada_base::batch::Builder;
 use levada_log::Partition;
 use levada_log::crash_disk::Crash;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::fetch::{FetchRequest, FetchResponse};
 use levada_wire::messages::{
     AlterPartitionRequest, AlterPartitionResponse, AssignReplicasToDirsRequest, AssignReplicasToDirsResponse,
@@ -22,7 +23,6 @@ use super::harm::Blow;
 use super::mutation::Mutation;
 use super::node::Node;
 use super::truth::{Truth, batches, check_epochs};
-use crate::errors;
 use crate::replication::fetcher::FetcherTask;
 use crate::replication::leader::FollowerFetch;
 
@@ -889,7 +889,7 @@ impl Figures {
 fn assigned(request: &AssignReplicasToDirsRequest, is_current: bool) -> AssignReplicasToDirsResponse {
     let mut response = AssignReplicasToDirsResponse::default();
     if !is_current {
-        response.error_code = errors::STALE_BROKER_EPOCH;
+        response.error_code = ErrorCode::StaleBrokerEpoch.code();
         return response;
     }
     for asked in &request.directories {
