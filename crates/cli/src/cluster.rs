@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use clap::Subcommand;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::metadata_request::MetadataRequestTopic;
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 use levada_wire::messages::{KafkaRequest, MetadataRequest, MetadataResponse, RequestResponsePair};
@@ -111,7 +112,6 @@ impl BrokerArgs {
 /// Longest wait for a state that is about to be reached, such as leaders for a new topic.
 const COMING_WAIT: Duration = Duration::from_secs(10);
 const COMING_POLL: Duration = Duration::from_millis(25);
-const LEADER_NOT_AVAILABLE: i16 = 5;
 
 /// A cluster that answers requests.
 pub(crate) struct Cluster {
@@ -248,7 +248,7 @@ impl Cluster {
         let response = self.metadata(names, false)?;
         let wanted = response.topics.into_iter().filter(|one| names.is_some() || !one.is_internal);
         let mut topics = BTreeMap::new();
-        for topic in wanted.filter(|topic| topic.error_code != kafka_error::UNKNOWN_TOPIC) {
+        for topic in wanted.filter(|topic| topic.error_code != ErrorCode::UnknownTopicOrPartition.code()) {
             let name = topic.name.as_deref().unwrap_or_default().to_owned();
             let checked = kafka_error::check(topic.error_code, &format!("topic {name}"), None);
             kafka_error::needing(checked, "describe", &format!("--topic {name}"))?;
@@ -260,7 +260,8 @@ impl Cluster {
     /// A topic as it is now, perhaps with partitions without a leader.
     pub(crate) fn present_topic(&mut self, name: &str) -> Result<Topic, Failure> {
         let found = self.topics(Some(&[name]))?.remove(name);
-        let missing = || kafka_error::check(kafka_error::UNKNOWN_TOPIC, &format!("topic {name}"), None);
+        let missing =
+            || kafka_error::check(ErrorCode::UnknownTopicOrPartition.code(), &format!("topic {name}"), None);
         found.map_or_else(|| Err(missing().expect_err("the code is not 0")), Ok)
     }
 
@@ -272,7 +273,8 @@ impl Cluster {
             let topic = response.topics.into_iter().next();
             let topic = topic.ok_or_else(|| Failure::new(format!("no metadata for topic {name}")))?;
             let (code, what) = fault(name, &topic, led);
-            let coming = code == LEADER_NOT_AVAILABLE || (create && code == kafka_error::UNKNOWN_TOPIC);
+            let coming = code == ErrorCode::LeaderNotAvailable.code()
+                || (create && code == ErrorCode::UnknownTopicOrPartition.code());
             if coming && started.elapsed() < COMING_WAIT {
                 thread::sleep(COMING_POLL);
                 continue;
@@ -301,7 +303,8 @@ fn fault(name: &str, topic: &MetadataResponseTopic, led: Led<'_>) -> (i16, Strin
                 0 => String::new(),
                 count => format!(" and {}", counted(count as u64, "other partition", "other partitions")),
             };
-            let code = if first.error_code == 0 { LEADER_NOT_AVAILABLE } else { first.error_code };
+            let code =
+                if first.error_code == 0 { ErrorCode::LeaderNotAvailable.code() } else { first.error_code };
             (code, format!("{name}/{}{others}", first.partition_index))
         }
         (code, _) => (code, format!("topic {name}")),
@@ -332,7 +335,11 @@ impl Topic {
     pub(crate) fn present_leader(&self, partition: i32) -> Result<i32, Failure> {
         let leader = self.leader(partition)?;
         if leader == NO_LEADER {
-            kafka_error::check(LEADER_NOT_AVAILABLE, &format!("{}/{partition}", self.name), None)?;
+            kafka_error::check(
+                ErrorCode::LeaderNotAvailable.code(),
+                &format!("{}/{partition}", self.name),
+                None,
+            )?;
         }
         Ok(leader)
     }

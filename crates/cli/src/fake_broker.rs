@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::frame::FrameBuffer;
 use levada_wire::messages::api_versions_response::ApiVersion;
 use levada_wire::messages::find_coordinator_response::Coordinator;
@@ -46,7 +47,6 @@ const OFFERED: [(ApiKey, i16); 20] = [
     (ApiKey::ListGroups, 4),
 ];
 const FRAME_BYTES: u32 = 64 << 20;
-const LEADER_NOT_AVAILABLE: i16 = 5;
 
 /// A listener with one thread for each connection.
 pub(crate) struct FakeBroker {
@@ -192,7 +192,7 @@ impl Asked {
             for (index, leader) in (0..).zip(*leaders) {
                 let mut partition = MetadataResponsePartition::default();
                 (partition.partition_index, partition.leader_id) = (index, *leader);
-                partition.error_code = if *leader < 0 { LEADER_NOT_AVAILABLE } else { 0 };
+                partition.error_code = if *leader < 0 { ErrorCode::LeaderNotAvailable.code() } else { 0 };
                 topic.partitions.push(partition);
             }
             response.topics.push(topic);

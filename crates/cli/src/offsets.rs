@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use levada_wire::error_code::ErrorCode;
 use serde::Serialize;
 
 use crate::cluster::{
@@ -99,7 +100,7 @@ impl Args {
         let names: Vec<&str> = self.topics.iter().map(String::as_str).collect();
         let mut topics = cluster.topics(Some(names.as_slice()).filter(|names| !names.is_empty()))?;
         if let Some(missing) = names.iter().find(|name| !topics.contains_key(**name)) {
-            kafka_error::check(kafka_error::UNKNOWN_TOPIC, &format!("topic {missing}"), None)?;
+            kafka_error::check(ErrorCode::UnknownTopicOrPartition.code(), &format!("topic {missing}"), None)?;
         }
         if !self.partition.is_empty() {
             for topic in topics.values_mut() {

@@ -10,6 +10,7 @@ use std::io::Write;
 use clap::Subcommand;
 use indicatif::HumanBytes;
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use levada_wire::messages::delete_topics_request::DeleteTopicState;
 use levada_wire::messages::metadata_response::MetadataResponseTopic;
@@ -21,7 +22,7 @@ use crate::cluster::{Cluster, ClusterCommand};
 use crate::outcomes::{Outcome, Outcomes};
 use crate::settings::{self, Resource};
 use crate::{kafka_error, question};
-use levada_terminal::failure::{Cause, Failure};
+use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};
 
 /// Create, list, describe, change, trim and delete topics
@@ -143,7 +144,7 @@ impl Create {
                 Ok(()) => outcomes.add(subject, Outcome::Done, &format!("created topic {}", subject.1)),
                 Err(failure)
                     if self.if_not_exists
-                        && failure.cause() == Cause::Code(kafka_error::TOPIC_ALREADY_EXISTS) =>
+                        && failure.cause().code() == Some(ErrorCode::TopicAlreadyExists) =>
                 {
                     outcomes.add(subject, Outcome::Unchanged, &format!("topic {} exists", subject.1));
                 }
@@ -231,7 +232,8 @@ impl Delete {
             match kafka_error::needing(checked, "delete", &format!("--topic {name}")) {
                 Ok(()) => outcomes.add(("topic", name), Outcome::Done, &format!("deleted topic {name}")),
                 Err(failure)
-                    if self.if_exists && failure.cause() == Cause::Code(kafka_error::UNKNOWN_TOPIC) =>
+                    if self.if_exists
+                        && failure.cause().code() == Some(ErrorCode::UnknownTopicOrPartition) =>
                 {
                     let said = format!("there is no topic {name}");
                     outcomes.add(("topic", name), Outcome::Unchanged, &said);

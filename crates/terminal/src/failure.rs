@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use levada_wire::ClientError;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::frame::FrameError;
 use levada_wire::json::JsonError;
 
@@ -44,6 +45,16 @@ pub enum Cause {
     Code(i16),
     /// Anything else.
     Other,
+}
+
+impl Cause {
+    /// The broker's error, if it answered with a code of the catalogue.
+    pub fn code(self) -> Option<ErrorCode> {
+        match self {
+            Self::Code(code) => ErrorCode::of_code(code),
+            Self::Connection | Self::Other => None,
+        }
+    }
 }
 
 impl Failure {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Parser;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::DeleteAclsResponse;
 use levada_wire::messages::delete_acls_response::{DeleteAclsFilterResult, DeleteAclsMatchingAcl};
 use serde_json::Value;
@@ -58,8 +59,8 @@ fn a_host_or_a_prefix_alone_does_not_remove_all_entries_of_a_user() {
 
 #[test]
 fn an_entry_that_the_broker_has_not_removed_is_a_failure() {
-    const KAFKA_STORAGE_ERROR: i16 = 56;
-    let (ended, out, _) = remove("alice", &[0, KAFKA_STORAGE_ERROR]);
+    const REFUSAL: i16 = ErrorCode::KafkaStorageError.code();
+    let (ended, out, _) = remove("alice", &[0, REFUSAL]);
     assert!(matches!(ended, Err(Failure::Told)), "{ended:?}");
     let rows: Value = serde_json::from_slice(&out).unwrap();
     let outcomes: Vec<&str> =

@@ -3,10 +3,10 @@
 use std::thread;
 use std::time::Instant;
 
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::RequestResponsePair;
 
 use super::{COMING_POLL, COMING_WAIT, Cluster};
-use crate::kafka_error;
 use levada_terminal::failure::Failure;
 
 impl Cluster {
@@ -20,7 +20,7 @@ impl Cluster {
     ) -> Result<R::Response, Failure> {
         let started = Instant::now();
         let mut response = self.ask(request)?;
-        while code(&response) == kafka_error::NOT_CONTROLLER && started.elapsed() < COMING_WAIT {
+        while code(&response) == ErrorCode::NotController.code() && started.elapsed() < COMING_WAIT {
             thread::sleep(COMING_POLL);
             let controller = self.metadata(Some(&[]), false)?.controller_id;
             // -1 during an election.

@@ -5,11 +5,12 @@ use std::thread;
 use std::time::Instant;
 
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::ListOffsetsRequest;
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use levada_wire::messages::list_offsets_response::ListOffsetsPartitionResponse;
 
-use super::{COMING_POLL, COMING_WAIT, Cluster, LEADER_NOT_AVAILABLE, NO_LEADER, Topic};
+use super::{COMING_POLL, COMING_WAIT, Cluster, NO_LEADER, Topic};
 use crate::kafka_error;
 use levada_terminal::failure::Failure;
 
@@ -24,8 +25,11 @@ pub(crate) const MAX_TIMESTAMP: i64 = -3;
 const MAX_TIMESTAMP_VERSION: i16 = 7;
 
 /// Error of a leader until it has its partition.
-const COMING: [i16; 3] = [kafka_error::UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER];
-const NOT_LEADER_OR_FOLLOWER: i16 = 6;
+const COMING: [i16; 3] = [
+    ErrorCode::UnknownTopicOrPartition.code(),
+    ErrorCode::LeaderNotAvailable.code(),
+    ErrorCode::NotLeaderOrFollower.code(),
+];
 
 /// A topic's name and a partition's number.
 pub(crate) type TopicPartition = (String, i32);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::Cluster;
 use crate::kafka_error;
 use levada_terminal::failure::{Cause, Failure};
+use levada_wire::error_code::ErrorCode;
 
 /// Pauses between two attempts: the first and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -94,9 +95,9 @@ impl Outage {
 
 /// Time that a failure of this cause may last.
 fn limit(given: Option<Duration>, cause: Cause) -> Option<Duration> {
-    let own = match cause {
-        Cause::Code(kafka_error::UNKNOWN_TOPIC | kafka_error::UNKNOWN_TOPIC_ID) => Some(MISSING_LIMIT),
-        Cause::Code(kafka_error::UNSTABLE_OFFSET_COMMIT) => Some(UNSTABLE_LIMIT),
+    let own = match cause.code() {
+        Some(ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId) => Some(MISSING_LIMIT),
+        Some(ErrorCode::UnstableOffsetCommit) => Some(UNSTABLE_LIMIT),
         _ => None,
     };
     given.or(own)

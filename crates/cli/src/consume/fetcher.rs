@@ -8,6 +8,7 @@ use bytes::Bytes;
 use levada_base::batch::{self, BatchError, BatchView};
 use levada_terminal::failure::{Cause, Failure};
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use levada_wire::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use levada_wire::messages::{FetchRequest, FetchResponse};
@@ -163,7 +164,12 @@ impl Fetcher {
         let mut by_leader = self.by_leader();
         let without = by_leader.remove(&NO_LEADER).unwrap_or_default();
         let mut fault = without.first().and_then(|(name, partition)| {
-            kafka_error::check(LEADER_NOT_AVAILABLE, &format!("fetch {name}/{partition}"), None).err()
+            kafka_error::check(
+                ErrorCode::LeaderNotAvailable.code(),
+                &format!("fetch {name}/{partition}"),
+                None,
+            )
+            .err()
         });
         if by_leader.is_empty() && fault.is_none() {
             thread::sleep(IDLE);
@@ -306,7 +312,7 @@ impl Fetcher {
         let (topic, partition) = (place.0.as_str(), place.1);
         let shown = format!("{topic}/{partition}");
         let Some(position) = self.positions.get_mut(place) else { return Ok(()) };
-        if data.error_code == kafka_error::OFFSET_OUT_OF_RANGE {
+        if data.error_code == ErrorCode::OffsetOutOfRange.code() {
             return self.step_inside(cluster, place);
         }
         let checked =
@@ -413,8 +419,6 @@ impl Fetcher {
 pub(super) fn places_of(topic: &Topic) -> impl Iterator<Item = TopicPartition> {
     topic.leaders.keys().map(|partition| (topic.name.clone(), *partition))
 }
-
-const LEADER_NOT_AVAILABLE: i16 = 5;
 
 /// A topic of a fetch request, without partitions.
 pub(crate) fn asked_topic(topic: &Topic, version: i16) -> FetchTopic {

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use levada_security::nonce;
-use levada_terminal::failure::{Cause, Failure};
+use levada_terminal::failure::Failure;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::consumer_group_heartbeat_request::TopicPartitions;
 use levada_wire::messages::consumer_group_heartbeat_response::Assignment;
 use levada_wire::messages::{
@@ -29,10 +30,6 @@ const JOINING: i32 = 0;
 const LEAVING: i32 = -1;
 /// Time that the member may take to give up partitions.
 const REBALANCE_TIMEOUT_MS: i32 = 60_000;
-
-const UNKNOWN_MEMBER_ID: i16 = 25;
-const FENCED_MEMBER_EPOCH: i16 = 110;
-const STALE_MEMBER_EPOCH: i16 = 113;
 
 /// Partitions of a member, with the ids of their topics.
 pub(super) type Held = BTreeMap<TopicPartition, Uuid>;
@@ -205,9 +202,9 @@ impl Member {
     /// the new one.
     fn heed<T>(&mut self, done: Result<T, Failure>) -> Result<T, Failure> {
         let Err(failure) = &done else { return done };
-        match failure.cause() {
-            Cause::Code(STALE_MEMBER_EPOCH) => self.hurry(),
-            Cause::Code(UNKNOWN_MEMBER_ID | FENCED_MEMBER_EPOCH | kafka_error::GROUP_ID_NOT_FOUND) => {
+        match failure.cause().code() {
+            Some(ErrorCode::StaleMemberEpoch) => self.hurry(),
+            Some(ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch | ErrorCode::GroupIdNotFound) => {
                 self.epoch = JOINING;
                 self.assigned = None;
                 self.idle_beats = 0;
@@ -236,10 +233,10 @@ impl Member {
 /// its answer about a group of another type, which no further heartbeat changes.
 fn refused(failure: Failure) -> Failure {
     match failure {
-        Failure::Failed { what, cause: Cause::Code(kafka_error::GROUP_ID_NOT_FOUND), .. } => {
+        Failure::Failed { what, cause, .. } if cause.code() == Some(ErrorCode::GroupIdNotFound) => {
             Failure::with_next(what, "another --group; levada group list shows the type of each group")
         }
-        Failure::Failed { what, cause: cause @ Cause::Code(kafka_error::UNSUPPORTED_VERSION), .. } => {
+        Failure::Failed { what, cause, .. } if cause.code() == Some(ErrorCode::UnsupportedVersion) => {
             Failure::with_next(what, WITH_MEMBERS).because(cause)
         }
         other => other,
@@ -248,8 +245,15 @@ fn refused(failure: Failure) -> Failure {
 
 /// True for an error after which the member only has to send a heartbeat.
 pub(super) fn is_healed_by_a_heartbeat(failure: &Failure) -> bool {
-    let codes = [UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH, kafka_error::GROUP_ID_NOT_FOUND];
-    matches!(failure.cause(), Cause::Code(code) if codes.contains(&code))
+    matches!(
+        failure.cause().code(),
+        Some(
+            ErrorCode::UnknownMemberId
+                | ErrorCode::FencedMemberEpoch
+                | ErrorCode::StaleMemberEpoch
+                | ErrorCode::GroupIdNotFound
+        )
+    )
 }
 
 fn partitions(assignment: &Assignment) -> BTreeSet<(Uuid, i32)> {

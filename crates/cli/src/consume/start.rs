@@ -4,8 +4,9 @@ use std::str::FromStr;
 
 use super::{Offsets, Topics};
 use crate::cluster::{Cluster, EARLIEST, Isolation, LATEST};
-use crate::{kafka_error, time};
+use crate::time;
 use levada_terminal::failure::{Cause, Failure};
+use levada_wire::error_code::ErrorCode;
 
 /// Value of `-o`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +95,7 @@ pub(super) fn in_range(offset: i64, starts: &Offsets, ends: &Offsets) -> Result<
         let what = format!("{topic}/{partition} does not hold offset {offset}: it holds {start} to {end}");
         let next =
             "-p for the partition that holds it, or -o earliest, -o latest, -o -N for the last N records";
-        return Err(Failure::with_next(what, next).because(Cause::Code(kafka_error::OFFSET_OUT_OF_RANGE)));
+        return Err(Failure::with_next(what, next).because(Cause::Code(ErrorCode::OffsetOutOfRange.code())));
     }
     Ok(())
 }

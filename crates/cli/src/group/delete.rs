@@ -3,13 +3,14 @@
 use std::io::Write;
 
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::DeleteGroupsRequest;
 
 use super::{offsets, state};
 use crate::cluster::{Cluster, Coordinated, TopicPartition};
 use crate::outcomes::{Outcome, Outcomes};
 use crate::{kafka_error, question};
-use levada_terminal::failure::{Cause, Failure};
+use levada_terminal::failure::Failure;
 use levada_terminal::output::{FormatArgs, counted};
 
 /// Delete groups without members, or their offsets of some topics
@@ -52,7 +53,7 @@ impl Delete {
             match done {
                 Ok(done) => outcomes.add(subject, Outcome::Done, &done),
                 Err(failure)
-                    if self.if_exists && failure.cause() == Cause::Code(kafka_error::GROUP_ID_NOT_FOUND) =>
+                    if self.if_exists && failure.cause().code() == Some(ErrorCode::GroupIdNotFound) =>
                 {
                     outcomes.add(subject, Outcome::Unchanged, &format!("there is no group {group}"));
                 }
@@ -68,7 +69,7 @@ impl Delete {
         let places: Vec<TopicPartition> = places.collect();
         if places.is_empty() {
             if state::describe(cluster, group)?.is_none() {
-                kafka_error::check(kafka_error::GROUP_ID_NOT_FOUND, &format!("group {group}"), None)?;
+                kafka_error::check(ErrorCode::GroupIdNotFound.code(), &format!("group {group}"), None)?;
             }
             let what = format!("group {group} has no committed offsets for {}", self.topic.join(", "));
             return Err(Failure::with_next(what, format!("levada group describe {group}")));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
+use levada_wire::error_code::ErrorCode;
 use serde::Serialize;
 
 use super::offsets::{self, Committed};
@@ -63,7 +64,7 @@ impl Describe {
 
 fn ask(cluster: &mut Cluster, id: &str) -> Result<Description, Failure> {
     let Some(group) = state::describe(cluster, id)? else {
-        kafka_error::check(kafka_error::GROUP_ID_NOT_FOUND, &format!("group {id}"), None)?;
+        kafka_error::check(ErrorCode::GroupIdNotFound.code(), &format!("group {id}"), None)?;
         return Err(Failure::new(format!("group {id} does not exist any more")));
     };
     let committed = offsets::fetch(cluster, id)?;

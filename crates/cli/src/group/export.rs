@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use indicatif::HumanBytes;
+use levada_wire::error_code::ErrorCode;
 use serde::{Deserialize, Serialize};
 
 use super::offsets;
@@ -144,7 +145,9 @@ fn topics(cluster: &mut Cluster, wanted: &BTreeMap<TopicPartition, i64>) -> Resu
     for (name, partition) in wanted.keys() {
         match topics.get(name) {
             Some(topic) => drop(topic.leader(*partition)?),
-            None => kafka_error::check(kafka_error::UNKNOWN_TOPIC, &format!("topic {name}"), None)?,
+            None => {
+                kafka_error::check(ErrorCode::UnknownTopicOrPartition.code(), &format!("topic {name}"), None)?
+            }
         }
     }
     for topic in topics.values_mut() {

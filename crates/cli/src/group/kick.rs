@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::leave_group_request::MemberIdentity;
 use levada_wire::messages::leave_group_response::MemberResponse;
 use levada_wire::messages::{ConsumerGroupHeartbeatRequest, LeaveGroupRequest};
@@ -43,7 +44,7 @@ impl Kick {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let Some(group) = state::describe(cluster, &self.group)? else {
             return kafka_error::check(
-                kafka_error::GROUP_ID_NOT_FOUND,
+                ErrorCode::GroupIdNotFound.code(),
                 &format!("group {}", self.group),
                 None,
             );

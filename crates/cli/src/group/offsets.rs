@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use levada_wire::messages::offset_delete_request::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic};
 use levada_wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
@@ -59,7 +60,7 @@ pub(crate) fn fetch_stable(
 ) -> Result<Stable, Failure> {
     let mut stable = Stable { offsets: BTreeMap::new(), unstable: BTreeSet::new() };
     for (place, one) in ask(cluster, group, Some(places))? {
-        if one.error_code == kafka_error::UNSTABLE_OFFSET_COMMIT {
+        if one.error_code == ErrorCode::UnstableOffsetCommit.code() {
             stable.unstable.insert(place);
             continue;
         }
@@ -73,7 +74,7 @@ pub(crate) fn fetch_stable(
 
 /// The failure of a partition with an offset in an open transaction.
 pub(crate) fn unstable(group: &str, place: &TopicPartition) -> Failure {
-    let checked = kafka_error::check(kafka_error::UNSTABLE_OFFSET_COMMIT, &fetching(group, place), None);
+    let checked = kafka_error::check(ErrorCode::UnstableOffsetCommit.code(), &fetching(group, place), None);
     checked.expect_err("the code is not 0")
 }
 
@@ -111,7 +112,7 @@ fn ask(
     let response = cluster.ask_coordinator(Coordinated::Group, group, (&request, NEWEST_WITH_NAMES), code)?;
     let mut answers = Vec::new();
     for found in response.groups {
-        if found.error_code != kafka_error::GROUP_ID_NOT_FOUND {
+        if found.error_code != ErrorCode::GroupIdNotFound.code() {
             let checked = kafka_error::check(found.error_code, &format!("offsets of group {group}"), None);
             kafka_error::needing(checked, "read", &format!("--group {group}"))?;
         }
@@ -227,8 +228,8 @@ pub(crate) fn delete(cluster: &mut Cluster, group: &str, places: &[TopicPartitio
 
 /// The answer about one partition: the topic may be refused, or the group.
 fn check_place(code: i16, doing: &str, group: &str, topic: &str) -> Result<(), Failure> {
-    let resource = match code {
-        kafka_error::TOPIC_AUTHORIZATION_FAILED => format!("--topic {topic}"),
+    let resource = match ErrorCode::of_code(code) {
+        Some(ErrorCode::TopicAuthorizationFailed) => format!("--topic {topic}"),
         _ => format!("--group {group}"),
     };
     kafka_error::needing(kafka_error::check(code, doing, None), "read", &resource)

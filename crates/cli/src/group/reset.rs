@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::str::FromStr;
 
+use levada_wire::error_code::ErrorCode;
 use serde::Serialize;
 
 use super::offsets::{self, Committed, Seat};
@@ -218,7 +219,11 @@ impl Reset {
                     tell!("note: topic {} does not exist any more; its offsets stay unchanged", chosen.topic);
                     continue;
                 }
-                kafka_error::check(kafka_error::UNKNOWN_TOPIC, &format!("topic {}", chosen.topic), None)?;
+                kafka_error::check(
+                    ErrorCode::UnknownTopicOrPartition.code(),
+                    &format!("topic {}", chosen.topic),
+                    None,
+                )?;
                 continue;
             };
             let mut topic = topic.clone();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::consumer_group_describe_response::{self, DescribedGroup};
 use levada_wire::messages::{
     ConsumerGroupDescribeRequest, DescribeGroupsRequest, decode_consumer_protocol_assignment,
@@ -117,7 +118,7 @@ fn ask_consumer(cluster: &mut Cluster, id: &str) -> Result<Option<DescribedGroup
     let Some(group) = response.groups.into_iter().next() else { return Ok(None) };
     // Brokers of Kafka refuse with the second code, although they offer the API, if the cluster has
     // no groups of this type: group.version is 0, or the coordinator is that of Kafka 3.
-    if [kafka_error::GROUP_ID_NOT_FOUND, kafka_error::UNSUPPORTED_VERSION].contains(&group.error_code) {
+    if [ErrorCode::GroupIdNotFound.code(), ErrorCode::UnsupportedVersion.code()].contains(&group.error_code) {
         return Ok(None);
     }
     let checked =
@@ -145,7 +146,7 @@ fn describe_classic(cluster: &mut Cluster, id: &str, coordinator: i32) -> Result
         response.groups.first().map_or(0, |group| group.error_code)
     })?;
     let Some(group) = response.groups.into_iter().next() else { return Ok(None) };
-    if group.error_code == kafka_error::GROUP_ID_NOT_FOUND || group.group_state.as_str() == DEAD {
+    if group.error_code == ErrorCode::GroupIdNotFound.code() || group.group_state.as_str() == DEAD {
         return Ok(None);
     }
     let checked =

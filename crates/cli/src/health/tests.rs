@@ -1,6 +1,7 @@
 //! Tests of the problems of a cluster.
 
 use clap::Parser;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::{DescribeClusterResponse, DescribeLogDirsResponse};
 use levada_wire::{ApiKey, StrBytes};
@@ -36,7 +37,6 @@ fn partitions_without_leader_or_replicas_are_problems() {
 
 #[test]
 fn a_cluster_whose_directories_may_not_be_described_is_not_healthy() {
-    const CLUSTER_AUTHORIZATION_FAILED: i16 = 31;
     let broker = FakeBroker::start(|asked| match asked.header.api {
         ApiKey::Metadata => asked.metadata(&[]),
         ApiKey::DescribeCluster => {
@@ -49,7 +49,7 @@ fn a_cluster_whose_directories_may_not_be_described_is_not_healthy() {
         }
         _ => {
             let mut response = DescribeLogDirsResponse::default();
-            response.error_code = CLUSTER_AUTHORIZATION_FAILED;
+            response.error_code = ErrorCode::ClusterAuthorizationFailed.code();
             asked.answer(&response)
         }
     });

@@ -11,6 +11,7 @@ use levada_base::batch::Builder;
 use levada_terminal::failure::{Cause, Failure};
 use levada_terminal::output::counted;
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use levada_wire::messages::{ProduceRequest, ProduceResponse};
 
@@ -25,10 +26,6 @@ use crate::{interrupt, kafka_error, time};
 /// Version from which Produce names topics by id.
 const BY_ID: i16 = 13;
 const TIMEOUT_MS: i32 = 30_000;
-/// The broker has the batch, and later ones: it was acknowledged, and the answer was lost.
-const DUPLICATE_SEQUENCE_NUMBER: i16 = 46;
-const REQUEST_TIMED_OUT: i16 = 7;
-const NOT_ENOUGH_REPLICAS_AFTER_APPEND: i16 = 20;
 
 /// Bytes of batches that may wait for their partitions, as `buffer.memory` of Kafka's producers.
 const WAITING_BYTES_MAX: usize = 32 << 20;
@@ -232,7 +229,7 @@ impl<'a> Batches<'a> {
         let mut is_sent = false;
         let failure = match self.request(partition, &mut batch, &mut is_sent) {
             // The broker has the batch, and the answer to an earlier attempt was lost.
-            Err(failure) if failure.cause() == Cause::Code(DUPLICATE_SEQUENCE_NUMBER) => None,
+            Err(failure) if failure.cause().code() == Some(ErrorCode::DuplicateSequenceNumber) => None,
             done => done.err(),
         };
         let Some(failure) = failure else {
@@ -294,7 +291,9 @@ impl<'a> Batches<'a> {
 pub(super) fn leaves_doubt(cause: Cause) -> bool {
     match cause {
         Cause::Connection => true,
-        Cause::Code(code) => code == REQUEST_TIMED_OUT || code == NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        Cause::Code(_) => {
+            matches!(cause.code(), Some(ErrorCode::RequestTimedOut | ErrorCode::NotEnoughReplicasAfterAppend))
+        }
         Cause::Other => false,
     }
 }

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::{Args, Form, Separator, json};
-use crate::kafka_error;
-use levada_terminal::failure::{Cause, Failure};
+use levada_terminal::failure::Failure;
 use levada_terminal::output::counted;
+use levada_wire::error_code::ErrorCode;
 
 /// Key and value of a header.
 pub(super) type Header<'l> = (Cow<'l, [u8]>, Option<Cow<'l, [u8]>>);
@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
             (Form::Text, _) => return failure,
         };
         match failure {
-            Failure::Failed { what, cause: cause @ Cause::Code(kafka_error::INVALID_RECORD), .. } => {
+            Failure::Failed { what, cause, .. } if cause.code() == Some(ErrorCode::InvalidRecord) => {
                 Failure::with_next(what, next).because(cause)
             }
             other => other,

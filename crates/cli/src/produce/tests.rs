@@ -13,6 +13,7 @@ use indicatif::ProgressBar;
 use levada_base::batch::{BatchView, Builder};
 use levada_terminal::failure::{Cause, Failure};
 use levada_wire::ApiKey;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use levada_wire::messages::{InitProducerIdResponse, ProduceRequest, ProduceResponse};
 
@@ -404,13 +405,13 @@ fn headers_count_for_the_size_of_a_batch() {
 
 #[test]
 fn a_broker_without_a_block_of_producer_ids_is_asked_again() {
-    const COORDINATOR_LOAD_IN_PROGRESS: i16 = 14;
     let mut asked_before = 0;
     let broker = FakeBroker::start(move |asked| match asked.header.api {
         ApiKey::InitProducerId => {
             asked_before += 1;
             let mut response = InitProducerIdResponse::default();
-            response.error_code = if asked_before <= 2 { COORDINATOR_LOAD_IN_PROGRESS } else { 0 };
+            response.error_code =
+                if asked_before <= 2 { ErrorCode::CoordinatorLoadInProgress.code() } else { 0 };
             asked.answer(&response)
         }
         _ => asked.metadata(&[("clicks", 1, &[1])]),

@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::metadata_response::MetadataResponseTopic;
 use levada_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
 use crate::cluster::Cluster;
 use crate::kafka_error;
 use levada_terminal::failure::Failure;
-
-const CLUSTER_AUTHORIZATION_FAILED: i16 = 31;
 
 /// Bytes of topics, of all replicas together.
 #[derive(Debug, Default)]
@@ -81,7 +80,7 @@ fn ask(cluster: &mut Cluster, node: i32) -> Result<Option<DescribeLogDirsRespons
     let mut request = DescribeLogDirsRequest::default();
     request.topics = None;
     let response = cluster.broker(node)?.request(&request)?;
-    if response.error_code == CLUSTER_AUTHORIZATION_FAILED {
+    if response.error_code == ErrorCode::ClusterAuthorizationFailed.code() {
         return Ok(None);
     }
     kafka_error::check(response.error_code, "describe directories", None)?;

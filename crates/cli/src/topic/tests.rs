@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Parser;
 use levada_wire::ApiKey;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::CreateTopicsResponse;
 use levada_wire::messages::create_topics_response::CreatableTopicResult;
 
@@ -22,7 +23,6 @@ struct Line {
 
 #[test]
 fn a_topic_is_created_by_the_controller_if_the_first_broker_is_another_one() {
-    const NOT_CONTROLLER: i16 = 41;
     let requests = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&requests);
     let broker = FakeBroker::start(move |asked| {
@@ -31,7 +31,8 @@ fn a_topic_is_created_by_the_controller_if_the_first_broker_is_another_one() {
         }
         let mut topic = CreatableTopicResult::default();
         topic.name = StrBytes::from("clicks");
-        topic.error_code = if counter.fetch_add(1, Ordering::SeqCst) == 0 { NOT_CONTROLLER } else { 0 };
+        topic.error_code =
+            if counter.fetch_add(1, Ordering::SeqCst) == 0 { ErrorCode::NotController.code() } else { 0 };
         let mut response = CreateTopicsResponse::default();
         response.topics = vec![topic];
         asked.answer(&response)

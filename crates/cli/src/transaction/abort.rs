@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use levada_wire::messages::{InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest};
 
@@ -67,7 +68,6 @@ const ENDING_WAIT: Duration = Duration::from_secs(30);
 /// Refusal of the command.
 const NOTHING_ABORTED: &str = "nothing was aborted";
 const ENDING_POLL: Duration = Duration::from_millis(50);
-const CONCURRENT_TRANSACTIONS: i16 = 51;
 
 impl Abort {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
@@ -177,7 +177,8 @@ fn abort_id(cluster: &mut Cluster, id: &str) -> Result<(), Failure> {
     loop {
         let code = |response: &InitProducerIdResponse| response.error_code;
         let response = cluster.ask_coordinator(Coordinated::Transaction, id, (&request, i16::MAX), code)?;
-        if response.error_code == CONCURRENT_TRANSACTIONS && started.elapsed() < ENDING_WAIT {
+        if response.error_code == ErrorCode::ConcurrentTransactions.code() && started.elapsed() < ENDING_WAIT
+        {
             thread::sleep(ENDING_POLL);
             continue;
         }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::ListTransactionsRequest;
 use serde::Serialize;
 
@@ -54,7 +55,7 @@ impl Hanging {
         let names: Vec<&str> = self.topic.iter().map(String::as_str).collect();
         let topics = cluster.topics(Some(names.as_slice()).filter(|names| !names.is_empty()))?;
         if let Some(missing) = names.iter().find(|name| !topics.contains_key(**name)) {
-            kafka_error::check(kafka_error::UNKNOWN_TOPIC, &format!("topic {missing}"), None)?;
+            kafka_error::check(ErrorCode::UnknownTopicOrPartition.code(), &format!("topic {missing}"), None)?;
         }
         let mut open = producers::open(cluster, topics.values())?;
         let latest = time::now_ms() - self.older_than;

@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use clap::Parser;
 use levada_base::batch::Builder;
 use levada_terminal::failure::Failure;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 use levada_wire::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use levada_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
@@ -30,14 +31,6 @@ use super::super::{Args, Wanted, read};
 use crate::cluster::{Cluster, EARLIEST};
 use crate::fake_broker::{Asked, FakeBroker};
 use crate::interrupt::fake::FakeSignal;
-
-const UNKNOWN_TOPIC_ID: i16 = 100;
-const NOT_LEADER: i16 = 6;
-const OFFSET_OUT_OF_RANGE: i16 = 1;
-const INVALID_GROUP_ID: i16 = 24;
-const UNKNOWN_MEMBER_ID: i16 = 25;
-const GROUP_ID_NOT_FOUND: i16 = 69;
-const UNSTABLE_OFFSET_COMMIT: i16 = 88;
 
 /// Called for each request before it is answered.
 type OnRequest = Box<dyn FnMut(&mut Broker, ApiKey) + Send>;
@@ -141,8 +134,8 @@ impl Broker {
         let mut data = PartitionData::default();
         (data.partition_index, data.high_watermark) = (partition, end);
         data.error_code = match code {
-            _ if !is_there => UNKNOWN_TOPIC_ID,
-            0 if from > end => OFFSET_OUT_OF_RANGE,
+            _ if !is_there => ErrorCode::UnknownTopicId.code(),
+            0 if from > end => ErrorCode::OffsetOutOfRange.code(),
             code => code,
         };
         let mut batches = BytesMut::new();
@@ -182,7 +175,7 @@ impl Broker {
             let mut one = OffsetFetchResponsePartitions::default();
             (one.partition_index, one.committed_offset) = (partition, -1);
             if request.require_stable && self.unstable.contains(&partition) {
-                one.error_code = UNSTABLE_OFFSET_COMMIT;
+                one.error_code = ErrorCode::UnstableOffsetCommit.code();
             } else if let Some(offset) = self.committed.get(&partition) {
                 one.committed_offset = *offset;
             }
@@ -281,7 +274,7 @@ fn the_start_holds_for_a_partition_that_had_no_leader() {
 #[test]
 fn the_refusal_of_a_partition_does_not_stop_the_others() {
     let mut broker = Broker::new(&[2, 2, 2]);
-    broker.codes[0] = NOT_LEADER;
+    broker.codes[0] = ErrorCode::NotLeaderOrFollower.code();
     broker.event = Box::new(|broker, api| {
         if api == ApiKey::Fetch && broker.logs[2].len() < 5 {
             broker.logs[2].push("more".to_owned());
@@ -320,8 +313,8 @@ fn a_group_reads_a_topic_that_was_created_again_from_its_start() {
 #[test]
 fn a_group_prints_no_record_twice_after_a_time_without_membership() {
     let mut broker = Broker::new(&[2, 2]);
-    broker.codes[1] = NOT_LEADER;
-    broker.commit_code = UNKNOWN_MEMBER_ID;
+    broker.codes[1] = ErrorCode::NotLeaderOrFollower.code();
+    broker.commit_code = ErrorCode::UnknownMemberId.code();
     broker.event = Box::new(|broker, api| {
         if api == ApiKey::ConsumerGroupHeartbeat && broker.beats.len() > 1 {
             broker.codes[1] = 0;
@@ -366,11 +359,11 @@ fn a_group_is_left_after_a_failure_and_what_was_printed_is_committed() {
 #[test]
 fn a_group_of_another_type_ends_the_command_at_the_first_refusal() {
     let mut broker = Broker::new(&[1]);
-    broker.beat_code = GROUP_ID_NOT_FOUND;
+    broker.beat_code = ErrorCode::GroupIdNotFound.code();
     // Another refusal, which ends a command that repeats the first one.
     broker.event = Box::new(|broker, _| {
         if broker.beats.len() >= 20 {
-            broker.beat_code = INVALID_GROUP_ID;
+            broker.beat_code = ErrorCode::InvalidGroupId.code();
         }
     });
     let broker = Arc::new(Mutex::new(broker));

@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use levada_wire::ApiKey;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::consumer_group_describe_response::DescribedGroup;
 use levada_wire::messages::describe_groups_response::DescribedGroup as DescribedClassicGroup;
 use levada_wire::messages::offset_fetch_response::OffsetFetchResponseGroup;
@@ -33,7 +34,7 @@ fn offsets_of_a_group_that_does_not_exist_are_no_error_with_if_exists() {
         }
         ApiKey::ConsumerGroupDescribe => {
             let mut group = DescribedGroup::default();
-            group.error_code = kafka_error::GROUP_ID_NOT_FOUND;
+            group.error_code = ErrorCode::GroupIdNotFound.code();
             let mut response = ConsumerGroupDescribeResponse::default();
             response.groups = vec![group];
             asked.answer(&response)

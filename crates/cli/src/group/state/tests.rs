@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use levada_wire::ApiKey;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_groups_response::DescribedGroup as DescribedClassicGroup;
 use levada_wire::messages::{ConsumerGroupDescribeResponse, DescribeGroupsResponse};
 
@@ -17,13 +18,12 @@ struct Line {
 
 #[test]
 fn a_classic_group_is_described_by_a_broker_that_refuses_the_api_of_consumer_groups() {
-    const UNSUPPORTED_VERSION: i16 = 35;
     let broker = FakeBroker::start(|asked| match asked.header.api {
         ApiKey::Metadata => asked.metadata(&[]),
         ApiKey::FindCoordinator => asked.coordinator(),
         ApiKey::ConsumerGroupDescribe => {
             let mut group = DescribedGroup::default();
-            group.error_code = UNSUPPORTED_VERSION;
+            group.error_code = ErrorCode::UnsupportedVersion.code();
             let mut response = ConsumerGroupDescribeResponse::default();
             response.groups = vec![group];
             asked.answer(&response)

@@ -1,6 +1,7 @@
 //! Tests of sizes that are incomplete.
 
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_log_dirs_response::{
     DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
 };
@@ -57,11 +58,10 @@ fn a_replica_on_its_way_to_another_directory_counts_once() {
 
 #[test]
 fn sizes_are_not_known_of_a_broker_with_a_failed_directory() {
-    const KAFKA_STORAGE_ERROR: i16 = 56;
     let mut sizes = TopicSizes::default();
     let mut response = answer("clicks", 10);
     let mut failed = DescribeLogDirsResult::default();
-    (failed.error_code, failed.log_dir) = (KAFKA_STORAGE_ERROR, StrBytes::from("/data/2"));
+    (failed.error_code, failed.log_dir) = (ErrorCode::KafkaStorageError.code(), StrBytes::from("/data/2"));
     response.results.push(failed);
     assert_eq!(sizes.add(1, &answer("clicks", 10)), None);
     assert_eq!(sizes.add(2, &response).as_deref(), Some("/data/2: KAFKA_STORAGE_ERROR"));

@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use levada_wire::ApiKey;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::delete_records_response::{
     DeleteRecordsPartitionResult, DeleteRecordsTopicResult,
 };
@@ -12,8 +13,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cluster::BrokerArgs;
 use crate::fake_broker::{Asked, FakeBroker};
-
-const NOT_LEADER: i16 = 6;
 
 #[derive(Parser)]
 struct Line {
@@ -42,7 +41,7 @@ fn deleted(request: &DeleteRecordsRequest) -> DeleteRecordsResponse {
     let asked = &request.topics[0].partitions[0];
     let mut one = DeleteRecordsPartitionResult::default();
     (one.partition_index, one.low_watermark) = (asked.partition_index, asked.offset);
-    one.error_code = if asked.partition_index == 1 { NOT_LEADER } else { 0 };
+    one.error_code = if asked.partition_index == 1 { ErrorCode::NotLeaderOrFollower.code() } else { 0 };
     let mut topic = DeleteRecordsTopicResult::default();
     topic.name = request.topics[0].name.clone();
     topic.partitions = vec![one];
