@@ -36,7 +36,6 @@ use crate::stats::Recorder;
 mod access;
 mod changes;
 mod commits;
-mod configurable;
 pub(crate) mod connection_info;
 mod errors;
 mod group_order;
@@ -56,6 +55,7 @@ macro_rules! message {
     }};
 }
 
+mod configurable;
 mod forwarding;
 
 /// Answers a request of one file's API: decodes it and encodes the response.

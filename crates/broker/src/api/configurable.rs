@@ -10,11 +10,12 @@ use levada_metadata::image::{ConfigResource, ResourceKind};
 use levada_security::acl::{Operation, ResourceType};
 use levada_wire::StrBytes;
 use levada_wire::error_code::{ErrorCode, Failure};
+use levada_wire::messages::{alter_configs_response, incremental_alter_configs_response};
 
-use crate::api::Context;
 use crate::api::access::forbidden;
 use crate::api::changes::Before;
 use crate::api::forwarding::configs;
+use crate::api::{Context, text};
 use crate::controller::ConfigChanges;
 
 /// One resource of a request: its kind as Kafka numbers it, and its name.
@@ -121,6 +122,27 @@ pub(crate) trait ResourceAnswer {
     /// Turns the answer into a refusal.
     fn refuse(&mut self, failure: Failure);
 }
+
+/// Implements [`ResourceAnswer`] for types of messages that differ in nothing but their module.
+macro_rules! answer_resources {
+    ($($response:ty),*) => {$(
+        impl ResourceAnswer for $response {
+            fn changed(kind: i8, name: StrBytes) -> Self {
+                message!(Self { resource_type: kind, resource_name: name, error_message: None })
+            }
+
+            fn refuse(&mut self, failure: Failure) {
+                self.error_code = failure.code.code();
+                self.error_message = failure.message.map(text);
+            }
+        }
+    )*};
+}
+
+answer_resources!(
+    alter_configs_response::AlterConfigsResourceResponse,
+    incremental_alter_configs_response::AlterConfigsResourceResponse
+);
 
 /// Changes each resource or refuses to; answers in the order of `resources`. `changes` are those of
 /// one resource; none if they have been made already.

@@ -7,14 +7,13 @@
 use bytes::Bytes;
 use levada_wire::DecodeError;
 use levada_wire::messages::alter_configs_request::AlterConfigsResource;
-use levada_wire::messages::alter_configs_response::AlterConfigsResourceResponse;
 use levada_wire::messages::{AlterConfigsRequest, AlterConfigsResponse, StrBytes};
 use levada_wire::error_code::Failure;
 use levada_metadata::controller::NewValue;
 use levada_metadata::image::{ConfigResource, ResourceKind};
 
-use crate::api::configurable::{self, ResourceAnswer, ResourceKeys};
-use crate::api::{Context, Decoded, text};
+use crate::api::configurable::{self, ResourceKeys};
+use crate::api::{Context, Decoded};
 use crate::controller::ConfigChanges;
 
 /// Keys and their new values, by resource.
@@ -48,17 +47,6 @@ pub(crate) async fn answer(context: &Context, request: AlterConfigs) -> AlterCon
     let responses =
         configurable::alter(context, resources, changes, validate_only, ConfigChanges::Whole).await;
     message!(AlterConfigsResponse { responses: responses })
-}
-
-impl ResourceAnswer for AlterConfigsResourceResponse {
-    fn changed(kind: i8, name: StrBytes) -> Self {
-        message!(Self { resource_type: kind, resource_name: name, error_message: None })
-    }
-
-    fn refuse(&mut self, failure: Failure) {
-        self.error_code = failure.code.code();
-        self.error_message = failure.message.map(text);
-    }
 }
 
 fn changes(

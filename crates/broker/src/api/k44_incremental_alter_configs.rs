@@ -13,15 +13,14 @@
 use bytes::Bytes;
 use levada_wire::DecodeError;
 use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
-use levada_wire::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use levada_wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, StrBytes};
 use levada_wire::error_code::{ErrorCode, Failure};
 use levada_metadata::controller::{AlterConfig, ConfigChange};
 use levada_metadata::image::{ConfigResource, ResourceKind};
 
 use crate::api::changes::log_change;
-use crate::api::configurable::{self, ResourceAnswer, ResourceKeys};
-use crate::api::{Context, Decoded, text};
+use crate::api::configurable::{self, ResourceKeys};
+use crate::api::{Context, Decoded};
 use crate::controller::ConfigChanges;
 use crate::loggers::{self, LevelChange};
 
@@ -71,17 +70,6 @@ pub(crate) async fn answer(
     let responses =
         configurable::alter(context, resources, changes, validate_only, ConfigChanges::Single).await;
     message!(IncrementalAlterConfigsResponse { responses: responses })
-}
-
-impl ResourceAnswer for AlterConfigsResourceResponse {
-    fn changed(kind: i8, name: StrBytes) -> Self {
-        message!(Self { resource_type: kind, resource_name: name, error_message: None })
-    }
-
-    fn refuse(&mut self, failure: Failure) {
-        self.error_code = failure.code.code();
-        self.error_message = failure.message.map(text);
-    }
 }
 
 fn changes(
