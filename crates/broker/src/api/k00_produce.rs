@@ -31,22 +31,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use levada_io::Piece;
 use levada_base::batch::{self, BatchError, BatchView, CheckedBatch, MAX_EXPANDED, TimestampRange};
 use levada_base::compress::{CompressError, Compression};
+use levada_config::{TimestampType, TopicConfig};
+use levada_coordination::txn::TxnError;
+use levada_coordination::txn::request::{ProducerIdentity, Protocol};
+use levada_io::Piece;
 use levada_log::{Append, Appended, Passing};
+use levada_process::clock::now_ms;
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::Uuid;
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::StrBytes;
 use levada_wire::produce::{
     ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic, ProducedPartition, ProducedTopic,
 };
 use tokio::time::Instant as TokioInstant;
-use levada_process::clock::now_ms;
-use levada_wire::error_code::{ErrorCode, Failure};
-use levada_security::acl::{Operation, ResourceType};
-use levada_coordination::txn::TxnError;
-use levada_coordination::txn::request::{ProducerIdentity, Protocol};
-use levada_config::{TimestampType, TopicConfig};
 
 use crate::api::k00_produce::rejected::Rejected;
 use crate::api::k00_produce::repeated::Seen;

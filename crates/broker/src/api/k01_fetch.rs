@@ -34,6 +34,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use levada_io::{Extent, Piece};
 use levada_log::{ReadError, Slice};
+use levada_process::blocking::off_shard;
+use levada_security::acl::Operation;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::fetch::{
     AbortedTransaction, EpochEnd, FetchPartition, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic,
 };
@@ -41,13 +44,10 @@ use levada_wire::gather::{self, HoleLen};
 use levada_wire::messages::StrBytes;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use levada_process::blocking::off_shard;
-use levada_wire::error_code::ErrorCode;
-use levada_security::acl::Operation;
 
-use crate::error_map::read_error;
 use crate::api::leaders::Leaders;
 use crate::api::{Context, Reply, RequestError};
+use crate::error_map::read_error;
 use crate::replica::Partition;
 use crate::request_memory::UNCOUNTED_BYTES;
 use crate::time_slice::TimeSlice;
@@ -370,7 +370,8 @@ struct Look {
 impl Look {
     fn at(targets: &[Target], limits: &Limits, read: Read) -> Result<Self, Cold> {
         let urgent = targets.iter().all(Target::is_barred);
-        let mut look = Self { partitions: Vec::with_capacity(targets.len()), bytes: 0, urgent, throttled_for: None };
+        let mut look =
+            Self { partitions: Vec::with_capacity(targets.len()), bytes: 0, urgent, throttled_for: None };
         for target in targets {
             let found = target.partition.clone().map_err(Failed::from);
             let fetched = found.and_then(|partition| look.read(target, &partition, (limits, read)));

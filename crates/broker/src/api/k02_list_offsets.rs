@@ -18,14 +18,14 @@ use std::collections::{BTreeSet, HashMap};
 
 use levada_base::batch::MAX_EXPANDED;
 use levada_log::{ReadError, TimestampOffset};
+use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use levada_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use levada_wire::messages::{ListOffsetsRequest, ListOffsetsResponse, StrBytes};
-use levada_wire::error_code::ErrorCode;
-use levada_security::acl::{Operation, ResourceType};
 
-use crate::error_map::read_error;
 use crate::api::Context;
+use crate::error_map::read_error;
 use crate::replica::Partition;
 
 const LATEST: i64 = -1;
@@ -189,7 +189,9 @@ async fn look_up(
             return Ok((start, -1, log.epoch_at(start)));
         }
         LATEST_TIERED | EARLIEST_PENDING_UPLOAD => return Ok(NOTHING),
-        MAX_TIMESTAMP => search(context, &partition, levada_log::Partition::max_timestamp_offset_within).await.map_err(read_error)?,
+        MAX_TIMESTAMP => search(context, &partition, levada_log::Partition::max_timestamp_offset_within)
+            .await
+            .map_err(read_error)?,
         timestamp if timestamp < 0 => return Err(ErrorCode::UnsupportedVersion),
         timestamp => {
             let find = move |log: &levada_log::Partition, expanded_max| {

@@ -13,16 +13,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use levada_metadata::controller::{check_topic_name, is_internal};
+use levada_metadata::image::{Image, Topic};
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::Uuid;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::metadata_request::MetadataRequestTopic;
 use levada_wire::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use levada_wire::messages::{MetadataRequest, MetadataResponse, StrBytes};
-use levada_wire::error_code::ErrorCode;
-use levada_metadata::controller::{check_topic_name, is_internal};
-use levada_metadata::image::{Image, Topic};
-use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::changes::log_change;
 use crate::api::nodes::{NodeEndpoint, Nodes};

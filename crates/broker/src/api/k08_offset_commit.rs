@@ -9,15 +9,15 @@
 //! Not done: the retention time of versions 2–4 is kept in the record, as Kafka does, for its
 //! expiry.
 
+use levada_coordination::group::request::{CommitPartition, CommitRequest, CommitTopic};
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::Uuid;
+use levada_wire::error_code::{ErrorCode, error_code};
 use levada_wire::messages::offset_commit_request::OffsetCommitRequestTopic;
 use levada_wire::messages::offset_commit_response::{
     OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
 use levada_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
-use levada_wire::error_code::{ErrorCode, error_code};
-use levada_coordination::group::request::{CommitPartition, CommitRequest, CommitTopic};
-use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::merged::merge;
 use crate::api::{Context, commits};

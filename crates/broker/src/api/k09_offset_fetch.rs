@@ -15,16 +15,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use levada_coordination::group::request::{FetchRequest, FetchTopic, FetchedTopic};
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::Uuid;
+use levada_wire::error_code::{ErrorCode, error_code};
 use levada_wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use levada_wire::messages::offset_fetch_response::{
     OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
 use levada_wire::messages::{OffsetFetchRequest, OffsetFetchResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, error_code};
-use levada_coordination::group::request::{FetchRequest, FetchTopic, FetchedTopic};
-use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::{Context, text};
 

@@ -9,12 +9,12 @@
 //!
 //! Not done: share coordinators, which answer `COORDINATOR_NOT_AVAILABLE`.
 
-use levada_wire::messages::find_coordinator_response::Coordinator;
-use levada_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, Failure};
 use levada_coordination::machine::partition_for;
 use levada_metadata::image::Image;
 use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_wire::messages::find_coordinator_response::Coordinator;
+use levada_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse, StrBytes};
 
 use crate::api::access::forbidden;
 use crate::api::nodes::{NodeEndpoint, Nodes};

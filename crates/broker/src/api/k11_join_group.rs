@@ -10,11 +10,11 @@
 //!
 //! Not done: the reason of a join (version 8) is only logged.
 
-use levada_wire::messages::join_group_response::JoinGroupResponseMember;
-use levada_wire::messages::{JoinGroupRequest, JoinGroupResponse};
-use levada_wire::error_code::{ErrorCode, error_code};
 use levada_coordination::group::request::{JoinRequest, Protocol};
 use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_wire::messages::join_group_response::JoinGroupResponseMember;
+use levada_wire::messages::{JoinGroupRequest, JoinGroupResponse};
 
 use crate::api::{Context, own, text};
 use crate::replica::OFFSETS_TOPIC;

@@ -2,10 +2,10 @@
 //!
 //! Extends the session of a member of a classic group, and reports a rebalance of the group.
 
-use levada_wire::messages::{HeartbeatRequest, HeartbeatResponse};
-use levada_wire::error_code::{ErrorCode, error_code};
 use levada_coordination::group::request;
 use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_wire::messages::{HeartbeatRequest, HeartbeatResponse};
 
 use crate::api::Context;
 

@@ -2,11 +2,11 @@
 //!
 //! Below version 3 one member leaves; from 3 on any number, static members by their instance id.
 
-use levada_wire::messages::leave_group_response::MemberResponse;
-use levada_wire::messages::{LeaveGroupRequest, LeaveGroupResponse};
-use levada_wire::error_code::{ErrorCode, error_code};
 use levada_coordination::group::request::{LeaveRequest, LeavingMember};
 use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_wire::messages::leave_group_response::MemberResponse;
+use levada_wire::messages::{LeaveGroupRequest, LeaveGroupResponse};
 
 use crate::api::{Context, text};
 

@@ -3,10 +3,10 @@
 //! The leader sends the assignment of every member, the others wait for theirs; the answer leaves
 //! once the assignment is in `__consumer_offsets`.
 
-use levada_wire::messages::{SyncGroupRequest, SyncGroupResponse};
-use levada_wire::error_code::{ErrorCode, error_code};
 use levada_coordination::group::request::SyncRequest;
 use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 
 use crate::api::{Context, own, text};
 

@@ -6,11 +6,11 @@
 
 use std::collections::HashSet;
 
-use levada_wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
-use levada_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, error_code, sentence};
 use levada_coordination::group::{GroupError, coordinator};
 use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::{ErrorCode, error_code, sentence};
+use levada_wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
+use levada_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse, StrBytes};
 
 use crate::api::group_order::in_kafkas_order;
 use crate::api::{Context, text};

@@ -3,11 +3,11 @@
 //! All groups of this broker, filtered by state (version 4) and by type (version 5), in Kafka's
 //! order. Until the first request for a coordinator there is no `__consumer_offsets`, and no group.
 
-use levada_wire::messages::list_groups_response::ListedGroup;
-use levada_wire::messages::{ListGroupsRequest, ListGroupsResponse};
-use levada_wire::error_code::error_code;
 use levada_coordination::group::coordinator::{ListFilter, ListedGroup as FoundGroup};
 use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::error_code;
+use levada_wire::messages::list_groups_response::ListedGroup;
+use levada_wire::messages::{ListGroupsRequest, ListGroupsResponse};
 
 use crate::api::group_order::list_in_kafkas_order;
 use crate::api::{Context, text};
@@ -41,10 +41,8 @@ pub(crate) async fn answer(context: &Context, request: ListGroupsRequest) -> Lis
 }
 
 fn show(context: &Context, group: FoundGroup) -> ListedGroup {
-    let mut shown = message!(ListedGroup {
-        group_id: text(group.group_id),
-        protocol_type: text(group.protocol_type),
-    });
+    let mut shown =
+        message!(ListedGroup { group_id: text(group.group_id), protocol_type: text(group.protocol_type) });
     if context.version() >= STATE_VERSION_MIN {
         shown.group_state = group.state.into();
     }

@@ -4,8 +4,8 @@
 //! This one comes where there is nothing to show, or too soon after the last time, and is refused
 //! as Kafka does.
 
-use levada_wire::messages::{SaslHandshakeRequest, SaslHandshakeResponse};
 use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::{SaslHandshakeRequest, SaslHandshakeResponse};
 
 use crate::api::Context;
 

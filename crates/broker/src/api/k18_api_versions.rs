@@ -15,11 +15,11 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use levada_metadata::features::{FEATURES, Feature, of_members};
 use levada_wire::ApiKey;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
 use levada_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
-use levada_wire::error_code::ErrorCode;
-use levada_metadata::features::{FEATURES, Feature, of_members};
 
 use crate::api::{self, Context, forwarding};
 use crate::controller::{ActiveController, Remote};

@@ -8,13 +8,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use levada_metadata::controller::{CreatedTopic, METADATA_TOPIC, NewTopic};
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::Uuid;
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::create_topics_request::CreatableTopic;
 use levada_wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
 use levada_wire::messages::{CreateTopicsRequest, CreateTopicsResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, Failure};
-use levada_metadata::controller::{CreatedTopic, METADATA_TOPIC, NewTopic};
-use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::changes::log_change;
 use crate::api::forwarding::Refusable;

@@ -8,13 +8,13 @@
 
 use std::collections::HashMap;
 
+use levada_metadata::controller::{DeletedTopic, TopicKey};
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::Uuid;
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::delete_topics_request::DeleteTopicState;
 use levada_wire::messages::delete_topics_response::DeletableTopicResult;
 use levada_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, Failure};
-use levada_metadata::controller::{DeletedTopic, TopicKey};
-use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::changes::log_change;
 use crate::api::forwarding::Refusable;

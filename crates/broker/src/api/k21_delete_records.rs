@@ -9,21 +9,21 @@
 use std::sync::Arc;
 
 use levada_log::disk::is_short;
+use levada_metadata::controller::is_internal;
+use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::delete_records_request::DeleteRecordsPartition;
 use levada_wire::messages::delete_records_response::{
     DeleteRecordsPartitionResult, DeleteRecordsTopicResult,
 };
 use levada_wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
 use tokio::time::Instant;
-use levada_wire::error_code::{ErrorCode, Failure};
-use levada_metadata::controller::is_internal;
-use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::Context;
 use crate::api::changes::log_change;
+use crate::replica::Replicas;
 use crate::replica::lane::SubmitError;
 use crate::replica::led::Led;
-use crate::replica::Replicas;
 
 /// Value for "unknown" in an answer.
 const NONE: i64 = -1;
@@ -59,7 +59,8 @@ pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> 
         // On a full disk the next round of housekeeping has the room that this deletion makes.
         if stored.is_err_and(|error| !error.source_io().is_some_and(is_short)) {
             let all = topics.iter_mut().flat_map(|(_, partitions)| partitions);
-            all.filter(|one| one.result.is_ok()).for_each(|one| one.result = Err(ErrorCode::KafkaStorageError));
+            all.filter(|one| one.result.is_ok())
+                .for_each(|one| one.result = Err(ErrorCode::KafkaStorageError));
         }
         topics
     });

@@ -7,11 +7,11 @@
 //!
 //! Not done: two-phase commit (version 6, KIP-939), which Kafka 4.3 does not advertise either.
 
-use levada_wire::messages::{InitProducerIdRequest, InitProducerIdResponse, StrBytes};
-use levada_wire::error_code::ErrorCode;
-use levada_security::acl::{Operation, ResourceType};
 use levada_coordination::txn::request::{InitRequest, ProducerIdentity};
 use levada_coordination::txn::{TxnError, TxnState};
+use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::{InitProducerIdRequest, InitProducerIdResponse, StrBytes};
 
 use crate::api::Context;
 use crate::api::changes::log_change;

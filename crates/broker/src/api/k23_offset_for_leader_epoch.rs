@@ -3,11 +3,11 @@
 //! The end offset of a leader epoch in our log, by which a consumer detects that its position was
 //! truncated.
 
+use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::offset_for_leader_epoch_request::OffsetForLeaderPartition;
 use levada_wire::messages::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult};
 use levada_wire::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
-use levada_wire::error_code::ErrorCode;
-use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::Context;
 

@@ -9,16 +9,16 @@
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 
+use levada_coordination::txn::TopicPartition;
+use levada_coordination::txn::request::{AddRequest, Protocol, VerifyRequest};
+use levada_metadata::controller::is_internal;
+use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::add_partitions_to_txn_request::AddPartitionsToTxnTransaction;
 use levada_wire::messages::add_partitions_to_txn_response::{
     AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResult, AddPartitionsToTxnTopicResult,
 };
 use levada_wire::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse};
-use levada_wire::error_code::ErrorCode;
-use levada_metadata::controller::is_internal;
-use levada_security::acl::{Operation, ResourceType};
-use levada_coordination::txn::TopicPartition;
-use levada_coordination::txn::request::{AddRequest, Protocol, VerifyRequest};
 
 use crate::api::Context;
 use crate::time_slice::TimeSlice;
@@ -160,8 +160,7 @@ fn ask(
     }
     let question =
         (transaction.transactional_id.as_str().to_owned(), *producer_id, *producer_epoch, partitions);
-    let answer =
-        if transaction.verify_only { verify(context, question) } else { extend(context, question) };
+    let answer = if transaction.verify_only { verify(context, question) } else { extend(context, question) };
     async move {
         match answer.await {
             Ok(codes) => asked.into_iter().map(|place| codes[place]).collect(),

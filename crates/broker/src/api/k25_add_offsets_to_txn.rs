@@ -4,11 +4,11 @@
 //! what committing offsets in it means. Clients of the second protocol (KIP-890) leave it to
 //! TxnOffsetCommit.
 
-use levada_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
-use levada_wire::error_code::ErrorCode;
-use levada_security::acl::{Operation, ResourceType};
 use levada_coordination::txn::TopicPartition;
 use levada_coordination::txn::request::{AddRequest, Protocol};
+use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 
 use crate::api::Context;
 use crate::replica::OFFSETS_TOPIC;

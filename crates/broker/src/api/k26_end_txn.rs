@@ -4,10 +4,10 @@
 //! markers follow. From version 5 on (KIP-890) the answer has the producer's next epoch, or its
 //! next id after the last epoch.
 
-use levada_wire::messages::{EndTxnRequest, EndTxnResponse};
-use levada_wire::error_code::ErrorCode;
-use levada_security::acl::{Operation, ResourceType};
 use levada_coordination::txn::request::{EndRequest, ProducerIdentity, Protocol};
+use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::{EndTxnRequest, EndTxnResponse};
 
 use crate::api::Context;
 

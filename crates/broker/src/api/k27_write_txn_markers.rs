@@ -5,6 +5,10 @@
 //! broker write their markers without it. A marker of a negative producer id or epoch is refused
 //! with UNKNOWN_SERVER_ERROR, as in Kafka.
 
+use levada_coordination::group::Producer;
+use levada_coordination::group::request::EndTxnRequest;
+use levada_security::acl::Operation;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::write_txn_markers_request::WritableTxnMarker;
 use levada_wire::messages::write_txn_markers_response::{
     WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
@@ -12,10 +16,6 @@ use levada_wire::messages::write_txn_markers_response::{
 use levada_wire::messages::{StrBytes, WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use levada_wire::error_code::ErrorCode;
-use levada_coordination::group::Producer;
-use levada_coordination::group::request::EndTxnRequest;
-use levada_security::acl::Operation;
 
 use crate::api::Context;
 use crate::api::changes::log_change;

@@ -15,18 +15,18 @@
 
 use std::sync::Arc;
 
+use levada_coordination::group::request::{CommitPartition, CommitTopic, TxnCommitRequest};
+use levada_coordination::group::{GroupError, Producer};
+use levada_coordination::txn::TxnError;
+use levada_coordination::txn::request::{ProducerIdentity, Protocol};
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::Uuid;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::txn_offset_commit_request::TxnOffsetCommitRequestTopic;
 use levada_wire::messages::txn_offset_commit_response::{
     TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
 use levada_wire::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
-use levada_wire::error_code::ErrorCode;
-use levada_coordination::group::request::{CommitPartition, CommitTopic, TxnCommitRequest};
-use levada_coordination::group::{GroupError, Producer};
-use levada_security::acl::{Operation, ResourceType};
-use levada_coordination::txn::TxnError;
-use levada_coordination::txn::request::{ProducerIdentity, Protocol};
 
 use crate::api::merged::merge;
 use crate::api::{Context, commits};

@@ -7,10 +7,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use levada_security::acl::{Acl, AclFilter, Operation};
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_acls_response::{AclDescription, DescribeAclsResource};
 use levada_wire::messages::{DescribeAclsRequest, DescribeAclsResponse, StrBytes};
-use levada_wire::error_code::ErrorCode;
-use levada_security::acl::{Acl, AclFilter, Operation};
 
 use crate::api::access::forbidden;
 use crate::api::{Context, text};

@@ -3,11 +3,11 @@
 //! Adds entries of access control, each independently; they take effect before the answer. Without
 //! an authorizer each entry is refused. Checks Alter on the cluster.
 
+use levada_security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::create_acls_request::AclCreation;
 use levada_wire::messages::create_acls_response::AclCreationResult;
 use levada_wire::messages::{CreateAclsRequest, CreateAclsResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, Failure};
-use levada_security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
 
 use crate::api::access::forbidden;
 use crate::api::changes::Before;
@@ -123,7 +123,10 @@ mod tests {
                 "Could not parse principal from `{principal}` (no colon is present separating the principal type from \
                  the principal name)"
             );
-            assert_eq!((refused.code, refused.message.unwrap()), (ErrorCode::InvalidRequest, expected.into()));
+            assert_eq!(
+                (refused.code, refused.message.unwrap()),
+                (ErrorCode::InvalidRequest, expected.into())
+            );
         }
     }
 }

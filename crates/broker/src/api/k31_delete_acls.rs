@@ -5,11 +5,11 @@
 //! (0) as a type, an operation or a permission; Kafka closes the connection in this case. Checks
 //! Alter on the cluster.
 
+use levada_security::acl::{Acl, AclFilter, Operation};
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::delete_acls_request::DeleteAclsFilter;
 use levada_wire::messages::delete_acls_response::{DeleteAclsFilterResult, DeleteAclsMatchingAcl};
 use levada_wire::messages::{DeleteAclsRequest, DeleteAclsResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, Failure};
-use levada_security::acl::{Acl, AclFilter, Operation};
 
 use crate::api::access::forbidden;
 use crate::api::changes::Before;

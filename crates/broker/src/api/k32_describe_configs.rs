@@ -12,16 +12,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use levada_config::{ConfigSource, ConfigType, Described, Origin, Values, describe_client_metrics};
+use levada_metadata::controller::check_topic_name;
+use levada_metadata::image::{ConfigResource, ResourceKind};
+use levada_security::acl::Operation;
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
 use levada_wire::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
 };
 use levada_wire::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
-use levada_wire::error_code::{ErrorCode, Failure};
-use levada_metadata::controller::check_topic_name;
-use levada_metadata::image::{ConfigResource, ResourceKind};
-use levada_security::acl::Operation;
-use levada_config::{ConfigSource, ConfigType, Described, Origin, Values, describe_client_metrics};
 
 use crate::api::configurable::{invalid, permit};
 use crate::api::{Context, text};

@@ -5,12 +5,12 @@
 //! log is flushed and every log uses the new values. With `validate_only` nothing changes.
 
 use bytes::Bytes;
-use levada_wire::DecodeError;
-use levada_wire::messages::alter_configs_request::AlterConfigsResource;
-use levada_wire::messages::{AlterConfigsRequest, AlterConfigsResponse, StrBytes};
-use levada_wire::error_code::Failure;
 use levada_metadata::controller::NewValue;
 use levada_metadata::image::{ConfigResource, ResourceKind};
+use levada_wire::DecodeError;
+use levada_wire::error_code::Failure;
+use levada_wire::messages::alter_configs_request::AlterConfigsResource;
+use levada_wire::messages::{AlterConfigsRequest, AlterConfigsResponse, StrBytes};
 
 use crate::api::configurable::{self, ResourceKeys};
 use crate::api::{Context, Decoded};

@@ -12,14 +12,14 @@ use std::ops::Range;
 use std::path::Path;
 
 use bytes::Bytes;
+use levada_security::acl::Operation;
 use levada_wire::DecodeError;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::alter_replica_log_dirs_request::AlterReplicaLogDir;
 use levada_wire::messages::alter_replica_log_dirs_response::{
     AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopicResult,
 };
 use levada_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse, StrBytes};
-use levada_wire::error_code::ErrorCode;
-use levada_security::acl::Operation;
 
 use crate::api::{Context, Decoded};
 use crate::replica::Replicas;

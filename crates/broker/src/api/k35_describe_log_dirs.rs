@@ -9,13 +9,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use levada_metadata::features::METADATA_VERSION;
+use levada_security::acl::Operation;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_log_dirs_response::{
     DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
 };
 use levada_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
-use levada_wire::error_code::ErrorCode;
-use levada_metadata::features::METADATA_VERSION;
-use levada_security::acl::Operation;
 
 use crate::api::{Context, text};
 use crate::replica::data_dir::DataDir;

@@ -3,8 +3,8 @@
 //! Requests of a client's authentication never get here: `server::auth_gate` takes them. A request
 //! that gets here came without a handshake, and is refused as Kafka refuses it.
 
-use levada_wire::messages::{SaslAuthenticateRequest, SaslAuthenticateResponse};
 use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::{SaslAuthenticateRequest, SaslAuthenticateResponse};
 
 use crate::api::Context;
 

@@ -7,12 +7,12 @@
 
 use std::collections::HashMap;
 
+use levada_metadata::controller::MorePartitions;
+use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::create_partitions_request::CreatePartitionsTopic;
 use levada_wire::messages::create_partitions_response::CreatePartitionsTopicResult;
 use levada_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, Failure};
-use levada_metadata::controller::MorePartitions;
-use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::changes::log_change;
 use crate::api::forwarding::Refusable;

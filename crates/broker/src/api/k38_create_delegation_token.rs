@@ -4,10 +4,10 @@
 //! for other owners with CreateTokens on the owner. The broker refuses clients without an identity
 //! or with a token, and renewers that are not users; it forwards all other requests.
 
-use levada_wire::messages::{CreateDelegationTokenRequest, CreateDelegationTokenResponse};
-use levada_wire::error_code::ErrorCode;
 use levada_security::acl::{Operation, ResourceType};
 use levada_security::delegation::USER;
+use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::{CreateDelegationTokenRequest, CreateDelegationTokenResponse};
 
 use crate::api::Context;
 use crate::api::forwarding::{self, Refusable};

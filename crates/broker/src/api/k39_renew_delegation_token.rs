@@ -3,8 +3,8 @@
 //! The controller lets the owner and the renewers of a token postpone its expiry. The broker
 //! refuses clients without an identity or with a token; it forwards all other requests.
 
-use levada_wire::messages::{RenewDelegationTokenRequest, RenewDelegationTokenResponse};
 use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::{RenewDelegationTokenRequest, RenewDelegationTokenResponse};
 
 use crate::api::changes::Before;
 use crate::api::{Context, forwarding, tokens};

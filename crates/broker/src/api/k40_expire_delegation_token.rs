@@ -4,8 +4,8 @@
 //! at once with a negative period. The broker refuses clients without an identity or with a token;
 //! it forwards all other requests.
 
-use levada_wire::messages::{ExpireDelegationTokenRequest, ExpireDelegationTokenResponse};
 use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::{ExpireDelegationTokenRequest, ExpireDelegationTokenResponse};
 
 use crate::api::changes::Before;
 use crate::api::{Context, forwarding, tokens};

@@ -5,14 +5,14 @@
 //! with Describe on the token, or with DescribeTokens on the owner. Expired tokens are shown until
 //! the controller removes them. Clients without an identity or with a token are refused.
 
+use levada_metadata::records::DelegationTokenRecord;
+use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_delegation_token_request::DescribeDelegationTokenOwner;
 use levada_wire::messages::describe_delegation_token_response::{
     DescribedDelegationToken, DescribedDelegationTokenRenewer,
 };
 use levada_wire::messages::{DescribeDelegationTokenRequest, DescribeDelegationTokenResponse};
-use levada_wire::error_code::ErrorCode;
-use levada_metadata::records::DelegationTokenRecord;
-use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::tokens::Principal;
 use crate::api::{Context, text};

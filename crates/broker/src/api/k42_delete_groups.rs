@@ -4,11 +4,11 @@
 
 use std::collections::HashSet;
 
-use levada_wire::messages::delete_groups_response::DeletableGroupResult;
-use levada_wire::messages::{DeleteGroupsRequest, DeleteGroupsResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, error_code};
 use levada_coordination::group::request::DeleteRequest;
 use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_wire::messages::delete_groups_response::DeletableGroupResult;
+use levada_wire::messages::{DeleteGroupsRequest, DeleteGroupsResponse, StrBytes};
 
 use crate::api::changes::log_change;
 use crate::api::group_order::in_kafkas_order;

@@ -6,12 +6,12 @@
 
 use std::borrow::Cow;
 
+use levada_metadata::image::{Image, Topic};
+use levada_security::acl::Operation;
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::elect_leaders_request::TopicPartitions;
 use levada_wire::messages::elect_leaders_response::{PartitionResult, ReplicaElectionResult};
 use levada_wire::messages::{ElectLeadersRequest, ElectLeadersResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, Failure};
-use levada_metadata::image::{Image, Topic};
-use levada_security::acl::Operation;
 
 use crate::api::access::forbidden;
 use crate::api::forwarding::Refusable;

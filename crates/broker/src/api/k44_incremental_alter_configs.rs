@@ -11,12 +11,12 @@
 //! Not done: a change of the broker's `listeners`, which Kafka allows.
 
 use bytes::Bytes;
-use levada_wire::DecodeError;
-use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
-use levada_wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, Failure};
 use levada_metadata::controller::{AlterConfig, ConfigChange};
 use levada_metadata::image::{ConfigResource, ResourceKind};
+use levada_wire::DecodeError;
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+use levada_wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, StrBytes};
 
 use crate::api::changes::log_change;
 use crate::api::configurable::{self, ResourceKeys};

@@ -3,6 +3,10 @@
 //! With one broker a partition can only be assigned to this broker: such a request succeeds without
 //! a change, and any other is refused with Kafka's reason. There is never a reassignment to cancel.
 
+use levada_metadata::controller::check_replicas;
+use levada_metadata::image::{Image, Topic};
+use levada_security::acl::Operation;
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::alter_partition_reassignments_request::ReassignablePartition;
 use levada_wire::messages::alter_partition_reassignments_response::{
     ReassignablePartitionResponse, ReassignableTopicResponse,
@@ -10,10 +14,6 @@ use levada_wire::messages::alter_partition_reassignments_response::{
 use levada_wire::messages::{
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, StrBytes,
 };
-use levada_wire::error_code::{ErrorCode, Failure};
-use levada_metadata::controller::check_replicas;
-use levada_metadata::image::{Image, Topic};
-use levada_security::acl::Operation;
 
 use crate::api::access::forbidden;
 use crate::api::forwarding::Refusable;
@@ -56,8 +56,10 @@ pub(crate) async fn answer(
         let partitions = partitions.collect();
         message!(ReassignableTopicResponse { partitions: partitions, name: topic.name })
     });
-    let mut response =
-        message!(AlterPartitionReassignmentsResponse { responses: responses.collect(), error_message: nothing });
+    let mut response = message!(AlterPartitionReassignmentsResponse {
+        responses: responses.collect(),
+        error_message: nothing
+    });
     if context.version() >= FACTOR_VERSION_MIN {
         response.allow_replication_factor_change = request.allow_replication_factor_change;
     }

@@ -2,9 +2,9 @@
 //!
 //! With one broker nothing is ever on its way to another: the list is empty.
 
-use levada_wire::messages::{ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse};
-use levada_wire::error_code::ErrorCode;
 use levada_security::acl::Operation;
+use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::{ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse};
 
 use crate::api::access::forbidden;
 use crate::api::{Context, text};

@@ -4,13 +4,13 @@
 //! without a position is not an error; a missing partition is. Groups with members of another
 //! protocol than `consumer` are refused as a whole, because the topics that they use are unknown.
 
+use levada_coordination::group::request;
+use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::{ErrorCode, error_code};
 use levada_wire::messages::offset_delete_response::{
     OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
 use levada_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, error_code};
-use levada_coordination::group::request;
-use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::merged::merge;
 use crate::api::{Context, text};

@@ -3,12 +3,12 @@
 //! The quotas of the users, client ids and addresses that match the filter; a strict filter
 //! excludes entities with parts that the filter does not name.
 
+use levada_metadata::image::QuotaEntity;
+use levada_security::acl::Operation;
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::describe_client_quotas_request::ComponentData;
 use levada_wire::messages::describe_client_quotas_response::{EntityData, EntryData, ValueData};
 use levada_wire::messages::{DescribeClientQuotasRequest, DescribeClientQuotasResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, Failure};
-use levada_metadata::image::QuotaEntity;
-use levada_security::acl::Operation;
 
 use crate::api::{Context, text};
 

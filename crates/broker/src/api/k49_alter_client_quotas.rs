@@ -10,14 +10,14 @@
 //! Not done: the mute for `request_percentage` is not announced in the answer.
 
 use bytes::Bytes;
-use levada_wire::DecodeError;
-use levada_wire::messages::alter_client_quotas_request;
-use levada_wire::messages::alter_client_quotas_response::{EntityData, EntryData};
-use levada_wire::messages::{AlterClientQuotasRequest, AlterClientQuotasResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, Failure};
 use levada_metadata::controller::AlterQuota;
 use levada_metadata::image::QuotaEntity;
 use levada_security::acl::Operation;
+use levada_wire::DecodeError;
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_wire::messages::alter_client_quotas_request;
+use levada_wire::messages::alter_client_quotas_response::{EntityData, EntryData};
+use levada_wire::messages::{AlterClientQuotasRequest, AlterClientQuotasResponse, StrBytes};
 
 use crate::api::access::forbidden;
 use crate::api::changes::Before;

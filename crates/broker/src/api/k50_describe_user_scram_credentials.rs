@@ -6,15 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use levada_metadata::image::Image;
+use levada_security::acl::Operation;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_user_scram_credentials_response::{
     CredentialInfo, DescribeUserScramCredentialsResult,
 };
 use levada_wire::messages::{
     DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse, StrBytes,
 };
-use levada_wire::error_code::ErrorCode;
-use levada_metadata::image::Image;
-use levada_security::acl::Operation;
 
 use crate::api::{Context, text};
 

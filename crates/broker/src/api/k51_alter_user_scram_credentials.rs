@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use levada_wire::messages::alter_user_scram_credentials_response::AlterUserScramCredentialsResult;
-use levada_wire::messages::{AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse};
-use levada_wire::error_code::ErrorCode;
 use levada_metadata::controller::AlterCredential;
 use levada_security::acl::Operation;
+use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::alter_user_scram_credentials_response::AlterUserScramCredentialsResult;
+use levada_wire::messages::{AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse};
 
 use crate::api::access::forbidden;
 use crate::api::changes::Before;

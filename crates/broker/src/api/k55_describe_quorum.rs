@@ -6,17 +6,17 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use levada_metadata::controller::{METADATA_TOPIC, controller_endpoint};
+use levada_process::clock::now_ms;
+use levada_security::acl::Operation;
 use levada_wire::DecodeError;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_quorum_response::{
     Listener, Node, PartitionData, ReplicaState, TopicData,
 };
 use levada_wire::messages::{
     DescribeQuorumRequest, DescribeQuorumResponse, StrBytes, describe_quorum_request,
 };
-use levada_process::clock::now_ms;
-use levada_wire::error_code::ErrorCode;
-use levada_metadata::controller::{METADATA_TOPIC, controller_endpoint};
-use levada_security::acl::Operation;
 
 use crate::api::access::forbidden;
 use crate::api::{Context, Decoded, Sentences, text};

@@ -7,11 +7,11 @@
 //!
 //! Not done: `kraft.version` keeps the level that the directory was formatted with.
 
-use levada_wire::messages::update_features_response::UpdatableFeatureResult;
-use levada_wire::messages::{UpdateFeaturesRequest, UpdateFeaturesResponse};
-use levada_wire::error_code::ErrorCode;
 use levada_metadata::controller::FeatureUpdate;
 use levada_security::acl::Operation;
+use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::update_features_response::UpdatableFeatureResult;
+use levada_wire::messages::{UpdateFeaturesRequest, UpdateFeaturesResponse};
 
 use crate::api::access::forbidden;
 use crate::api::changes::log_change;

@@ -5,9 +5,9 @@
 //! type 2 means controllers (`--bootstrap-controller`): a broker that is its own controller answers
 //! with itself, any other broker refuses. Any other type gets Kafka's error.
 
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::{DescribeClusterRequest, DescribeClusterResponse};
-use levada_wire::error_code::ErrorCode;
 
 use crate::api::nodes::{NodeEndpoint, Nodes};
 use crate::api::{Context, text};

@@ -7,12 +7,12 @@
 use std::collections::{HashMap, HashSet};
 
 use levada_log::ProducerState as Known;
-use levada_wire::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
-use levada_wire::messages::{DescribeProducersRequest, DescribeProducersResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, Failure};
 use levada_metadata::controller::check_topic_name;
 use levada_metadata::image::Image;
 use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_wire::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
+use levada_wire::messages::{DescribeProducersRequest, DescribeProducersResponse, StrBytes};
 
 use crate::api::access::forbidden;
 use crate::api::{Context, Sentences, text};

@@ -5,12 +5,12 @@
 
 use std::collections::HashSet;
 
-use levada_wire::messages::describe_transactions_response::{TopicData, TransactionState};
-use levada_wire::messages::{DescribeTransactionsRequest, DescribeTransactionsResponse, StrBytes};
-use levada_wire::error_code::ErrorCode;
-use levada_security::acl::{Operation, ResourceType};
 use levada_coordination::txn::TxnError;
 use levada_coordination::txn::coordinator::Described;
+use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::describe_transactions_response::{TopicData, TransactionState};
+use levada_wire::messages::{DescribeTransactionsRequest, DescribeTransactionsResponse, StrBytes};
 
 use crate::api::{Context, text};
 

@@ -8,14 +8,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use levada_wire::messages::list_transactions_response::TransactionState;
-use levada_wire::messages::{ListTransactionsRequest, ListTransactionsResponse};
-use levada_process::clock::now_ms;
-use levada_wire::error_code::ErrorCode;
 use levada_coordination::pattern::{Comparison, whole};
-use levada_security::acl::{Operation, ResourceType};
 use levada_coordination::txn::TxnError;
 use levada_coordination::txn::coordinator::{ListFilter, Listed, Listing, is_state};
+use levada_process::clock::now_ms;
+use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::list_transactions_response::TransactionState;
+use levada_wire::messages::{ListTransactionsRequest, ListTransactionsResponse};
 
 use crate::api::{Context, text};
 

@@ -16,16 +16,16 @@
 //!
 //! Racks are stored and shown, but do not influence the assignment, as in Kafka.
 
-use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
-use levada_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, error_code};
 use levada_coordination::group::records::Partitions;
 use levada_coordination::group::request::ConsumerHeartbeatRequest;
 use levada_coordination::group::{ASSIGNORS, GroupError};
+use levada_coordination::pattern;
 use levada_metadata::features::GROUP_VERSION;
 use levada_metadata::uuid;
-use levada_coordination::pattern;
 use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
+use levada_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, StrBytes};
 
 use crate::api::{Context, text};
 

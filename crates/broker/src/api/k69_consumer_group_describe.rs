@@ -8,15 +8,15 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use levada_wire::messages::consumer_group_describe_response::{
-    Assignment, DescribedGroup, Member, TopicPartitions,
-};
-use levada_wire::messages::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, StrBytes};
-use levada_wire::error_code::{ErrorCode, error_code, sentence};
 use levada_coordination::group::GroupError;
 use levada_coordination::group::coordinator::{DescribedConsumer, DescribedConsumerGroup};
 use levada_coordination::group::records::Partitions;
 use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::{ErrorCode, error_code, sentence};
+use levada_wire::messages::consumer_group_describe_response::{
+    Assignment, DescribedGroup, Member, TopicPartitions,
+};
+use levada_wire::messages::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, StrBytes};
 
 use crate::api::group_order::{in_kafkas_order, members_in_kafkas_order};
 use crate::api::k68_consumer_group_heartbeat::are_served;

@@ -4,11 +4,11 @@
 //! all brokers and their loggers, groups and client metrics subscriptions with something set on
 //! them, or those kinds that the request names.
 
-use levada_wire::messages::list_config_resources_response::ConfigResource;
-use levada_wire::messages::{ListConfigResourcesRequest, ListConfigResourcesResponse};
-use levada_wire::error_code::ErrorCode;
 use levada_metadata::image::ResourceKind;
 use levada_security::acl::Operation;
+use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::list_config_resources_response::ConfigResource;
+use levada_wire::messages::{ListConfigResourcesRequest, ListConfigResourcesResponse};
 
 use crate::api::nodes::Nodes;
 use crate::api::{Context, text};

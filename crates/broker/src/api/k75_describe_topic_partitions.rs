@@ -5,14 +5,14 @@
 
 use std::collections::BTreeSet;
 
+use levada_metadata::controller::{check_topic_name, is_internal};
+use levada_metadata::image::{Image, Topic};
+use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_topic_partitions_response::{
     Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
 use levada_wire::messages::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse};
-use levada_wire::error_code::ErrorCode;
-use levada_metadata::controller::{check_topic_name, is_internal};
-use levada_metadata::image::{Image, Topic};
-use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::Context;
 use crate::api::nodes::Nodes;

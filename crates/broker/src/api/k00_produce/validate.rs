@@ -5,10 +5,10 @@
 use bytes::BytesMut;
 use levada_base::batch::{self, BatchError, BatchView, CheckedBatch, RecompressError, Record};
 use levada_base::compress::Compression;
+use levada_config::{CompressionType, TimestampType, TopicConfig};
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::StrBytes;
 use levada_wire::produce::RecordError;
-use levada_wire::error_code::{ErrorCode, Failure};
-use levada_config::{CompressionType, TimestampType, TopicConfig};
 
 use super::Rejected;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use levada_cluster::replication::follower::LogEnd;
 use levada_cluster::replication::leader::FollowerFetch;
 use levada_cluster::replication::recount::ReplicaEnd;
-use levada_wire::fetch::{FetchPartition, FetchRequest};
 use levada_wire::error_code::ErrorCode;
+use levada_wire::fetch::{FetchPartition, FetchRequest};
 
 use crate::api::Context;
 use crate::replica::Partition;
@@ -51,13 +51,11 @@ impl Reader {
         // As in Kafka, any negative epoch is none.
         let known = wanted.current_leader_epoch.max(-1);
         match self {
-            Self::Follower { id, broker_epoch } => {
-                partition.check_follower(id, known).inspect_err(|_| {
-                    let (offset, epoch) = (wanted.fetch_offset, wanted.last_fetched_epoch);
-                    let end = LogEnd { offset, epoch };
-                    partition.hear(ReplicaEnd { replica: id, broker_epoch, leader_epoch: known, end });
-                })
-            }
+            Self::Follower { id, broker_epoch } => partition.check_follower(id, known).inspect_err(|_| {
+                let (offset, epoch) = (wanted.fetch_offset, wanted.last_fetched_epoch);
+                let end = LogEnd { offset, epoch };
+                partition.hear(ReplicaEnd { replica: id, broker_epoch, leader_epoch: known, end });
+            }),
             Self::Consumer { any_replica: true, .. } => partition.check_replica(known),
             Self::Consumer { any_replica: false, .. } => partition.check_leader(known),
         }

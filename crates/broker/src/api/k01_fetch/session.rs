@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use levada_process::clock::steady_ms;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchTopic, FetchedPartition};
 use levada_wire::gather::HoleLen;
 use levada_wire::messages::StrBytes;
-use levada_process::clock::steady_ms;
-use levada_wire::error_code::ErrorCode;
 
 use crate::api::{Context, TOPIC_ID_VERSION_MIN};
 use crate::fetch_session::{

@@ -7,12 +7,10 @@ use super::*;
 #[test]
 fn a_storage_error_is_another_leader_for_clients_that_do_not_know_it() {
     let codes = [ErrorCode::KafkaStorageError, ErrorCode::None, ErrorCode::OffsetOutOfRange];
-    let partition = |error: ErrorCode| FetchedPartition { error_code: error.code(), ..FetchedPartition::new(0) };
-    let mut topics = [FetchedTopic {
-        name: "t".into(),
-        topic_id: Uuid::ZERO,
-        partitions: codes.map(partition).to_vec(),
-    }];
+    let partition =
+        |error: ErrorCode| FetchedPartition { error_code: error.code(), ..FetchedPartition::new(0) };
+    let mut topics =
+        [FetchedTopic { name: "t".into(), topic_id: Uuid::ZERO, partitions: codes.map(partition).to_vec() }];
     hide_storage_errors(&mut topics);
     let told = topics[0].partitions.iter().map(|partition| partition.error_code);
     let expected = [ErrorCode::NotLeaderOrFollower, ErrorCode::None, ErrorCode::OffsetOutOfRange];
