@@ -305,10 +305,7 @@ impl Stage {
         println!("{sickness:?} for {lasted:.1?}{}{by_hand}", restart.unwrap_or_default());
         println!("  gaps until its end: {}; {} partitions silent then", list(&sick), silent.len());
         println!("  gaps in all: {}; in sync {in_sync:.1?} after its end", list(&all));
-        // A leader on a frozen disk does not learn that it leads no more: requests that wait there
-        // for replicas are answered after their timeout, which is 10 s.
-        let is_short = is_other_restarted && sickness != Sickness::Frozen;
-        let limit = if is_short { GAP_AFTER_RESTART } else { GAP };
+        let limit = if is_other_restarted { GAP_AFTER_RESTART } else { GAP };
         let is_fine = silent.is_empty() && after.is_empty() && all.iter().all(|gap| gap.time <= limit);
         assert!(is_fine || !is_levada, "{sickness:?}: a gap is longer than {limit:?}: {silent:?} {after:?}");
     }
