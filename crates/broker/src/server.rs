@@ -77,8 +77,9 @@ pub trait HttpServer: Send {
     /// The address that was bound.
     fn address(&self) -> SocketAddr;
 
-    /// Stops it and waits for its threads. The broker has told its [`Door`] to stop.
-    fn join(self: Box<Self>);
+    /// Waits for the threads that send requests to the broker, which has told its [`Door`] to stop.
+    /// The address answers until this value is dropped: the broker closes its logs meanwhile.
+    fn join(&mut self);
 }
 
 /// The reason why an HTTP address could not be served.
@@ -362,7 +363,8 @@ impl Server {
         if self.large.join().is_err() {
             tracing::error!("the large-request thread panicked");
         }
-        if let Some(http) = self.http {
+        let mut http = self.http;
+        if let Some(http) = &mut http {
             http.join();
         }
         if self.admin.join().is_err() {

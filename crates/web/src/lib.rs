@@ -82,13 +82,14 @@ pub fn start(place: HttpPlace) -> Result<Box<dyn HttpServer>, HttpError> {
     let (pages, console) = console::start(door.clone()).map_err(WebError::Thread)?;
     let alive = Router::new().route("/livez", routing::get(livez)).with_state(door.clone());
     let web = WebServer::start((&listen, socket), token, door.shared_source(), pages.merge(alive))?;
-    Ok(Box::new(Served { web, console }))
+    Ok(Box::new(Served { web, console: Some(console) }))
 }
 
 /// The threads of an HTTP address.
 struct Served {
     web: WebServer,
-    console: thread::JoinHandle<()>,
+    /// None once it has ended.
+    console: Option<thread::JoinHandle<()>>,
 }
 
 impl HttpServer for Served {
@@ -96,9 +97,8 @@ impl HttpServer for Served {
         self.web.address()
     }
 
-    fn join(self: Box<Self>) {
-        drop(self.web);
-        if self.console.join().is_err() {
+    fn join(&mut self) {
+        if self.console.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread of the console ended with a panic");
         }
     }

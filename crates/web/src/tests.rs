@@ -455,6 +455,15 @@ fn stopping_does_not_wait_for_idle_connections() {
 }
 
 #[test]
+fn the_address_answers_while_the_broker_closes_its_logs() {
+    let (_fake, web) = start();
+    let mut served = Served { web, console: Some(thread::spawn(|| {})) };
+    served.join();
+    assert!(served.console.is_none(), "the thread of the console has ended");
+    assert_eq!(ask(&served.web, "GET", "/healthz").0, "HTTP/1.1 200 OK");
+}
+
+#[test]
 fn a_connection_that_has_had_its_time_ends_behind_its_response() {
     let slow = || async {
         tokio::time::sleep(Duration::from_millis(400)).await;
