@@ -1,4 +1,4 @@
-//! A moment, as state machines are told it.
+//! A moment, as state machines receive it.
 
 /// A moment, by both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -79,12 +79,6 @@ impl Caller {
     pub fn session(&self) -> &Session {
         &self.session
     }
-
-    /// The user's address.
-    #[must_use]
-    pub fn peer(&self) -> SocketAddr {
-        self.info.peer
-    }
 }
 
 /// A request on its way to the thread.

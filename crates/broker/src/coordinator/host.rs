@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use levada_coordination::machine::{Action, Keyed, Machine, Request, Signal, Ticket, partition_for};
+use levada_process::clock;
 use levada_process::tasks::{caught, guarded};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -449,7 +450,7 @@ impl<M: Machine> Slot<M> {
     }
 
     fn step_locked(self: &Arc<Self>, state: &mut State<M>, event: M::Event) {
-        let mut actions = VecDeque::from(state.machine.step(event, levada_process::clock::now()));
+        let mut actions = VecDeque::from(state.machine.step(event, clock::now()));
         while let Some(action) = actions.pop_front() {
             match action {
                 Action::Reply(ticket, outcome) => match state.waiting.remove(&ticket) {
@@ -460,7 +461,7 @@ impl<M: Machine> Slot<M> {
                 Action::Persist(id, payload) => {
                     if let Some(result) = self.persist(state, id, &payload) {
                         let reported = Signal::Persisted(id, result).into();
-                        actions.extend(state.machine.step(reported, levada_process::clock::now()));
+                        actions.extend(state.machine.step(reported, clock::now()));
                     }
                 }
                 Action::Work(work) => self.post(state.term, work),

@@ -83,8 +83,8 @@ pub struct GroupState {
 }
 
 impl GroupState {
-    /// Age of the oldest record behind a committed offset, in seconds; none if a record's age is
-    /// unknown.
+    /// Age in seconds of the oldest record that the group has not committed; none if the age of one
+    /// is unknown.
     pub fn seconds(&self) -> Option<f64> {
         self.lags.iter().map(|lag| lag.seconds).try_fold(0.0, |most: f64, one| Some(most.max(one?)))
     }
