@@ -118,6 +118,12 @@ impl Job {
         self
     }
 
+    /// The job, whose command gets this environment variable.
+    pub(crate) fn setting(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
     /// The job, with jobs that follow from its output.
     pub(crate) fn then(mut self, then: Then) -> Self {
         self.then = Some(then);

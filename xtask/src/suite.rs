@@ -5,6 +5,7 @@ mod binaries;
 mod black_box;
 mod budget;
 mod catalogue;
+mod lints;
 mod parts;
 
 use std::collections::BTreeSet;
@@ -19,6 +20,7 @@ use crate::job::{self, Company, Job};
 
 pub(crate) use binaries::{Kind, TestBinary, binaries};
 pub(crate) use black_box::run as black_box;
+pub(crate) use lints::run as lints;
 
 const TESTS_BUILT: &str = "build of the tests";
 pub(crate) const RELEASE_BUILT: &str = "release build";
@@ -87,18 +89,18 @@ fn others(root: &Path, extent: Extent) -> Result<Vec<Job>, String> {
     if !extent.is_all {
         return Ok(jobs);
     }
-    let clippy = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
     let doc = ["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"];
     let doc_tests = ["test", "--locked", "--workspace", "--doc"];
     jobs.push(packages(root)?);
     if deps::can_install_vm() {
-        jobs.push(own(root, "virtual machine", "vm")?.after(&[TESTS_BUILT, CLIENTS]));
+        jobs.push(lints::with_compiler(own(root, "virtual machine", "vm")?).after(&[TESTS_BUILT, CLIENTS]));
     } else {
         println!("virtual machine: left out, because qemu or Debian's kernel cannot be installed here");
     }
     jobs.extend([
-        cargo_job(root, Company::Build, "documentation tests", &doc_tests).after(&[TESTS_BUILT]),
-        cargo_job(root, Company::Build, "lints", &clippy),
+        lints::with_compiler(cargo_job(root, Company::Build, "documentation tests", &doc_tests))
+            .after(&[TESTS_BUILT]),
+        own(root, "lints", "lints")?.after(&[TESTS_BUILT]),
         cargo_job(root, Company::Build, "documentation", &doc),
     ]);
     Ok(jobs)
@@ -152,7 +154,8 @@ fn tests_build(root: &Path, extent: Extent, suites: Vec<Suite>) -> Job {
         jobs.extend(black_box::jobs(&folder, &folders, &suites, extent)?);
         Ok(jobs)
     };
-    cargo_job(root, Company::Build, TESTS_BUILT, &BUILD).then(Box::new(follow))
+    let build = cargo_job(root, Company::Build, TESTS_BUILT, &BUILD).then(Box::new(follow));
+    if extent.is_all { lints::with_compiler(build) } else { build }
 }
 
 /// The job that runs a binary of unit tests as Cargo would.
