@@ -21,6 +21,7 @@ use crate::LogError;
 use crate::disk::{At, Disk, ReadFiles};
 
 mod offset;
+mod sorted;
 mod time;
 mod txn;
 

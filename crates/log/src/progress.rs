@@ -2,7 +2,7 @@
 
 use levada_base::batch::{BatchView, NO_TIMESTAMP};
 
-use crate::index::TimeEntry;
+use crate::index::{OffsetEntry, TimeEntry};
 
 /// State on which the index entries depend; a copy goes ahead with batches that are not written
 /// yet.
@@ -17,7 +17,7 @@ pub(crate) struct Progress {
 }
 
 /// The entries that one batch brings.
-pub(crate) type NewEntries = Option<((u32, u32), TimeEntry)>;
+pub(crate) type NewEntries = Option<(OffsetEntry, TimeEntry)>;
 
 impl Progress {
     /// A segment without batches.
@@ -47,7 +47,7 @@ impl Progress {
         let mut entries = None;
         if self.since_index > u64::from(interval) {
             self.since_index = 0;
-            entries = Some(((delta, u32::try_from(position).unwrap_or(u32::MAX)), self.latest));
+            entries = Some((OffsetEntry { delta, position }, self.latest));
         }
         self.since_index += batch.size_bytes() as u64;
         entries

@@ -32,7 +32,7 @@ use levada_base::batch::{HEADER_LEN, NO_TIMESTAMP};
 
 use crate::LogError;
 use crate::disk::{At, Disk, ReadFiles, remove_if_there};
-use crate::index::{Aborted, OffsetIndex, TimeEntry, TimeIndex, TxnIndex};
+use crate::index::{Aborted, OffsetEntry, OffsetIndex, TimeEntry, TimeIndex, TxnIndex};
 
 mod find;
 mod names;
@@ -102,7 +102,7 @@ impl IndexState {
 /// The entries that a segment's batches make.
 #[derive(Debug, Default)]
 pub(crate) struct Built {
-    pub(crate) offsets: Vec<(u32, u32)>,
+    pub(crate) offsets: Vec<OffsetEntry>,
     /// The last entry has the segment's largest timestamp.
     pub(crate) times: Vec<TimeEntry>,
     /// `None` if unknown, and the index stays unchanged.

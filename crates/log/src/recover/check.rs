@@ -53,7 +53,7 @@ impl Recovery<'_> {
                 self.shorten(at - 1, walked.position)?;
             } else if overlap || rest > 0 {
                 self.cut(at, &walked, rest)?;
-                self.claim_by_index(&old, indexed.filter(|(_, position)| *position >= walked.position));
+                self.claim_by_index(&old, indexed.filter(|entry| entry.position >= walked.position));
             }
             self.check_gap(at, &walked, end)?;
         }

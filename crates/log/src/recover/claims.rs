@@ -8,7 +8,7 @@ use levada_base::batch;
 
 use super::Recovery;
 use super::check::Walked;
-use crate::index::{OffsetIndex, TimeIndex};
+use crate::index::{OffsetEntry, OffsetIndex, TimeIndex};
 use crate::producers::Producers;
 use crate::segment::{SWEEP, Segment, file_name};
 use crate::{LogError, OFFSET_MAX, ReadError};
@@ -222,18 +222,17 @@ impl Recovery<'_> {
         Ok(is_indexed || is_there(&times) && TimeIndex::on_disk(times).count(disk)? > 0)
     }
 
-    /// The last entry in the index of a segment, as (delta, position).
-    pub(super) fn last_indexed(&self, segment: &Segment) -> Result<Option<(u32, u64)>, LogError> {
+    /// The last entry in the index of a segment.
+    pub(super) fn last_indexed(&self, segment: &Segment) -> Result<Option<OffsetEntry>, LogError> {
         let disk = &*self.options.disk;
         let is_there = disk.len(segment.offsets.entries().path()).is_ok_and(|len| len > 0);
-        let last = if is_there { segment.offsets.last(disk)? } else { None };
-        Ok(last.map(|(delta, position)| (delta, u64::from(position))))
+        if is_there { segment.offsets.last(disk) } else { Ok(None) }
     }
 
     /// Takes the claim of an index entry: where it points to a batch that is in the file.
-    pub(super) fn claim_by_index(&mut self, segment: &Segment, entry: Option<(u32, u64)>) {
-        if let Some((delta, _)) = entry.filter(|(_, position)| *position < segment.size()) {
-            let end = segment.base().saturating_add(i64::from(delta)).saturating_add(1);
+    pub(super) fn claim_by_index(&mut self, segment: &Segment, entry: Option<OffsetEntry>) {
+        if let Some(entry) = entry.filter(|entry| entry.position < segment.size()) {
+            let end = segment.base().saturating_add(i64::from(entry.delta)).saturating_add(1);
             self.claim(end, Evidence::Index);
         }
     }

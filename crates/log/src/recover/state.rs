@@ -25,14 +25,14 @@ impl Recovery<'_> {
             return if self.is_index_empty(active.base()) { Ok(active.base()) } else { Err(corrupt) };
         }
         let hint = active.offsets.last(disk)?;
-        let start = hint.map_or(0, |(_, position)| u64::from(position));
+        let start = hint.map_or(0, |entry| entry.position);
         let window = self.options.config.index_interval_bytes as usize;
         let mut scan = active.scan(disk, start..size, window)?;
         let (mut last, mut previous_end) = (None, active.base());
         while let Some(head) = scan.next()? {
             let header = scan.header(&head)?;
-            let unindexed = hint.is_some_and(|(delta, position)| {
-                head.position == u64::from(position) && active.delta(header.last_offset()) > delta
+            let unindexed = hint.is_some_and(|entry| {
+                head.position == entry.position && active.delta(header.last_offset()) > entry.delta
             });
             // The checksum does not cover the offset, which may even wrap at the batch's end.
             let within = i32::try_from(header.last_offset().saturating_sub(active.base())).is_ok();

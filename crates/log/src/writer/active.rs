@@ -7,7 +7,7 @@ use levada_io::map::WriteMap;
 
 use super::mapped::Windows;
 use crate::disk::{At, Disk};
-use crate::index::{OffsetIndex, TimeEntry, TimeIndex};
+use crate::index::{OffsetEntry, OffsetIndex, TimeEntry, TimeIndex};
 use crate::progress::Progress;
 use crate::segment::Segment;
 use crate::{LogConfig, LogError, ReadError};
@@ -28,7 +28,7 @@ pub(super) struct Active {
     // Contents of a segment found on disk are looked up when the first batch is appended.
     known: bool,
     // The last entry that this writer has given the offset index, as (delta, position).
-    indexed: Option<(u32, u32)>,
+    indexed: Option<OffsetEntry>,
 }
 
 impl Active {
@@ -90,12 +90,12 @@ impl Active {
         &mut self,
         disk: &dyn Disk,
         config: &LogConfig,
-        entries: &[((u32, u32), TimeEntry)],
+        entries: &[(OffsetEntry, TimeEntry)],
     ) -> Result<(), LogError> {
         let capacity = OffsetIndex::capacity(config.segment_index_bytes);
         let time_capacity = TimeIndex::capacity(config.segment_index_bytes);
         for (offset, time) in entries {
-            let increases = |last: (u32, u32)| last.0 < offset.0 && last.1 < offset.1;
+            let increases = |last: OffsetEntry| last.delta < offset.delta && last.position < offset.position;
             debug_assert!(self.indexed.is_none_or(increases), "{offset:?} after {:?}", self.indexed);
             self.indexed = Some(*offset);
             let offsets = self.segment.offsets.append(disk, *offset, capacity);

@@ -11,7 +11,7 @@ use levada_base::{ANY_LEADER_EPOCH, Append, Source};
 use super::Writer;
 use super::mapped::{Target, Windows};
 use crate::disk::{At, is_full, is_read_only, is_short};
-use crate::index::{Aborted, TimeEntry};
+use crate::index::{Aborted, OffsetEntry, TimeEntry};
 use crate::marks::Ended;
 use crate::producers::SequenceCheck;
 use crate::progress::Progress;
@@ -45,7 +45,7 @@ pub(super) struct Pending {
     members: Vec<usize>,
     pub(super) bytes: u64,
     pub(super) progress: Progress,
-    entries: Vec<((u32, u32), TimeEntry)>,
+    entries: Vec<(OffsetEntry, TimeEntry)>,
     aborted: Vec<Aborted>,
     ended: Vec<Ended>,
 }

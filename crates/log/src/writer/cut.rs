@@ -281,14 +281,14 @@ impl Writer {
     fn copy_head(&self, old: &Segment, cut: &CutPoint) -> Result<Option<Built>, LogError> {
         let disk = &*self.disk;
         // Entries above its end belong to a file that another process has shortened.
-        let indexed = old.offsets.last(disk)?.map_or(0, |(_, position)| u64::from(position));
+        let indexed = old.offsets.last(disk)?.map_or(0, |entry| entry.position);
         if cut.position == old.size() && (indexed == 0 || indexed < cut.position) {
             return Ok(None);
         }
         let mut offsets = old.offsets.below(disk, cut.position)?;
         // Kafka may have given several batches one entry: the place of the first, the last offset
         // of the last.
-        offsets.retain(|(delta, _)| *delta < old.delta(cut.end));
+        offsets.retain(|entry| entry.delta < old.delta(cut.end));
         let times = old.times.below(disk, old.delta(cut.end))?;
         let mut aborted = old.aborted.entries(disk)?;
         aborted.retain(|entry| entry.last_offset < cut.end);
