@@ -5,14 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use levada_io::ktls::Suites;
 use levada_io::residency::Warm;
-use levada_io::{Engine, Piece, SealedTransfer, Transfer, TransferError, Turn};
+use levada_io::{COSTLY_TURN_BYTES, Engine, Piece, SealedTransfer, Transfer, TransferError, Turn};
 use levada_tls::{KernelSession, Next, Offload, TlsSession};
-
-/// Bytes that a connection may send by reference in one turn.
-const TURN_BYTES: u64 = 1 << 20;
-
-/// The same for bytes that are copied or encrypted, which takes several times as long.
-const COSTLY_TURN_BYTES: u64 = 256 << 10;
 
 /// Data to send, in order.
 #[derive(Debug)]
@@ -132,8 +126,7 @@ impl Outgoing {
     ) -> Result<Turn, TransferError> {
         match self {
             Self::Plain(transfer) => {
-                let by_reference = transfer.in_memory() <= COSTLY_TURN_BYTES;
-                let budget = if by_reference { TURN_BYTES } else { COSTLY_TURN_BYTES };
+                let budget = transfer.turn_bytes();
                 transfer.step(engine, socket, budget)
             }
             Self::Sealed(sealed) => sealed.step(engine, socket),

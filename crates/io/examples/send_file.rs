@@ -20,9 +20,6 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use levada_io::{Caps, Counters, Engine, Extent, Piece, Transfer, Turn};
 
-/// Most bytes of one step, so that a thread with many connections stays fair.
-const TURN_BYTES: u64 = 1 << 20;
-
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(path), Some(address), None) = (arguments.next(), arguments.next(), arguments.next()) else {
@@ -40,7 +37,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         Piece::Extent(Extent { file, offset: 0, len }),
     ]);
     loop {
-        match transfer.step(&mut engine, socket.as_fd(), TURN_BYTES)? {
+        let budget = transfer.turn_bytes();
+        match transfer.step(&mut engine, socket.as_fd(), budget)? {
             Turn::Done => break,
             Turn::Yield | Turn::Cold => {}
             Turn::Blocked => {

@@ -160,7 +160,7 @@ pub use piece::{Extent, Piece};
 pub use probe::Caps;
 pub use sys::buf;
 pub use thresholds::Thresholds;
-pub use transfer::{Engine, Seal, SealedTransfer, Transfer, Turn, paths, plan};
+pub use transfer::{COSTLY_TURN_BYTES, Engine, Seal, SealedTransfer, Transfer, Turn, paths, plan};
 
 #[cfg(test)]
 mod tests;

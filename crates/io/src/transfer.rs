@@ -23,6 +23,13 @@ use plan::{Tls, next_best};
 use queue::Queue;
 pub use sealed::{Seal, SealedTransfer};
 
+/// Bytes that a fair turn sends by reference.
+const TURN_BYTES: u64 = 1 << 20;
+
+/// Bytes of a fair turn in which the processor copies or encrypts them: a fourth, because that
+/// takes several times as long.
+pub const COSTLY_TURN_BYTES: u64 = TURN_BYTES / 4;
+
 /// Pieces on their way to one socket.
 ///
 /// The caller drives it: [`Transfer::step`] whenever the socket is writable, until [`Turn::Done`].
@@ -91,9 +98,15 @@ impl Transfer {
         self.queue.in_memory()
     }
 
-    /// Sends up to `budget` bytes (about 1 MiB by reference, or 256 KiB [from
-    /// memory](Transfer::in_memory), keep a thread fair), rounded up to whole pages of a file, by
-    /// the planned paths.
+    /// Number of bytes for the next step, by which a thread with many connections stays fair:
+    /// 1 MiB by reference, or [`COSTLY_TURN_BYTES`] if more than these come [from
+    /// memory](Transfer::in_memory).
+    pub fn turn_bytes(&self) -> u64 {
+        if self.in_memory() <= COSTLY_TURN_BYTES { TURN_BYTES } else { COSTLY_TURN_BYTES }
+    }
+
+    /// Sends up to `budget` bytes ([`Transfer::turn_bytes`] keep a thread fair), rounded up to
+    /// whole pages of a file, by the planned paths.
     ///
     /// Does not wait for a non-blocking socket; on a blocking one it waits. May wait for the disk
     /// if pages are not in the cache. Never raises `SIGPIPE`. The `socket` must be the same in

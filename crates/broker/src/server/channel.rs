@@ -5,18 +5,11 @@ use std::os::fd::AsFd;
 
 use bytes::BytesMut;
 use levada_io::residency::Warm;
-use levada_io::{Engine, Piece, SealedTransfer, Transfer, TransferError, Turn};
+use levada_io::{COSTLY_TURN_BYTES, Engine, Piece, SealedTransfer, Transfer, TransferError, Turn};
 use levada_tls::{KernelSession, RECORD_BYTES, TlsSession};
 use tokio::net::TcpStream;
 
 pub(crate) mod handshakes;
-
-/// Bytes that a connection may send by reference in one turn.
-const TURN_BYTES: u64 = 1 << 20;
-
-/// The same for bytes that are copied or encrypted, which takes several times as long.
-const COSTLY_TURN_BYTES: u64 = 256 << 10;
-const _: () = assert!(COSTLY_TURN_BYTES <= TURN_BYTES, "a costly turn is a shorter one");
 
 /// Security of a connection.
 pub(crate) enum Channel {
@@ -107,9 +100,7 @@ impl Channel {
         engine: &mut Engine,
     ) -> Result<Turn, TransferError> {
         let budget = match (&*self, &*sending) {
-            (Self::Plain, Sending::Plain(transfer)) if transfer.in_memory() <= COSTLY_TURN_BYTES => {
-                TURN_BYTES
-            }
+            (Self::Plain, Sending::Plain(transfer)) => transfer.turn_bytes(),
             _ => COSTLY_TURN_BYTES,
         };
         match (sending, self) {
