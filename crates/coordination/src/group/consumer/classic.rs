@@ -86,13 +86,20 @@ impl ConsumerGroup {
         if other_type || request.protocol_name.as_ref().is_some_and(|name| *name != first.name) {
             return Err(GroupError::InconsistentGroupProtocol);
         }
-        if self.epoch > member.current.epoch && member.current.state != UNREVOKED {
+        if self.due_epoch() > member.current.epoch && member.current.state != UNREVOKED {
             return Err(GroupError::RebalanceInProgress);
         }
         let assigned = member.current.assigned.iter();
         let assigned: Partitions =
             assigned.map(|(topic, held)| (*topic, held.keys().copied().collect())).collect();
         Ok(embedded::assignment(&assigned, topics, &first.metadata))
+    }
+
+    /// The epoch for which classic members rejoin: that of the target assignment, as in Kafka, which
+    /// the next heartbeat of a consumer makes for the group's epoch. Where all members are classic,
+    /// only their joins do.
+    fn due_epoch(&self) -> i32 {
+        if self.is_all_classic() { self.epoch } else { self.target_epoch }
     }
 
     /// A heartbeat of a classic member; an error makes it rejoin.
@@ -102,7 +109,7 @@ impl ConsumerGroup {
         if request.generation != current.epoch {
             return Err(GroupError::IllegalGeneration);
         }
-        let behind = current.epoch < self.epoch;
+        let behind = current.epoch < self.due_epoch();
         let can_go_on = match current.state {
             STABLE => false,
             UNRELEASED => !self.waits_for_others(&request.member_id, member),

@@ -65,10 +65,11 @@ impl ConsumerGroup {
 }
 
 impl Draft {
-    /// The group as a classic one, and the records that make it so; the members must all be
-    /// classic.
+    /// The group as a classic one of this generation, and the records that make it so; the members
+    /// must all be classic.
     pub(in crate::group) fn into_classic(
         self,
+        generation: i32,
         topics: &dyn Topics,
         now_ms: i64,
     ) -> (ClassicGroup, Vec<Record>) {
@@ -79,7 +80,7 @@ impl Draft {
             assigned: group.targets.get(id).cloned().unwrap_or_else(Partitions::new),
         });
         let classic =
-            ClassicGroup::immigrate(group.id.clone(), group.epoch, members.collect(), topics, now_ms);
+            ClassicGroup::immigrate(group.id.clone(), generation, members.collect(), topics, now_ms);
         records.extend(group.tombstones());
         records.push(classic.as_record());
         (classic, records)
