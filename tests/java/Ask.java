@@ -2,25 +2,34 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
 import java.io.DataInputStream;
 import java.io.EOFException;
 import java.io.IOException;
+import java.io.InputStreamReader;
 import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.regex.MatchResult;
+import java.util.regex.Pattern;
+import java.util.stream.IntStream;
+import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.message.SaslHandshakeRequestData;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.SimpleRecord;
 import org.apache.kafka.common.requests.RequestHeader;
 import org.apache.kafka.common.requests.RequestUtils;
 
@@ -31,20 +40,28 @@ import org.apache.kafka.common.requests.RequestUtils;
  *
  * <p>With a user and a password, the requests are that user's, who authenticates by PLAIN.
  *
- * <p>A name that ends in "!" repeats its request until the answer tells of no error. {@code {NAME}} in a body stands for the
- * member id, or else the producer id, in the answer to the request of that name. The answer to a request whose name ends in "~" is printed with its lists
+ * <p>With "-" as the file, the requests come on standard input, and each is answered before the next one is read.
+ *
+ * <p>A name that ends in "!" repeats its request until the answer tells of no error, one that ends in "?" until it tells of no
+ * error that passes. {@code {NAME}} in a body stands for the member id, or else the producer id, or else the id of the first
+ * topic, in the answer to the request of that name. {@code @ID/EPOCH/SEQUENCE/COUNT/TRANSACTIONAL} stands for a batch of this
+ * producer. The answer to a request whose name ends in "~" is printed with its lists
  * in the order they came in; the others are sorted.
  */
 public class Ask {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Set<String> CHANGING =
-            Set.of("topicId", "clusterId", "host", "port", "memberId", "leader", "producerId", "errorMessage");
+            Set.of("topicId", "clusterId", "host", "port", "memberId", "leader", "producerId", "errorMessage",
+                    "transactionStartTimeMs", "lastTimestamp");
+    /** A coordinator loads or moves, or a transaction ends. */
+    private static final String PASSES = ".*\"errorCode\":(14|15|16|51)[,}].*";
+    private static final Pattern BATCH = Pattern.compile("@(-?\\d+)/(-?\\d+)/(-?\\d+)/(\\d+)/(true|false)");
 
     private final String host;
     private final int port;
     /** The SASL token of the user who asks; null for nobody in particular. */
     private final byte[] token;
-    /** The member id, or else the producer id, in the answer to each request, by the request's name. */
+    /** The member id, or else the producer id, or else a topic id, in the answer to each request, by the request's name. */
     private final Map<String, String> ids = new HashMap<>();
 
     Ask(String address, byte[] token) {
@@ -59,21 +76,32 @@ public class Ask {
                 ? null
                 : ("\0" + arguments[2] + "\0" + arguments[3]).getBytes(StandardCharsets.UTF_8);
         Ask ask = new Ask(arguments[0], token);
-        for (String line : Files.readAllLines(Path.of(arguments[1]))) {
-            if (line.isBlank() || line.startsWith("#")) {
-                continue;
+        if (arguments[1].equals("-")) {
+            BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+            for (String line = input.readLine(); line != null; line = input.readLine()) {
+                ask.answer(line);
             }
-            String[] words = line.split(" ", 4);
-            ApiKeys api = ApiKeys.valueOf(words[1]);
-            short version = Short.parseShort(words[2]);
-            String body = ask.named(words[3]);
-            String answer = ask.call(words[0], api, version, body);
-            while (words[0].endsWith("!") && answer.matches(".*\"errorCode\":-?[1-9].*")) {
-                Thread.sleep(50);
-                answer = ask.call(words[0], api, version, body);
-            }
-            System.out.println(words[0] + " " + answer);
+            return;
         }
+        for (String line : Files.readAllLines(Path.of(arguments[1]))) {
+            if (!line.isBlank() && !line.startsWith("#")) {
+                ask.answer(line);
+            }
+        }
+    }
+
+    private void answer(String line) throws Exception {
+        String[] words = line.split(" ", 4);
+        ApiKeys api = ApiKeys.valueOf(words[1]);
+        short version = Short.parseShort(words[2]);
+        String body = named(words[3]);
+        String answer = call(words[0], api, version, body);
+        while (words[0].endsWith("!") && answer.matches(".*\"errorCode\":-?[1-9].*")
+                || words[0].endsWith("?") && answer.matches(PASSES)) {
+            Thread.sleep(words[0].endsWith("?") ? 5 : 50);
+            answer = call(words[0], api, version, body);
+        }
+        System.out.println(words[0] + " " + answer);
     }
 
     /** The body with the ids that it refers to. */
@@ -81,7 +109,23 @@ public class Ask {
         for (Map.Entry<String, String> id : ids.entrySet()) {
             body = body.replace("{" + id.getKey() + "}", id.getValue());
         }
-        return body;
+        return BATCH.matcher(body).replaceAll(Ask::batch);
+    }
+
+    /** The bytes of a batch, as JSON has them. */
+    private static String batch(MatchResult named) {
+        SimpleRecord[] records = IntStream.range(0, Integer.parseInt(named.group(4)))
+                .mapToObj(number -> new SimpleRecord(1_700_000_000_000L, null, new byte[] {(byte) number}))
+                .toArray(SimpleRecord[]::new);
+        long id = Long.parseLong(named.group(1));
+        short epoch = Short.parseShort(named.group(2));
+        int sequence = Integer.parseInt(named.group(3));
+        MemoryRecords batch = Boolean.parseBoolean(named.group(5))
+                ? MemoryRecords.withTransactionalRecords(Compression.NONE, id, epoch, sequence, records)
+                : MemoryRecords.withIdempotentRecords(Compression.NONE, id, epoch, sequence, records);
+        byte[] bytes = new byte[batch.sizeInBytes()];
+        batch.buffer().duplicate().get(bytes);
+        return Base64.getEncoder().encodeToString(bytes);
     }
 
     private String call(String name, ApiKeys api, short version, String body) throws Exception {
@@ -106,7 +150,8 @@ public class Ask {
             Class<?> writer = Class.forName(response.getClass().getName() + "JsonConverter");
             JsonNode json = (JsonNode) writer.getMethod("write", response.getClass(), short.class)
                     .invoke(null, response, version);
-            ids.put(name, json.path("memberId").asText(json.path("producerId").asText()));
+            String topic = json.path("topics").path(0).path("topicId").asText();
+            ids.put(name, json.path("memberId").asText(json.path("producerId").asText(topic)));
             return JSON.writeValueAsString(steady(json, !name.endsWith("~")));
         } catch (EOFException closed) {
             return "\"closed\"";

@@ -2,6 +2,7 @@
 
 mod answers;
 mod connections;
+mod differences;
 mod features;
 mod hostile;
 mod hostile_principals;
