@@ -17,7 +17,7 @@ use crate::quorum::{self, announced, identify};
 use crate::tool::Conversation;
 use crate::{Node, Tool, await_some};
 
-pub use self::network::{Cut, Network};
+pub use self::network::{Cut, Networks};
 pub use crate::quorum::QuorumState;
 
 /// Limit for everything that a test waits for; a quiet machine needs a small part of it.
@@ -52,6 +52,14 @@ pub struct Shape {
     pub discovery: Discovery,
 }
 
+impl Shape {
+    /// Ids of the controllers, of Kafka's brokers, and of those under test.
+    fn ids(&self) -> [std::ops::Range<i32>; 3] {
+        [(CONTROLLER, self.controllers), (KAFKA, self.kafka), (LEVADA, self.levada)]
+            .map(|(first, count)| first..first + count)
+    }
+}
+
 /// The `node.id` of a member, by its id in this module.
 type NodeIds = fn(i32) -> i32;
 
@@ -62,8 +70,8 @@ pub struct Cluster {
     nodes: BTreeMap<i32, Node>,
     /// Further errors that a Kafka may log in this test.
     expected: Vec<[&'static str; 2]>,
-    /// Network of the member that has a separate one. It ends after the members.
-    network: Option<Network>,
+    /// Networks of the members, if they have separate ones. They end after the members.
+    networks: Option<Networks>,
 }
 
 /// Difference between the numbers of the directories of a member and of its twin.
@@ -81,28 +89,26 @@ impl Cluster {
         Self::within(shape, None, |id| if id < KAFKA { 100 + id } else { id % 10 })
     }
 
-    /// The same with a broker in a separate network, which a test can cut. An error names a missing
-    /// capability of this machine.
-    pub fn with_network_of(id: i32, shape: Shape) -> Result<Self, String> {
-        Ok(Self::within(shape, Some((id, Network::create()?)), |id| id))
+    /// The same with each member in a separate network, which a test can cut. An error names a
+    /// missing capability of this machine.
+    pub fn with_networks(shape: Shape) -> Result<Self, String> {
+        let ids: Vec<i32> = shape.ids().into_iter().flatten().collect();
+        Ok(Self::within(shape, Some(Networks::create(&ids)?), |id| id))
     }
 
-    fn within(shape: Shape, apart: Option<(i32, Network)>, node_ids: NodeIds) -> Self {
-        let ids = |first: i32, count: i32| first..first + count;
+    fn within(shape: Shape, networks: Option<Networks>, node_ids: NodeIds) -> Self {
+        let [controllers, kafka, levada] = shape.ids();
         let mut nodes = BTreeMap::new();
-        for id in ids(CONTROLLER, shape.controllers) {
-            nodes.insert(id, Node::of(Kind::Kafka).sized(160, "INFO"));
+        nodes.extend(controllers.map(|id| (id, Node::of(Kind::Kafka).sized(160, "INFO"))));
+        nodes.extend(kafka.map(|id| (id, Node::of(Kind::Kafka).sized(256, "INFO"))));
+        nodes.extend(levada.map(|id| (id, Node::new().sized(256, "INFO"))));
+        if let Some(networks) = &networks {
+            for (id, node) in &mut nodes {
+                node.live_at(networks.member(*id).address());
+                node.enter(networks.member(*id).namespace());
+            }
         }
-        nodes.extend(ids(KAFKA, shape.kafka).map(|id| (id, Node::of(Kind::Kafka).sized(256, "INFO"))));
-        nodes.extend(ids(LEVADA, shape.levada).map(|id| (id, Node::new().sized(256, "INFO"))));
-        if let Some((apart, network)) = &apart {
-            nodes.values_mut().for_each(|node| node.live_at(network.others()));
-            let node = nodes.get_mut(apart).expect("a member");
-            node.live_at(network.member());
-            node.enter(network.namespace());
-        }
-        let network = apart.map(|(_, network)| network);
-        let mut cluster = Self { shape, node_ids, nodes, expected: Vec::new(), network };
+        let mut cluster = Self { shape, node_ids, nodes, expected: Vec::new(), networks };
         let found_by = cluster.discovery();
         for (id, node) in std::mem::take(&mut cluster.nodes) {
             cluster.nodes.insert(id, cluster.configured(id, node, &found_by));
@@ -185,9 +191,9 @@ impl Cluster {
         node
     }
 
-    /// The network of the member that has a separate one.
-    pub fn network(&self) -> &Network {
-        self.network.as_ref().expect("a member has a network of its own")
+    /// The networks of the members, which have separate ones.
+    pub fn networks(&self) -> &Networks {
+        self.networks.as_ref().expect("the members have separate networks")
     }
 
     /// Ids of the controllers.

@@ -1,88 +1,186 @@
-//! A network of one member's own: a namespace that a veth pair connects with the other members and
-//! with the test. Rules within the namespace drop packets; those of the machine stay as they are.
+//! Networks of the members: each member in a namespace of its own, and a bridge in another one that
+//! connects them with each other and with the test. Rules within a member's namespace drop or slow
+//! its packets; those of the machine stay as they are.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Child, Command, Stdio};
 
-/// Packets that are lost between the member and all other nodes.
+/// Faults of a member's link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cut {
-    /// All packets.
+    /// All packets are lost.
     Both,
-    /// Packets to the member: it receives none.
+    /// Packets to the member are lost: it receives none.
     Inbound,
-    /// Packets from the member: the others receive none.
+    /// Packets from the member are lost: the others receive none.
     Outbound,
-    /// This part of the packets, in each direction.
+    /// Packets to and from this member are lost.
+    Peer(i32),
+    /// This part of the packets is lost, in each direction.
     Loss {
         /// Lost packets of a thousand.
         permille: u16,
     },
+    /// The member sends this much in a second. Packets that wait are late, up to
+    /// [`Cut::LATE_MS`], and are then lost.
+    Slow {
+        /// Kilobits in a second.
+        kilobits: u32,
+    },
+}
+
+impl Cut {
+    /// Longest delay of a packet, in milliseconds, on a link that is [`Cut::Slow`].
+    pub const LATE_MS: u32 = 400;
 }
 
 /// Attempts to find free numbers of a network.
 const TRIES: usize = 20;
 
-/// Name of the interface within the namespace.
+/// Name of the interface within a member's namespace.
 const INNER: &str = "member";
 
-/// A namespace with its link. It ends with this value or with this process, after the member.
-pub struct Network {
-    namespace: String,
+/// Number of the first member within the network.
+const FIRST: u8 = 10;
+
+/// Namespaces and links of all members. They end with this value or with this process, after the
+/// members.
+pub struct Networks {
     subnet: u8,
+    members: BTreeMap<i32, Network>,
     guard: Child,
 }
 
-impl Network {
-    /// Makes a network; an error names a missing capability of this machine.
-    pub(super) fn create() -> Result<Self, String> {
+/// Namespace and address of one member.
+pub(super) struct Network {
+    namespace: String,
+    address: IpAddr,
+}
+
+impl Networks {
+    /// Makes a network with these members; an error names a missing capability of this machine.
+    pub(super) fn create(members: &[i32]) -> Result<Self, String> {
         let mut outcome = Err(String::new());
         for _ in 0..TRIES {
             let subnet = rand::random_range(0..=u8::MAX);
-            let namespace = format!("levada-test-{subnet}");
-            outcome = run(&format!("ip netns add {namespace}")).map(|()| (namespace, subnet));
+            outcome = run(&format!("ip netns add levada-test-{subnet}")).map(|()| subnet);
             if outcome.is_ok() {
                 break;
             }
         }
-        let (namespace, subnet) = outcome?;
-        let outer = format!("levada-{subnet}");
+        let subnet = outcome?;
+        let (hub, outer) = (format!("levada-test-{subnet}"), format!("levada-{subnet}"));
+        let address = |number: u8| IpAddr::from(Ipv4Addr::new(198, 18, subnet, number));
+        let mut networks = BTreeMap::new();
+        for (id, number) in members.iter().zip(FIRST..) {
+            let namespace = format!("{hub}-{number}");
+            networks.insert(*id, Network { namespace, address: address(number) });
+        }
         // The pipe is closed with the last process that has its other end.
-        let script = "read -r _; ip link del \"$1\"; ip netns del \"$2\"";
+        let script = "read -r _; ip link del \"$1\"; shift; for name; do ip netns del \"$name\"; done";
         let mut guard = Command::new("sh");
-        guard.args(["-c", script, "guard", &outer, &namespace]).stdin(Stdio::piped());
+        guard.args(["-c", script, "guard", &outer, &hub]).stdin(Stdio::piped());
+        guard.args(networks.values().map(|network| &network.namespace));
         let guard = guard.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let guard = guard.map_err(|error| format!("sh: {error}"))?;
-        let network = Self { namespace, subnet, guard };
-        let (inside, others) = (network.member(), network.others());
+        let made = Self { subnet, members: networks, guard };
+        // The range is that of tests of networks (RFC 2544).
         for line in [
-            format!("ip link add {outer} type veth peer name {INNER} netns {}", network.namespace),
-            format!("ip address add {others}/24 dev {outer}"),
+            format!("ip netns exec {hub} ip link add bridge type bridge"),
+            format!("ip netns exec {hub} ip link set bridge up"),
+            format!("ip link add {outer} type veth peer name test netns {hub}"),
+            format!("ip netns exec {hub} ip link set test master bridge up"),
+            format!("ip address add {}/24 dev {outer}", made.test()),
             format!("ip link set {outer} up"),
         ] {
             run(&line)?;
         }
+        for network in made.members.values() {
+            network.connect(&hub)?;
+        }
+        Ok(made)
+    }
+
+    /// Address of the test's tools.
+    fn test(&self) -> IpAddr {
+        Ipv4Addr::new(198, 18, self.subnet, 1).into()
+    }
+
+    /// The network of a member.
+    pub(super) fn member(&self, id: i32) -> &Network {
+        self.members.get(&id).unwrap_or_else(|| panic!("the network has no member {id}"))
+    }
+
+    /// Disturbs the link of a member from now on, until [`Networks::heal`].
+    pub fn cut(&self, id: i32, cut: Cut) {
+        let member = self.member(id);
+        let lines = match cut {
+            Cut::Both => vec![drop_from("INPUT", ""), drop_from("OUTPUT", "")],
+            Cut::Inbound => vec![drop_from("INPUT", "")],
+            Cut::Outbound => vec![drop_from("OUTPUT", "")],
+            Cut::Peer(peer) => {
+                let peer = self.member(peer).address;
+                vec![drop_from("INPUT", &format!(" -s {peer}")), drop_from("OUTPUT", &format!(" -d {peer}"))]
+            }
+            Cut::Loss { permille } => {
+                let part = f64::from(permille) / 1000.0;
+                let which = format!(" -m statistic --mode random --probability {part}");
+                vec![drop_from("INPUT", &which), drop_from("OUTPUT", &which)]
+            }
+            Cut::Slow { kilobits } => {
+                let queue = format!("rate {kilobits}kbit burst 16kb latency {}ms", Cut::LATE_MS);
+                vec![format!("tc qdisc replace dev {INNER} root tbf {queue}")]
+            }
+        };
+        for line in lines {
+            member.inside(&line).unwrap_or_else(|error| panic!("{cut:?}: {error}"));
+        }
+    }
+
+    /// Ends all disturbances of a member's link.
+    pub fn heal(&self, id: i32) {
+        self.member(id).inside("iptables -F").expect("the rules go as they came");
+        // Fails if the link was not slow.
+        let _ = self.member(id).inside(&format!("tc qdisc del dev {INNER} root"));
+    }
+}
+
+/// The command that has packets lost, of those with a property.
+fn drop_from(chain: &str, which: &str) -> String {
+    let interface = if chain == "INPUT" { "-i" } else { "-o" };
+    format!("iptables -A {chain} {interface} {INNER}{which} -j DROP")
+}
+
+impl Network {
+    fn connect(&self, hub: &str) -> Result<(), String> {
+        let Self { namespace, address } = self;
+        let port = namespace.rsplit('-').next().unwrap_or_default();
         for line in [
-            format!("ip address add {inside}/24 dev {INNER}"),
+            format!("ip netns add {namespace}"),
+            format!("ip -n {namespace} link add {INNER} type veth peer name port{port} netns {hub}"),
+            format!("ip -n {hub} link set port{port} master bridge up"),
+        ] {
+            run(&line)?;
+        }
+        for line in [
+            format!("ip address add {address}/24 dev {INNER}"),
             format!("ip link set {INNER} up"),
             "ip link set lo up".to_owned(),
-            // Shows that rules can be set.
+            // Show that rules can be set.
             "iptables -A INPUT -m statistic --mode random --probability 0.5 -j ACCEPT".to_owned(),
             "iptables -F".to_owned(),
+            format!("tc qdisc replace dev {INNER} root tbf rate 1mbit burst 16kb latency 1ms"),
+            format!("tc qdisc del dev {INNER} root"),
         ] {
-            network.inside(&line)?;
+            self.inside(&line)?;
         }
-        Ok(network)
+        Ok(())
     }
 
-    /// Address of the member. The range is that of tests of networks (RFC 2544).
-    pub(super) fn member(&self) -> IpAddr {
-        Ipv4Addr::new(198, 18, self.subnet, 2).into()
-    }
-
-    /// Address of all others.
-    pub(super) fn others(&self) -> IpAddr {
-        Ipv4Addr::new(198, 18, self.subnet, 1).into()
+    /// Address of the member.
+    pub(super) fn address(&self) -> IpAddr {
+        self.address
     }
 
     /// Name of the namespace.
@@ -90,35 +188,12 @@ impl Network {
         &self.namespace
     }
 
-    /// Loses packets from now on, until [`Network::heal`].
-    pub fn cut(&self, cut: Cut) {
-        let (chains, which) = match cut {
-            Cut::Both => (&["INPUT", "OUTPUT"][..], String::new()),
-            Cut::Inbound => (&["INPUT"][..], String::new()),
-            Cut::Outbound => (&["OUTPUT"][..], String::new()),
-            Cut::Loss { permille } => {
-                let part = f64::from(permille) / 1000.0;
-                (&["INPUT", "OUTPUT"][..], format!(" -m statistic --mode random --probability {part}"))
-            }
-        };
-        for chain in chains {
-            let interface = if *chain == "INPUT" { "-i" } else { "-o" };
-            let rule = format!("iptables -A {chain} {interface} {INNER}{which} -j DROP");
-            self.inside(&rule).unwrap_or_else(|error| panic!("{cut:?}: {error}"));
-        }
-    }
-
-    /// Loses no more packets.
-    pub fn heal(&self) {
-        self.inside("iptables -F").expect("the rules go as they came");
-    }
-
     fn inside(&self, line: &str) -> Result<(), String> {
         run(&format!("ip netns exec {} {line}", self.namespace))
     }
 }
 
-impl Drop for Network {
+impl Drop for Networks {
     fn drop(&mut self) {
         drop(self.guard.stdin.take());
         // The call fails only if the guard has been waited for, which no other code does.

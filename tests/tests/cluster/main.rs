@@ -10,6 +10,7 @@ mod delegation_tokens;
 mod footprint_cluster;
 mod forwarding;
 mod member;
+mod mixed_faults;
 mod quorum;
 mod replacement;
 mod replication;

@@ -2,8 +2,8 @@
 //! killed, suspended and cut off from the network, and leaderships move: no acknowledged record is
 //! lost, and in the end all replicas are the same, byte for byte.
 //!
-//! The last broker has a network of its own where the machine has network namespaces and the test
-//! runs as root. Each test has each fault once, and one cut of the network.
+//! Each member has a separate network where the machine has network namespaces and the test runs as
+//! root; that of the last broker is cut. Each test has each fault once, and one cut of the network.
 //! In a long run each of them lasts for the time of the run, with faults in an order that follows
 //! from the seed, under 50 MB/s. Retention then bounds the disk space, and a consumer compares the
 //! records as they come.
@@ -44,7 +44,7 @@ enum Fault {
     /// Stopped (SIGSTOP) until the controllers have fenced it and this time has passed.
     Suspended(i32, Duration),
     Restarted(i32),
-    /// The broker with a network of its own, until the controllers have fenced it.
+    /// The broker whose network is cut, until the controllers have fenced it.
     CutOff(Cut),
     /// The same broker loses part of its packets for some acknowledgements.
     Lossy,
@@ -57,7 +57,7 @@ const LOSSY_ROUNDS: usize = 5;
 
 struct Stage {
     cluster: Cluster,
-    /// The broker with a network of its own, if there is one.
+    /// The broker whose network is cut, if the members have separate ones.
     apart: Option<i32>,
     tools: Tools,
     load: Conversation,
@@ -149,7 +149,7 @@ impl Stage {
     /// A cluster with a topic of three replicas, and a producer that gets acknowledgements.
     fn set(shape: Shape) -> Self {
         let last = LEVADA + shape.levada - 1;
-        let (mut cluster, apart) = match Cluster::with_network_of(last, shape) {
+        let (mut cluster, apart) = match Cluster::with_networks(shape) {
             Ok(cluster) => (cluster, Some(last)),
             Err(reason) => {
                 not_run(&format!("faults of the network: {reason}"));
@@ -235,15 +235,17 @@ impl Stage {
                 self.cluster.node(id).resume();
             }
             Fault::CutOff(cut) => {
-                self.cluster.network().cut(cut);
-                self.cluster.await_brokers(&without(self.apart.expect("a broker apart")));
+                let apart = self.apart.expect("a broker apart");
+                self.cluster.networks().cut(apart, cut);
+                self.cluster.await_brokers(&without(apart));
                 progress(&mut self.load);
-                self.cluster.network().heal();
+                self.cluster.networks().heal(apart);
             }
             Fault::Lossy => {
-                self.cluster.network().cut(Cut::Loss { permille: LOSS });
+                let apart = self.apart.expect("a broker apart");
+                self.cluster.networks().cut(apart, Cut::Loss { permille: LOSS });
                 (0..LOSSY_ROUNDS).for_each(|_| progress(&mut self.load));
-                self.cluster.network().heal();
+                self.cluster.networks().heal(apart);
             }
         }
         self.cluster.await_brokers(&all);
