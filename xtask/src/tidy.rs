@@ -1,6 +1,7 @@
 //! The house rules that a machine can check. Each rule is a separate file below `tidy/` and is a
 //! function from text to complaints, so that its test can use a bad sample.
 
+mod changes;
 mod cycles;
 mod edges;
 mod events;
@@ -65,7 +66,8 @@ impl Source {
 /// Checks the repository and prints the complaints.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let sources = sources(root)?;
-    let complaints = check(&sources);
+    let mut complaints = check(&sources);
+    complaints.extend(changes::check(root)?);
     for complaint in &complaints {
         eprintln!("{complaint}");
     }

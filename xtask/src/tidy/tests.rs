@@ -1,12 +1,14 @@
 //! The repository keeps the rules, and each rule refuses a sample that breaks it.
 
-use super::{Complaint, Source, check, sources};
+use super::{Complaint, Source, changes, check, sources};
 
 #[test]
 fn the_repository_keeps_the_rules() {
     let sources = sources(&crate::root()).unwrap();
     assert!(sources.iter().any(|source| source.path.ends_with("xtask/src/tidy/tests.rs")));
-    let complaints: Vec<String> = check(&sources).iter().map(Complaint::to_string).collect();
+    let mut complaints = check(&sources);
+    complaints.extend(changes::check(&crate::root()).unwrap());
+    let complaints: Vec<String> = complaints.iter().map(Complaint::to_string).collect();
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 

@@ -1,0 +1,187 @@
+//! Rules for lines and commits since [`BASE`], which older ones do not keep yet: words, names of
+//! tests, and titles of commits.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Complaint;
+
+/// The last commit before these rules.
+const BASE: &str = "c47a74637d0dc66ae7a9a827b84c91daeb0d9996";
+
+/// Words of another language's idiom, or of two meanings, with what to write instead.
+const WORDS: [(&str, &str); 9] = [
+    ("as little as", "nor"),
+    ("at once", "immediately, or at the same time"),
+    ("behind it", "after it; \"behind\" is for lag alone"),
+    ("behind the", "after the; \"behind\" is for lag alone"),
+    ("for as long as", "while"),
+    ("go by", "follow"),
+    ("goes by", "follows"),
+    ("in front of", "before"),
+    ("of its own", "separate"),
+];
+
+/// In a line with one of these words, "behind" is lag.
+const LAG: [&str; 4] = ["lag", "records behind", "fall behind", "falls behind"];
+
+/// Most words of a test's name.
+const NAME_WORDS: usize = 8;
+
+/// Most columns of a commit's title.
+const TITLE_COLUMNS: usize = 65;
+
+/// Words with which no imperative begins.
+const ARTICLES: [&str; 8] = ["a", "an", "each", "every", "it", "no", "the", "there"];
+
+/// Checks what has changed; a checkout without the history has nothing to check, and says so.
+pub(super) fn check(root: &Path) -> Result<Vec<Complaint>, String> {
+    let is_known = git(root, &["merge-base", "--is-ancestor", BASE, "HEAD"]).is_ok();
+    if !is_known {
+        println!("words and titles since {BASE}: not checked, because the history is not here");
+        return Ok(Vec::new());
+    }
+    let mut complaints = check_lines(&git(root, &["diff", "--unified=0", "--no-color", BASE])?);
+    complaints.extend(check_titles(&git(root, &["log", "--format=%h %s", &format!("{BASE}..HEAD")])?));
+    Ok(complaints)
+}
+
+fn git(root: &Path, arguments: &[&str]) -> Result<String, String> {
+    let said = Command::new("git").current_dir(root).args(arguments).output();
+    let said = said.map_err(|error| format!("git: {error}"))?;
+    if said.status.success() {
+        Ok(String::from_utf8_lossy(&said.stdout).into_owned())
+    } else {
+        Err(format!("git {}: {}", arguments.join(" "), String::from_utf8_lossy(&said.stderr)))
+    }
+}
+
+/// Checks the added lines of a diff. A line that only moved is not an added one.
+fn check_lines(diff: &str) -> Vec<Complaint> {
+    let removed: HashSet<&str> = diff
+        .lines()
+        .filter(|line| !line.starts_with("---"))
+        .filter_map(|line| line.strip_prefix('-'))
+        .map(str::trim)
+        .collect();
+    let (mut complaints, mut path, mut at) = (Vec::new(), PathBuf::new(), 0);
+    let mut is_test = false;
+    for line in diff.lines() {
+        if let Some(file) = line.strip_prefix("+++ ") {
+            path = file.strip_prefix("b/").unwrap_or(file).into();
+        } else if let Some(place) = line.strip_prefix("@@ ") {
+            at = place
+                .split(['+', ',', ' '])
+                .filter(|part| !part.starts_with('-'))
+                .find_map(|part| part.parse().ok())
+                .unwrap_or(0);
+        } else if let Some(text) = line.strip_prefix('+') {
+            if !removed.contains(text.trim()) {
+                let found = word(&path, text).or_else(|| is_test.then(|| test_name(text)).flatten());
+                complaints.extend(found.map(|what| Complaint { path: path.clone(), line: at, what }));
+            }
+            is_test = text.trim() == "#[test]";
+            at += 1;
+        }
+    }
+    complaints
+}
+
+/// A word of the list in a line of a document, a comment or a text.
+fn word(path: &Path, line: &str) -> Option<String> {
+    let is_document = path.extension().is_some_and(|end| end == "md") && path != Path::new("CONTRIBUTING.md");
+    let is_code = path.extension().is_some_and(|end| end == "rs") && !path.ends_with("tidy/changes.rs");
+    let prose = if is_document {
+        line
+    } else if is_code {
+        // From the first quote or comment on.
+        &line[line.find('"').into_iter().chain(line.find("//")).min()?..]
+    } else {
+        return None;
+    };
+    let text = format!(" {} ", prose.to_lowercase());
+    let is_lag = LAG.iter().any(|word| text.contains(word));
+    let found = WORDS.iter().find(|(words, _)| {
+        !(is_lag && words.starts_with("behind"))
+            && text.match_indices(words).any(|(from, _)| {
+                let (before, after) = (&text[..from], &text[from + words.len()..]);
+                !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric)
+            })
+    })?;
+    Some(format!("\"{}\": {}", found.0, found.1))
+}
+
+/// A test's name that is too long.
+fn test_name(line: &str) -> Option<String> {
+    let name = line.trim().strip_prefix("fn ")?.split('(').next()?;
+    let words = name.split('_').count();
+    (words > NAME_WORDS).then(|| format!("{name} has {words} words: a test's name has at most {NAME_WORDS}"))
+}
+
+/// Checks lines `COMMIT TITLE`.
+fn check_titles(log: &str) -> Vec<Complaint> {
+    let refused = log.lines().filter_map(|line| {
+        let (commit, title) = line.split_once(' ')?;
+        Some(Complaint { path: commit.into(), line: 1, what: format!("{:?}: {}", title, fault(title)?) })
+    });
+    refused.collect()
+}
+
+/// The reason why a title is not valid.
+fn fault(title: &str) -> Option<String> {
+    if title.starts_with("Merge ") {
+        return None;
+    }
+    let columns = title.chars().count();
+    if columns > TITLE_COLUMNS {
+        return Some(format!("a title of {columns} columns: at most {TITLE_COLUMNS}"));
+    }
+    let valid = title.split_once(": ").filter(|(area, rest)| {
+        let is_area = area.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-, ".contains(c));
+        let first = rest.split(' ').next().unwrap_or_default();
+        is_area && first.starts_with(|c: char| c.is_ascii_lowercase()) && !ARTICLES.contains(&first)
+    });
+    valid.is_none().then(|| "a title is `area: imperative`, such as `log: refuse empty batches`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check_lines, check_titles};
+
+    fn complaints(diff: &str) -> Vec<String> {
+        check_lines(diff).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn added_lines_are_checked() {
+        let diff = "--- a/crates/log/src/a.rs\n+++ b/crates/log/src/a.rs\n@@ -3,0 +4,2 @@\n\
+                    +    // The offset behind the last record.\n+    let behind_the = 1;\n";
+        let found = complaints(diff);
+        assert!(matches!(&found[..], [only] if only.starts_with("crates/log/src/a.rs:4: \"behind the\"")));
+        assert!(complaints(&diff.replace("+    //", "     //")).is_empty());
+        assert!(complaints(&diff.replace("The offset", "Lag: records")).is_empty());
+        assert!(
+            complaints(&diff.replace("@@ -3,0", "-// The offset behind the last record.\n@@ -3,0"))
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn test_names_have_eight_words() {
+        let diff = |name: &str| format!("+++ b/a.rs\n@@ -0,0 +1,2 @@\n+#[test]\n+fn {name}() {{\n");
+        assert!(complaints(&diff("a_b_c_d_e_f_g_h")).is_empty());
+        assert_eq!(complaints(&diff("a_b_c_d_e_f_g_h_i")).len(), 1);
+    }
+
+    #[test]
+    fn titles_have_an_area_and_an_imperative() {
+        let found = |title: &str| check_titles(&format!("1a2b {title}\n")).len();
+        assert_eq!(found("log: refuse empty batches"), 0);
+        assert_eq!(found("log, wire: refuse empty batches"), 0);
+        for title in ["Refuse empty batches", "log: the batches", "Log: refuse", "log: Refuse"] {
+            assert_eq!(found(title), 1, "{title}");
+        }
+        assert_eq!(found(&format!("log: {}", "x".repeat(70))), 1);
+    }
+}
