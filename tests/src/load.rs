@@ -1,4 +1,4 @@
-//! Producers of librdkafka and Java that produce for as long as a test lasts, each into a separate
+//! Producers of librdkafka and Java that produce while a test lasts, each into a separate
 //! topic, and write down every acknowledgement; at the end, the journals are compared with the logs
 //! of all replicas.
 
@@ -55,8 +55,8 @@ pub struct Loads {
 }
 
 impl Loads {
-    /// Creates the topics and starts the producers, by names such as `java-transactional`; `rate` is
-    /// the number of records of each in a second.
+    /// Creates the topics and starts the producers, by names such as `java-transactional`. The
+    /// `rate` is the number of records of each in a second.
     pub fn start(cluster: &Cluster, tools: &mut Tools, names: &[&str], rate: u32) -> Self {
         let mut loads = Vec::new();
         for name in names {
@@ -85,8 +85,8 @@ impl Loads {
         self.gaps.longest()
     }
 
-    /// Waits until each partition gets an acknowledgement. Names the partitions that get none within
-    /// `limit`.
+    /// Waits until each partition gets an acknowledgement. Names the partitions that get none
+    /// within `limit`.
     pub fn await_acknowledgements(&mut self, limit: Duration) -> Vec<String> {
         let silent = self.gaps.await_all(limit);
         for load in &mut self.loads {

@@ -1,4 +1,4 @@
-//! Networks of the members: each member in a namespace of its own, and a bridge in another one that
+//! Networks of the members: each member in a separate namespace, and a bridge in another one that
 //! connects them with each other and with the test. Rules within a member's namespace drop or slow
 //! its packets; those of the machine stay as they are.
 

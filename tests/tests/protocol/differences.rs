@@ -163,9 +163,9 @@ impl<'a> History<'a> {
     }
 }
 
-/// What is compared of a response: without the presence of messages, because Levada explains errors
-/// to which Kafka adds none, and without assignments: among equal members, they follow the order of
-/// Java's hashes of member ids.
+/// The parts of a response that are compared: not the presence of messages, because Levada explains
+/// errors to which Kafka adds none, and not assignments, which among equal members follow the order
+/// of Java's hashes of member ids.
 fn comparable(response: &str) -> String {
     let (name, body) = response.split_once(' ').expect("a name and a response");
     let mut body: Value = serde_json::from_str(body).expect("JSON");

@@ -28,7 +28,7 @@ pub(super) fn step(history: &mut History<'_>, members: &mut Vec<Member>) {
             classic(history, members, (&group, known));
         }
         12..15 => {
-            // Whether a commit in a past epoch counts depends on the assignment.
+            // A commit in a past epoch would depend on the assignment.
             let (epoch, id) = match drawn.filter(|member| member.group == group) {
                 Some(member) => (member.epoch + 7, member.id),
                 None => (-1, String::new()),

@@ -66,22 +66,7 @@ pub(super) fn step(history: &mut History<'_>, sessions: &mut Sessions) {
     let topic = history.topic();
     let drawn = sessions.draw(&mut history.random);
     let kind = history.below(if drawn.is_some() { 20 } else { 1 });
-    let Some((index, session)) = drawn.filter(|_| kind > 0) else {
-        let id = history.draw_id("txn");
-        let mut body = json!({
-            "transactionalId": id, "transactionTimeoutMs": 60_000, "producerId": -1, "producerEpoch": -1,
-        });
-        // A client that has lost its state begins anew; another one names its producer.
-        if let Some((_, known)) =
-            sessions.draw(&mut history.random).filter(|_| history.random.random_bool(0.3))
-        {
-            body["producerId"] = json!(known.id());
-            body["producerEpoch"] = json!(known.epoch);
-        }
-        let version = 4 + history.below(2);
-        let (name, response) = history.ask_text(&format!("INIT_PRODUCER_ID {version}"), &ids(&body));
-        return sessions.take(&id, &name, &response);
-    };
+    let Some((index, session)) = drawn.filter(|_| kind > 0) else { return init(history, sessions) };
     let id = session.transactional_id.clone();
     let partition = usize::try_from(history.below(PARTITIONS as i64)).expect("small");
     let group = history.draw_id("group");
@@ -97,21 +82,8 @@ pub(super) fn step(history: &mut History<'_>, sessions: &mut Sessions) {
             history.ask_text("ADD_PARTITIONS_TO_TXN 3", &ids(&body));
         }
         5..12 => {
-            let count = 1 + history.below(3);
-            // Now and then a gap, but not before the first batch. No repetition, and no epoch to come,
-            // which no client has: after either, a Kafka refuses the next batch of the transaction.
-            let due = session.sequences[partition];
-            let sequence = if due > 0 && history.below(12) == 0 { due + 7 } else { due };
-            let batch = format!("@{{{}}}/{}/{sequence}/{count}/true", session.name, session.epoch);
-            let body = json!({
-                "transactionalId": id, "acks": -1, "timeoutMs": 5_000,
-                "topicData": [{"name": topic, "partitionData": [{"index": partition, "records": batch}]}],
-            });
-            let (_, response) = history.ask(&format!("PRODUCE {}", if is_second { 12 } else { 11 }), &body);
-            let said = &response["responses"][0]["partitionResponses"][0];
-            if said["errorCode"] == 0 && sequence == session.sequences[partition] {
-                sessions.0[index].sequences[partition] += count;
-            }
+            let version = if is_second { 12 } else { 11 };
+            sessions.0[index].sequences[partition] += produce(history, version, (&session, partition));
         }
         12 | 13 => {
             let body = json!({
@@ -146,6 +118,38 @@ pub(super) fn step(history: &mut History<'_>, sessions: &mut Sessions) {
         }
     }
     look_at_transactions(history, &id, &group);
+}
+
+/// A client takes a transactional id: one that has lost its state begins again, another one names
+/// its producer.
+fn init(history: &mut History<'_>, sessions: &mut Sessions) {
+    let id = history.draw_id("txn");
+    let mut body = json!({
+        "transactionalId": id, "transactionTimeoutMs": 60_000, "producerId": -1, "producerEpoch": -1,
+    });
+    if let Some((_, known)) = sessions.draw(&mut history.random).filter(|_| history.random.random_bool(0.3)) {
+        body["producerId"] = json!(known.id());
+        body["producerEpoch"] = json!(known.epoch);
+    }
+    let version = 4 + history.below(2);
+    let (name, response) = history.ask_text(&format!("INIT_PRODUCER_ID {version}"), &ids(&body));
+    sessions.take(&id, &name, &response);
+}
+
+/// Sends a batch; returns the number of records by which the sequence goes on. Now and then the
+/// batch leaves a gap, but not the first one. There is no repetition, and no epoch to come, which no
+/// client has: after either, a Kafka refuses the next batch of the transaction.
+fn produce(history: &mut History<'_>, version: i64, (session, partition): (&Session, usize)) -> i64 {
+    let (topic, count, due) = (history.topic(), 1 + history.below(3), session.sequences[partition]);
+    let sequence = if due > 0 && history.below(12) == 0 { due + 7 } else { due };
+    let batch = format!("@{{{}}}/{}/{sequence}/{count}/true", session.name, session.epoch);
+    let body = json!({
+        "transactionalId": session.transactional_id, "acks": -1, "timeoutMs": 5_000,
+        "topicData": [{"name": topic, "partitionData": [{"index": partition, "records": batch}]}],
+    });
+    let (_, response) = history.ask(&format!("PRODUCE {version}"), &body);
+    let error = &response["responses"][0]["partitionResponses"][0]["errorCode"];
+    if *error == 0 && sequence == due { count } else { 0 }
 }
 
 /// Compares what others see of a transaction, when its end is written.

@@ -95,9 +95,9 @@ impl ConsumerGroup {
         Ok(embedded::assignment(&assigned, topics, &first.metadata))
     }
 
-    /// The epoch for which classic members rejoin: that of the target assignment, as in Kafka, which
-    /// the next heartbeat of a consumer makes for the group's epoch. Where all members are classic,
-    /// only their joins do.
+    /// The epoch for which classic members rejoin: that of the target assignment, as in Kafka. The
+    /// next heartbeat of a consumer makes an assignment for the group's epoch; where all members are
+    /// classic, only their joins do.
     fn due_epoch(&self) -> i32 {
         if self.is_all_classic() { self.epoch } else { self.target_epoch }
     }

@@ -85,7 +85,8 @@ impl Coordinator {
         rebalance: bool,
         now_ms: i64,
     ) -> (DraftedGroup, Vec<Record>) {
-        // The epoch before the change, as in Kafka: the next generation follows when all have joined.
+        // The epoch before the change, as in Kafka: the next generation follows when all have
+        // joined.
         let generation =
             self.consumers.get(draft.group.id()).map_or(draft.group.epoch(), ConsumerGroup::epoch);
         let (classic, records) = draft.into_classic(generation, &*self.topics, now_ms);
