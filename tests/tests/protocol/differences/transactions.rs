@@ -137,8 +137,8 @@ fn init(history: &mut History<'_>, sessions: &mut Sessions) {
 }
 
 /// Sends a batch; returns the number of records by which the sequence goes on. Now and then the
-/// batch leaves a gap, but not the first one. There is no repetition, and no epoch to come, which no
-/// client has: after either, a Kafka refuses the next batch of the transaction.
+/// batch leaves a gap, but not the first one. There is no repetition, and no epoch to come, which
+/// no client has: after either, a Kafka refuses the next batch of the transaction.
 fn produce(history: &mut History<'_>, version: i64, (session, partition): (&Session, usize)) -> i64 {
     let (topic, count, due) = (history.topic(), 1 + history.below(3), session.sequences[partition]);
     let sequence = if due > 0 && history.below(12) == 0 { due + 7 } else { due };

@@ -96,7 +96,7 @@ impl ConsumerGroup {
     }
 
     /// The epoch for which classic members rejoin: that of the target assignment, as in Kafka. The
-    /// next heartbeat of a consumer makes an assignment for the group's epoch; where all members are
+    /// next heartbeat of a consumer makes an assignment for the group's epoch; if all members are
     /// classic, only their joins do.
     fn due_epoch(&self) -> i32 {
         if self.is_all_classic() { self.epoch } else { self.target_epoch }
