@@ -3,6 +3,7 @@
 use levada_wire::ErrorCode;
 
 use crate::group::GroupError;
+use crate::share_state::ShareStateError;
 use crate::txn::TxnError;
 
 impl From<GroupError> for ErrorCode {
@@ -58,6 +59,21 @@ impl From<TxnError> for ErrorCode {
             TxnError::TransactionalIdAuthorizationFailed => Self::TransactionalIdAuthorizationFailed,
             TxnError::UnsupportedVersion => Self::UnsupportedVersion,
             TxnError::UnknownServerError => Self::UnknownServerError,
+        }
+    }
+}
+
+impl From<ShareStateError> for ErrorCode {
+    fn from(error: ShareStateError) -> Self {
+        match error {
+            ShareStateError::CoordinatorLoadInProgress => Self::CoordinatorLoadInProgress,
+            ShareStateError::CoordinatorNotAvailable => Self::CoordinatorNotAvailable,
+            ShareStateError::NotCoordinator => Self::NotCoordinator,
+            ShareStateError::InvalidRequest(_) => Self::InvalidRequest,
+            ShareStateError::UnknownTopicOrPartition => Self::UnknownTopicOrPartition,
+            ShareStateError::FencedLeaderEpoch => Self::FencedLeaderEpoch,
+            ShareStateError::FencedStateEpoch => Self::FencedStateEpoch,
+            ShareStateError::UnknownServerError => Self::UnknownServerError,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! State machines of the coordinators: consumer groups and transactions.
+//! State machines of the coordinators: consumer groups, transactions, state of share groups.
 //!
 //! - [`machine`]: the contract between a machine and its host. Events and the time go in, actions
 //!   come out.
@@ -7,6 +7,8 @@
 //!   `group/classic` and `group/consumer` are the two protocols, `group/timers` ends sessions.
 //! - [`txn`]: owners of transactional ids, and the ends of their transactions; one
 //!   [`txn::Coordinator`] for each partition of `__transaction_state`.
+//! - [`share_state`]: delivery states of shared partitions; one [`share_state::Coordinator`] for
+//!   each partition of `__share_group_state`.
 //! - [`pattern`]: clients' regular expressions, bounded.
 //!
 //! Nothing here opens a file or a socket, starts a thread, or reads a clock, and none of this
@@ -16,4 +18,5 @@ mod error_map;
 pub mod group;
 pub mod machine;
 pub mod pattern;
+pub mod share_state;
 pub mod txn;

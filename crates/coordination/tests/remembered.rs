@@ -5,6 +5,7 @@
 
 use std::alloc::System;
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use levada_base::Now;
@@ -18,6 +19,11 @@ use levada_coordination::group::request::{
 };
 use levada_coordination::group::{Coordinator as Groups, GroupConfig, Visible};
 use levada_coordination::machine::Request;
+use levada_coordination::share_state::event::{
+    Action as ShareAction, Event as ShareEvent, Outcome as ShareOutcome, Work as ShareWork,
+};
+use levada_coordination::share_state::request::{InitializePart, StatePart, StateRequest, WritePart};
+use levada_coordination::share_state::{Coordinator as Shares, ShareStateConfig, StateBatch, TopicSizes};
 use levada_coordination::txn::coordinator::ListFilter as TxnFilter;
 use levada_coordination::txn::event::{
     Action as TxnAction, Event as TxnEvent, MarkerResult, TopicPartition, Work,
@@ -323,8 +329,104 @@ impl Machine for TxnMachine {
     }
 }
 
+/// A coordinator of share-group state whose log takes everything at once and keeps nothing.
+struct ShareMachine {
+    coordinator: Shares,
+    now_ms: i64,
+    end_offset: i64,
+    answer: Option<ShareOutcome>,
+}
+
+/// Topics of one id, or none.
+#[derive(Debug)]
+struct OneTopic(Option<Uuid>);
+
+impl TopicSizes for OneTopic {
+    fn partition_count(&self, topic_id: Uuid) -> Option<i32> {
+        (self.0 == Some(topic_id)).then_some(1)
+    }
+}
+
+/// Id of the topic that all groups share.
+const SHARED: Uuid = Uuid::from_bytes([7; 16]);
+
+impl ShareMachine {
+    fn new() -> Self {
+        let coordinator = Shares::new(ShareStateConfig::default());
+        let mut machine = Self { coordinator, now_ms: 1_000_000, end_offset: 0, answer: None };
+        machine.step(ShareEvent::Loaded);
+        machine
+    }
+
+    fn step(&mut self, event: ShareEvent) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let now = Now { wall_ms: self.now_ms, steady_ms: self.now_ms };
+            for action in self.coordinator.step(event, now) {
+                match action {
+                    ShareAction::Reply(_, outcome) => self.answer = Some(outcome),
+                    ShareAction::Persist(id, records) => {
+                        events.push_back(ShareEvent::Persisted(id, Ok(self.end_offset)));
+                        self.end_offset += i64::try_from(records.len()).expect("a small number");
+                    }
+                    ShareAction::Work(ShareWork::Prune(offset)) => {
+                        events.push_back(ShareEvent::Pruned(offset));
+                    }
+                }
+            }
+        }
+    }
+
+    fn ask<P: StatePart>(&mut self, group_id: &str, part: P) {
+        self.step(StateRequest::new(group_id, vec![part]).event(GroupTicket(0)));
+        let outcome = self.answer.take().expect("an answer at once");
+        assert!(outcome.iter().all(Result::is_ok), "{outcome:?}");
+    }
+}
+
+impl Machine for ShareMachine {
+    fn make(&mut self, number: usize) {
+        let group_id = format!("share-group-{number}");
+        self.step(ShareEvent::Topics(Arc::new(OneTopic(Some(SHARED)))));
+        let part = InitializePart { topic_id: SHARED, partition: 0, state_epoch: 0, start_offset: 0 };
+        self.ask(&group_id, part);
+        let batch = |offset| StateBatch {
+            first_offset: offset,
+            last_offset: offset,
+            delivery_state: 2,
+            delivery_count: 1,
+        };
+        let part = WritePart {
+            topic_id: SHARED,
+            partition: 0,
+            state_epoch: 0,
+            leader_epoch: 0,
+            start_offset: -1,
+            delivery_complete_count: 2,
+            batches: vec![batch(3), batch(5)],
+        };
+        self.ask(&group_id, part);
+    }
+
+    fn pass(&mut self, ms: i64) {
+        // The topic is deleted, and the coordinator does not get to know when.
+        self.step(ShareEvent::Topics(Arc::new(OneTopic(None))));
+        let until_ms = self.now_ms + ms;
+        while let Some(at_ms) = self.coordinator.deadline().filter(|at_ms| *at_ms <= until_ms) {
+            self.now_ms = self.now_ms.max(at_ms);
+            self.step(ShareEvent::Tick);
+        }
+        self.now_ms = until_ms;
+    }
+
+    fn remembered(&self) -> usize {
+        self.coordinator.summaries().count()
+    }
+}
+
 #[test]
 fn what_clients_abandon_is_forgotten() {
     check("groups", &mut GroupMachine::new());
     check("transactional ids", &mut TxnMachine::new());
+    check("share-group state", &mut ShareMachine::new());
 }

@@ -161,6 +161,7 @@ codes! {
     UnsupportedEndpointType = 115 "UNSUPPORTED_ENDPOINT_TYPE",
     InvalidRegistration = 119 "INVALID_REGISTRATION",
     TransactionAbortable = 120 "TRANSACTION_ABORTABLE",
+    FencedStateEpoch = 124 "FENCED_STATE_EPOCH",
     InvalidRegularExpression = 128 "INVALID_REGULAR_EXPRESSION",
 }
 

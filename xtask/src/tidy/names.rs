@@ -30,9 +30,9 @@ const RETIRED: [(&str, &str); 15] = [
     ("set_strays_aside", "quarantine_strays"),
 ];
 
-/// Top-level folders that do not share names with the rest of their crate: the two state machines
-/// of the coordinators are built alike and use the same names.
-const APART: [&str; 2] = ["group", "txn"];
+/// Top-level folders that do not share names with the rest of their crate: the state machines of
+/// the coordinators are built alike and use the same names.
+const APART: [&str; 3] = ["group", "share_state", "txn"];
 
 /// Crates whose modules are commands, built alike.
 const COMMANDS: [&str; 1] = ["crates/cli"];
