@@ -7,6 +7,8 @@
 //!   `group/classic` and `group/consumer` are the two protocols, `group/timers` ends sessions.
 //! - [`txn`]: owners of transactional ids, and the ends of their transactions; one
 //!   [`txn::Coordinator`] for each partition of `__transaction_state`.
+//! - [`share_partition`]: delivery of one topic partition's records to the members of a share group
+//!   (KIP-932), on the leader of the topic partition; one [`share_partition::SharePartition`] each.
 //! - [`pattern`]: clients' regular expressions, bounded.
 //!
 //! Nothing here opens a file or a socket, starts a thread, or reads a clock, and none of this
@@ -16,4 +18,5 @@ mod error_map;
 pub mod group;
 pub mod machine;
 pub mod pattern;
+pub mod share_partition;
 pub mod txn;
