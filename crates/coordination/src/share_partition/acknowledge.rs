@@ -166,7 +166,12 @@ impl SharePartition {
     }
 
     /// Checks all acknowledgements of a request.
-    fn plan(&self, member: &str, batches: &[AckBatch<'_>], limits: &ShareLimits) -> Result<AckPlan, AckError> {
+    fn plan(
+        &self,
+        member: &str,
+        batches: &[AckBatch<'_>],
+        limits: &ShareLimits,
+    ) -> Result<AckPlan, AckError> {
         let (mut plan, mut before) = (AckPlan::default(), -1);
         for batch in batches {
             batch.check(before)?;

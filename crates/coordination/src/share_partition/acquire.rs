@@ -261,7 +261,8 @@ impl SharePartition {
     }
 
     fn acquire_range(&mut self, round: &mut Round<'_>) {
-        let covering = self.ledger.floor_batch(round.first_base).filter(|(_, last)| *last >= round.first_base);
+        let covering =
+            self.ledger.floor_batch(round.first_base).filter(|(_, last)| *last >= round.first_base);
         let mut cursor = covering.map_or(round.first_base, |(first, _)| first);
         let mut uncovered = cursor.max(self.start);
         while round.left > 0 {

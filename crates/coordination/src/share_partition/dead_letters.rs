@@ -34,7 +34,10 @@ impl DeadLetter {
 impl SharePartition {
     /// All records that wait for their dead letters.
     pub fn dead_letters(&self) -> Vec<DeadLetter> {
-        self.ledger.runs(self.start, i64::MAX).filter_map(|(first, run)| DeadLetter::of(first, &run)).collect()
+        self.ledger
+            .runs(self.start, i64::MAX)
+            .filter_map(|(first, run)| DeadLetter::of(first, &run))
+            .collect()
     }
 
     /// The dead letters of these offsets, as pairs of the first and the last one, are written or

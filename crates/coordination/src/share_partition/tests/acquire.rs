@@ -117,7 +117,7 @@ fn a_limit_of_records_is_kept_exactly() {
          fetch b max=3 mode=records 0-9 -> 0-2*2
          ack b 1-1:r
          fetch b max=3 mode=records 0-9 -> 1-1*3 3-4*2
-         state -> 0-0 held 2 b, 1-1 held 3 b, 2-4 held 2 b, 5-9 free 1");
+         state -> 0-0 held 2 b, 1-1 held 3 b, 2-2 held 2 b, 3-4 held 2 b, 5-9 free 1");
     // The limit falls into the second of two tracked batches.
     run("fetch a 0-4 -> 0-4*1
          fetch a 5-9 -> 5-9*1

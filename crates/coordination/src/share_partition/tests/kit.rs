@@ -18,9 +18,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::share_partition::{
-    AckBatch, AckError, AcquireMode, AcquireRequest, AcquiredRecords, DeadLetter, DeadLetterReason, DeliverySpan,
-    FetchedBatch, FetchedRange, LoadedState, RecordState, ShareLimits, SharePartition, StateWrite,
-    WriteFault, Written,
+    AckBatch, AckError, AcquireMode, AcquireRequest, AcquiredRecords, DeadLetter, DeadLetterReason,
+    DeliverySpan, FetchedBatch, FetchedRange, LoadedState, RecordState, ShareLimits, SharePartition,
+    StateWrite, WriteFault, Written,
 };
 
 pub(super) fn limits() -> ShareLimits {
@@ -110,9 +110,7 @@ impl Rig {
                 "fenced" => Err(WriteFault::Fenced),
                 _ => Err(WriteFault::Gone),
             }),
-            "log" => {
-                if self.partition.log_start_moved(number(rest)) { "moved" } else { "same" }.to_string()
-            }
+            "log" => if self.partition.log_start_moved(number(rest)) { "moved" } else { "same" }.to_string(),
             "state" => self.state(),
             "at" => self.at(),
             "can" => if self.partition.can_acquire(&self.limits) { "yes" } else { "no" }.to_string(),
@@ -182,9 +180,7 @@ impl Rig {
         let acquired = self.partition.acquire(&request, fetched, &self.limits, self.now_ms);
         let lengths = acquired.records.iter().map(|part| part.last - part.first + 1);
         assert_eq!(lengths.sum::<i64>(), acquired.count);
-        let text = |part: &AcquiredRecords| {
-            format!("{}-{}*{}", part.first, part.last, part.delivery_count)
-        };
+        let text = |part: &AcquiredRecords| format!("{}-{}*{}", part.first, part.last, part.delivery_count);
         let parts: Vec<String> = acquired.records.iter().map(text).collect();
         if parts.is_empty() { "nothing".to_string() } else { parts.join(" ") }
     }

@@ -163,7 +163,8 @@ impl World {
         let gaps = self.oracle.gaps.len();
         let got = self.partition.acquire(&request, fetched, &self.limits, self.now_ms);
         let expected = self.oracle.acquire(&request, fetched, &self.limits, self.now_ms);
-        let parts: Vec<_> = got.records.iter().map(|part| (part.first, part.last, part.delivery_count)).collect();
+        let parts: Vec<_> =
+            got.records.iter().map(|part| (part.first, part.last, part.delivery_count)).collect();
         assert_eq!(parts, expected);
         assert_eq!(got.count, expected.iter().map(|(first, last, _)| last - first + 1).sum::<i64>());
         for batch in &batches {
@@ -173,13 +174,15 @@ impl World {
         }
         self.reached.acquired += parts.len();
         self.reached.redelivered += parts.iter().filter(|(_, _, count)| *count > 1).count();
-        self.reached.isolated += parts.iter().filter(|(first, last, count)| first == last && *count >= 4).count();
+        self.reached.isolated +=
+            parts.iter().filter(|(first, last, count)| first == last && *count >= 4).count();
         self.reached.gaps += usize::from(self.oracle.gaps.len() < gaps && !parts.is_empty());
-        self.reached.aborted += batches[got.batches].iter().filter(|batch| batch.is_aborted).count();
+        self.reached.aborted += batches.iter().filter(|batch| batch.is_aborted).count();
     }
 
-    /// A range of offsets to acknowledge: mostly a part of what the member holds.
-    fn range(&mut self, member: &str, from: i64) -> (i64, i64) {
+    /// A range of offsets to acknowledge: mostly a part of what the member holds. None if the member
+    /// holds nothing more.
+    fn range(&mut self, member: &str, from: i64) -> Option<(i64, i64)> {
         let held = |records: &TrackedRecords<'_>| {
             records.member == Some(member) && !records.is_pending && records.last >= from
         };
@@ -187,8 +190,11 @@ impl World {
             self.partition.tracked().filter(held).map(|records| (records.first, records.last)).collect();
         let near = from.max(self.partition.start_offset() - 2);
         let wild = (near, near + self.rng.random_range(0..12));
-        if held.is_empty() || self.rng.random_bool(0.08) {
-            return wild;
+        if held.is_empty() && from > 0 {
+            return None;
+        }
+        if held.is_empty() || self.rng.random_bool(0.04) {
+            return Some(wild);
         }
         let begin = self.rng.random_range(0..held.len());
         let end = if self.rng.random_bool(0.2) { held.len() - 1 } else { begin };
@@ -197,15 +203,18 @@ impl World {
             first = self.rng.random_range(first..=last);
             last = self.rng.random_range(first..=last);
         }
-        (first, last)
+        Some((first, last))
     }
 
     fn ack(&mut self) {
-        let member = self.member();
+        let mut held = self.partition.tracked().filter(|records| !records.is_pending);
+        let holder = held.find_map(|records| records.member.map(Arc::from));
+        drop(held);
+        let member = holder.filter(|_| self.rng.random_bool(0.7)).unwrap_or_else(|| self.member());
         let mut parsed: Vec<(i64, i64, Vec<i8>)> = Vec::new();
         let mut from = 0;
         for _ in 0..self.rng.random_range(1..4) {
-            let (first, last) = self.range(&member, from);
+            let Some((first, last)) = self.range(&member, from) else { break };
             let count = if self.rng.random_bool(0.4) { (last - first + 1).max(1) } else { 1 };
             let wrong = self.rng.random_bool(0.01);
             let types = (0..count + i64::from(wrong)).map(|_| match self.rng.random_range(0..100) {
@@ -219,8 +228,10 @@ impl World {
             parsed.push((first, last, types.collect()));
             from = last + i64::from(self.rng.random_bool(0.97));
         }
-        let batches: Vec<AckBatch<'_>> =
-            parsed.iter().map(|(first, last, types)| AckBatch { first: *first, last: *last, types }).collect();
+        let batches: Vec<AckBatch<'_>> = parsed
+            .iter()
+            .map(|(first, last, types)| AckBatch { first: *first, last: *last, types })
+            .collect();
         self.note(format!("ack {member} {batches:?}"));
         let got = self.partition.acknowledge(&member, &batches, &self.limits, self.now_ms);
         let expected = self.oracle.acknowledge(&member, &batches, &self.limits, self.now_ms);
@@ -272,7 +283,11 @@ impl World {
         let written = self.partition.written(write.id, result, &self.limits, self.now_ms);
         let dead = self.oracle.written(&waiting, is_stored, &self.limits, self.now_ms);
         self.add_dead(&written.dead_letters, &dead);
-        let is_free = |offset: &i64| self.oracle.cell(*offset).is_some_and(|cell| cell.state == RecordState::Available && !cell.is_pending);
+        let is_free = |offset: &i64| {
+            self.oracle
+                .cell(*offset)
+                .is_some_and(|cell| cell.state == RecordState::Available && !cell.is_pending)
+        };
         let wakes = self.oracle.start > before || waiting.iter().any(is_free);
         assert_eq!(written.wakes_fetches, wakes);
     }
@@ -283,7 +298,10 @@ impl World {
         for letter in letters {
             for offset in letter.first..=letter.last {
                 if let Some(cell) = self.oracle.cell(offset) {
-                    assert_eq!((cell.state, cell.count), (RecordState::Archiving(letter.reason), letter.delivery_count));
+                    assert_eq!(
+                        (cell.state, cell.count),
+                        (RecordState::Archiving(letter.reason), letter.delivery_count)
+                    );
                 }
             }
         }
@@ -371,7 +389,9 @@ impl World {
         for (first, (state, delivery_count)) in &self.stored {
             let (first, state, delivery_count) = (*first, *state, *delivery_count);
             match spans.last_mut() {
-                Some(span) if (span.last + 1, span.state, span.delivery_count) == (first, state, delivery_count) => {
+                Some(span)
+                    if (span.last + 1, span.state, span.delivery_count) == (first, state, delivery_count) =>
+                {
                     span.last = first;
                 }
                 _ => spans.push(DeliverySpan { first, last: first, state, delivery_count }),
@@ -400,7 +420,9 @@ impl World {
             0 => RecordState::Available,
             2 => RecordState::Acknowledged,
             3 if !self.limits.dead_letters => RecordState::Archived,
-            3 if span.delivery_count >= self.limits.delivery_limit as i16 => RecordState::Archiving(AttemptsExhausted),
+            3 if span.delivery_count >= self.limits.delivery_limit as i16 => {
+                RecordState::Archiving(AttemptsExhausted)
+            }
             3 => RecordState::Archiving(Rejected),
             _ => RecordState::Archived,
         }
@@ -544,5 +566,5 @@ fn random_histories_agree_with_the_rules() {
         reached.aborted,
         reached.isolated,
     ];
-    assert!(counts.iter().all(|count| *count >= least(100)), "{reached:?}");
+    assert!(counts.iter().all(|count| *count >= least(50)), "{reached:?}");
 }

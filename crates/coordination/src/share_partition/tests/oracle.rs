@@ -127,7 +127,9 @@ impl Oracle {
         limits: &ShareLimits,
         now_ms: i64,
     ) -> Vec<(i64, i64, i16)> {
-        let (Some(first), Some(end)) = (fetched.batches.first(), fetched.batches.last()) else { return vec![] };
+        let (Some(first), Some(end)) = (fetched.batches.first(), fetched.batches.last()) else {
+            return vec![];
+        };
         let (from, mut last) = (first.base, end.last);
         let mut left = i64::from(limits.max_record_locks) - (self.next - self.start);
         if left <= 0 {
@@ -244,7 +246,8 @@ impl Oracle {
         }
         let mut cuts = vec![begin];
         if round.request.mode == AcquireMode::Batches && end - begin + 1 > round.request.batch_size.into() {
-            for batch in round.fetched.batches.iter().filter(|batch| batch.base > begin && batch.base <= end) {
+            for batch in round.fetched.batches.iter().filter(|batch| batch.base > begin && batch.base <= end)
+            {
                 if batch.base - cuts[cuts.len() - 1] >= round.request.batch_size.into() {
                     cuts.push(batch.base);
                 }
@@ -274,7 +277,8 @@ impl Oracle {
     /// Archives what the round has acquired of aborted transactions, and returns the rest.
     fn abort(&mut self, round: &Round<'_>) -> Vec<(i64, i64, i16)> {
         let aborted: Vec<_> = round.fetched.batches.iter().filter(|batch| batch.is_aborted).collect();
-        let is_aborted = |offset: i64| aborted.iter().any(|batch| batch.base <= offset && offset <= batch.last);
+        let is_aborted =
+            |offset: i64| aborted.iter().any(|batch| batch.base <= offset && offset <= batch.last);
         for batch in &aborted {
             for offset in batch.base.max(self.start)..=batch.last {
                 if let Some(cell) = self.cell_mut(offset).filter(|cell| cell.is_held()) {
@@ -320,7 +324,14 @@ impl Oracle {
                 continue;
             }
             let from = batch.first.max(self.start);
-            let bounds = |to: i64| self.offsets().into_iter().filter_map(|o| self.cell(o)).map(|c| c.batch).filter(|b| b.0 <= to).last();
+            let bounds = |to: i64| {
+                self.offsets()
+                    .into_iter()
+                    .filter_map(|o| self.cell(o))
+                    .map(|c| c.batch)
+                    .filter(|b| b.0 <= to)
+                    .last()
+            };
             let (Some(_), Some((_, end))) = (bounds(from), bounds(batch.last)) else {
                 return Err(AckError::InvalidRecordState);
             };
@@ -332,7 +343,11 @@ impl Oracle {
                 if !cell.is_held() || cell.member.as_deref() != Some(member) {
                     return Err(AckError::InvalidRecordState);
                 }
-                let id = if batch.types.len() == 1 { batch.types[0] } else { batch.types[(offset - batch.first) as usize] };
+                let id = if batch.types.len() == 1 {
+                    batch.types[0]
+                } else {
+                    batch.types[(offset - batch.first) as usize]
+                };
                 if id == 4 && !limits.renew_enabled {
                     return Err(AckError::InvalidRecordState);
                 }
@@ -384,7 +399,13 @@ impl Oracle {
     }
 
     /// The write of these offsets has ended. Returns those that wait for dead letters since.
-    pub(super) fn written(&mut self, offsets: &[i64], stored: bool, limits: &ShareLimits, now_ms: i64) -> Vec<i64> {
+    pub(super) fn written(
+        &mut self,
+        offsets: &[i64],
+        stored: bool,
+        limits: &ShareLimits,
+        now_ms: i64,
+    ) -> Vec<i64> {
         let start = self.start;
         let mut dead = Vec::new();
         for offset in offsets.iter().filter(|offset| **offset >= start) {
@@ -407,7 +428,10 @@ impl Oracle {
         let mut changes = Vec::new();
         for offset in offsets.iter().filter(|offset| **offset >= self.start).copied().collect::<Vec<_>>() {
             let cell = self.cell_mut(offset);
-            let Some(cell) = cell.filter(|cell| matches!(cell.state, Archiving(_)) && !cell.is_pending) else { continue };
+            let Some(cell) = cell.filter(|cell| matches!(cell.state, Archiving(_)) && !cell.is_pending)
+            else {
+                continue;
+            };
             cell.settle(Archived);
             changes.push((offset, cell.state.id(), cell.count));
         }
