@@ -36,7 +36,7 @@ fn live_bytes() -> usize {
 fn partition() -> SharePartition {
     let mut partition = SharePartition::new(0);
     let empty = LoadedState { state_epoch: 0, start_offset: 0, spans: Vec::new() };
-    partition.load(&empty, &LIMITS).unwrap();
+    partition.load(&empty, &LIMITS).expect("an empty state is valid");
     partition
 }
 
@@ -54,7 +54,8 @@ fn fetch(partition: &mut SharePartition, member: &Arc<str>, base: i64, last: i64
 
 fn accept(partition: &mut SharePartition, member: &Arc<str>, first: i64, last: i64) {
     let batch = AckBatch { first, last, types: &[1] };
-    let write = partition.acknowledge(member, &[batch], &LIMITS, 0).unwrap().unwrap();
+    let write = partition.acknowledge(member, &[batch], &LIMITS, 0).expect("the records are held");
+    let write = write.expect("the records have changed");
     partition.written(write.id, Ok(()), &LIMITS, 0);
 }
 

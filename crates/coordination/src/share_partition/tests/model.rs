@@ -180,8 +180,8 @@ impl World {
         self.reached.aborted += batches.iter().filter(|batch| batch.is_aborted).count();
     }
 
-    /// A range of offsets to acknowledge: mostly a part of what the member holds. None if the member
-    /// holds nothing more.
+    /// A range to acknowledge: mostly a part of what the member holds. None if the member holds
+    /// nothing more.
     fn range(&mut self, member: &str, from: i64) -> Option<(i64, i64)> {
         let held = |records: &TrackedRecords<'_>| {
             records.member == Some(member) && !records.is_pending && records.last >= from

@@ -324,15 +324,13 @@ impl Oracle {
                 continue;
             }
             let from = batch.first.max(self.start);
-            let bounds = |to: i64| {
-                self.offsets()
-                    .into_iter()
-                    .filter_map(|o| self.cell(o))
-                    .map(|c| c.batch)
-                    .filter(|b| b.0 <= to)
-                    .last()
+            let batch_before = |to: i64| {
+                let batches =
+                    self.offsets().into_iter().filter_map(|at| self.cell(at).map(|cell| cell.batch));
+                let batches: Vec<(i64, i64)> = batches.filter(|(first, _)| *first <= to).collect();
+                batches.last().copied()
             };
-            let (Some(_), Some((_, end))) = (bounds(from), bounds(batch.last)) else {
+            let (Some(_), Some((_, end))) = (batch_before(from), batch_before(batch.last)) else {
                 return Err(AckError::InvalidRecordState);
             };
             if end < batch.last {
