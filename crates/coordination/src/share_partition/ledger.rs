@@ -1,5 +1,5 @@
-//! Delivery states by offset, as runs: neighbouring offsets of one batch in the same state are one
-//! entry, so that a batch that was touched as a whole costs as much as one record.
+//! Delivery states by offset, as runs: neighbouring offsets in the same state are one entry, so that
+//! a batch that was touched as a whole costs as much as one record.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ impl RecordState {
     }
 }
 
-/// State of neighbouring offsets of one batch. The key of the map is the first offset.
+/// State of neighbouring offsets. The key of the map is the first offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     /// Last offset, inclusive.
@@ -120,8 +120,8 @@ pub(super) fn length(first: i64, last: i64) -> i64 {
 
 /// Runs of a share partition and the batches to which they belong.
 ///
-/// Runs do not overlap and do not cross the bounds of a batch. Together they cover each batch, but
-/// for offsets below the start offset, which have been dropped.
+/// Runs do not overlap. Together they cover each batch, but for offsets below the start offset, which
+/// have been dropped.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     runs: BTreeMap<i64, Run>,
@@ -245,7 +245,7 @@ impl Ledger {
         self.tally.leave(first, &whole);
     }
 
-    /// Joins equal neighbours of one batch, from the run before `from` to the run after `to`.
+    /// Joins equal neighbours, from the run before `from` to the run after `to`.
     fn join(&mut self, from: i64, to: i64) {
         let before = self.runs.range(..from).next_back().map(|(first, _)| *first);
         let mut left = before.unwrap_or(from);
@@ -254,7 +254,7 @@ impl Ledger {
                 return;
             };
             let next = run.last.saturating_add(1);
-            let follower = self.runs.get(&next).copied().filter(|_| !self.batches.contains_key(&next));
+            let follower = self.runs.get(&next).copied();
             match follower {
                 Some(follower) if follower == (Run { last: follower.last, ..run }) && next > first => {
                     self.runs.remove(&next);

@@ -42,7 +42,7 @@ fn records_of_a_batch_may_differ() {
          fetch a 5-9 -> 5-9*1
          fetch a 10-14 -> 10-14*1
          ack a 0-2:a 5-6:x 8-12:r -> 0-2 done 1, 5-6 gone 1, 8-12 free 1
-         state -> 3-4 held 1 a, 5-6 gone 1, 7-7 held 1 a, 8-9 free 1, 10-12 free 1, 13-14 held 1 a");
+         state -> 3-4 held 1 a, 5-6 gone 1, 7-7 held 1 a, 8-12 free 1, 13-14 held 1 a");
     // Types for each offset across tracked batches and a hole between them.
     run("fetch a 0-1 -> 0-1*1
          fetch a at=2 5-6 -> 5-6*1
@@ -58,11 +58,12 @@ fn neighbours_in_the_same_state_are_one_entry() {
          state -> 0-0 held 1 a, 1-3 done 1, 4-9 held 1 a
          ack a 4-9:aaaaaa
          state -> 0-0 held 1 a, 1-9 done 1");
-    // Entries of different batches stay apart.
+    // The bounds of batches count when the records are acquired again.
     run("fetch a 0-4 -> 0-4*1
          fetch a 5-9 -> 5-9*1
          ack a 0-9:r
-         state -> 0-4 free 1, 5-9 free 1");
+         state -> 0-9 free 1
+         fetch b 0-9 -> 0-4*2 5-9*2");
 }
 
 #[test]
@@ -193,6 +194,28 @@ fn the_last_attempt_ends_with_a_release() {
          limits attempts=4
          ack a 3-4:r -> 3-4 free 2
          at -> start 3 end 4 next 3 complete 0");
+}
+
+#[test]
+fn extreme_offsets_do_no_harm() {
+    let bounds = [i64::MIN, -1, 0, 4, 9, 10, i64::MAX - 1, i64::MAX];
+    for first in bounds {
+        for last in bounds {
+            let mut rig = Rig::new();
+            run_line(&mut rig, 10);
+            for types in [&[][..], &[1], &[2, 1], &[1; 10]] {
+                let batches = [AckBatch { first, last, types }, AckBatch { first: last, last, types: &[3] }];
+                let result = rig.partition.acknowledge(&Arc::from("a"), &batches, &rig.limits, i64::MAX);
+                if let Ok(Some(write)) = result {
+                    rig.partition.written(write.id, Ok(()), &rig.limits, i64::MIN);
+                }
+            }
+            rig.partition.dead_letters_done(&[(first, last), (last, first)]);
+            rig.partition.tick(&rig.limits, first);
+            rig.partition.log_start_moved(last);
+            assert!(rig.partition.start_offset() >= 0 && rig.partition.next_fetch_offset() >= 0);
+        }
+    }
 }
 
 #[test]

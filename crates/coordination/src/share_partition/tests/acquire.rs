@@ -83,7 +83,7 @@ fn released_records_are_acquired_before_new_ones() {
          ack a 3-6:r
          at -> start 0 end 9 next 3 complete 0
          fetch b 0-4 5-9 10-14 -> 3-4*2 5-6*2 10-14*1
-         state -> 0-2 held 1 a, 3-4 held 2 b, 5-6 held 2 b, 7-9 held 1 a, 10-14 held 1 b
+         state -> 0-2 held 1 a, 3-6 held 2 b, 7-9 held 1 a, 10-14 held 1 b
          at -> start 0 end 14 next 15 complete 0");
     // A fetch that reads less than the tracked batch, and one that begins in it.
     run("fetch a 0-9 -> 0-9*1
