@@ -2,6 +2,7 @@
 //! a batch that was touched as a whole costs as much as one record.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::leases::{Lease, LeaseId, Leases};
 
@@ -90,9 +91,13 @@ struct Tally {
     leases: Leases,
     /// Offsets whose delivery is complete.
     complete: i64,
-    /// No run that is free begins before this offset.
-    search_from: i64,
+    /// Number of free runs by the stretch of offsets in which each begins.
+    free: BTreeMap<i64, u32>,
 }
+
+/// Offsets of one stretch, as a power of two: the search for a free run begins at a stretch that has
+/// one.
+const STRETCH_BITS: u32 = 8;
 
 impl Tally {
     fn enter(&mut self, first: i64, run: &Run) {
@@ -100,7 +105,7 @@ impl Tally {
             self.complete = self.complete.saturating_add(length(first, run.last));
         }
         if run.is_free() {
-            self.search_from = self.search_from.min(first);
+            *self.free.entry(first >> STRETCH_BITS).or_default() += 1;
         }
         self.leases.add(run.lease);
     }
@@ -109,7 +114,19 @@ impl Tally {
         if run.state.is_complete() {
             self.complete = self.complete.saturating_sub(length(first, run.last));
         }
+        if run.is_free() {
+            self.leave_stretch(first >> STRETCH_BITS);
+        }
         self.leases.remove(run.lease);
+    }
+
+    fn leave_stretch(&mut self, stretch: i64) {
+        if let Entry::Occupied(mut runs) = self.free.entry(stretch) {
+            *runs.get_mut() -= 1;
+            if *runs.get() == 0 {
+                runs.remove();
+            }
+        }
     }
 }
 
@@ -161,12 +178,11 @@ impl Ledger {
         self.runs.first_key_value().map(|(first, run)| (*first, *run))
     }
 
-    /// First offset that can be acquired. The search continues from the result of the previous one.
-    pub(super) fn first_free(&mut self) -> Option<i64> {
-        let mut later = self.runs.range(self.tally.search_from..);
-        let found = later.find(|(_, run)| run.is_free()).map(|(first, _)| *first);
-        self.tally.search_from = found.unwrap_or(i64::MAX);
-        found
+    /// First offset that can be acquired.
+    pub(super) fn first_free(&self) -> Option<i64> {
+        let (stretch, _) = self.tally.free.first_key_value()?;
+        let mut runs = self.runs.range(stretch << STRETCH_BITS..);
+        runs.find(|(_, run)| run.is_free()).map(|(first, _)| *first)
     }
 
     /// Bounds of the last batch that begins at or before an offset.

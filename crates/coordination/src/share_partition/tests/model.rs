@@ -359,7 +359,12 @@ impl World {
     }
 
     fn dead_letters(&mut self) {
-        let done: Vec<i64> = self.dead.iter().filter(|_| self.rng.random_bool(0.7)).copied().collect();
+        let mut done: Vec<i64> = self.dead.iter().filter(|_| self.rng.random_bool(0.7)).copied().collect();
+        if self.rng.random_bool(0.2) {
+            // Offsets that wait for no dead letter.
+            let (start, end) = (self.partition.start_offset(), self.partition.end_offset());
+            done = (start..=end).collect();
+        }
         self.note(format!("dead letters {done:?}"));
         self.dead_letters_done(&done);
     }
@@ -433,6 +438,9 @@ impl World {
         assert_eq!(self.partition.in_flight_records(), self.oracle.next - self.oracle.start, "end offset");
         assert_eq!(self.partition.delivery_complete_count(), self.oracle.complete(), "complete");
         assert_eq!(self.partition.next_fetch_offset(), self.oracle.next_fetch(), "next fetch");
+        let letters = self.partition.dead_letters();
+        let dead: Vec<i64> = letters.iter().flat_map(|letter| letter.first..=letter.last).collect();
+        assert_eq!(dead, self.oracle.dead(), "dead letters");
         let mut at = self.oracle.start;
         for records in self.partition.tracked() {
             while at < records.first {

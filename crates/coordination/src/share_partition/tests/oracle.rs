@@ -78,6 +78,12 @@ impl Oracle {
         (self.start..self.next).filter(|offset| self.cell(*offset).is_some()).collect()
     }
 
+    /// Offsets that wait for dead letters.
+    pub(super) fn dead(&self) -> Vec<i64> {
+        let is_dead = |cell: &Cell| matches!(cell.state, Archiving(_)) && !cell.is_pending;
+        self.offsets().into_iter().filter(|offset| self.cell(*offset).is_some_and(is_dead)).collect()
+    }
+
     pub(super) fn complete(&self) -> i64 {
         let complete = |offset: &i64| self.cell(*offset).is_some_and(|cell| cell.state.is_complete());
         self.offsets().iter().filter(|offset| complete(offset)).count() as i64
