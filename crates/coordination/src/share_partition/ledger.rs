@@ -1,5 +1,5 @@
-//! Delivery states by offset, as runs: neighbouring offsets in the same state are one entry, so that
-//! a batch that was touched as a whole costs as much as one record.
+//! Delivery states by offset, as runs: neighbouring offsets in the same state are one entry, so
+//! that a batch that was touched as a whole costs as much as one record.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -95,8 +95,8 @@ struct Tally {
     free: BTreeMap<i64, u32>,
 }
 
-/// Offsets of one stretch, as a power of two: the search for a free run begins at a stretch that has
-/// one.
+/// Offsets of one stretch, as a power of two: the search for a free run begins at a stretch that
+/// has one.
 const STRETCH_BITS: u32 = 8;
 
 impl Tally {
@@ -137,8 +137,8 @@ pub(super) fn length(first: i64, last: i64) -> i64 {
 
 /// Runs of a share partition and the batches to which they belong.
 ///
-/// Runs do not overlap. Together they cover each batch, but for offsets below the start offset, which
-/// have been dropped.
+/// Runs do not overlap. Together they cover each batch, but for offsets below the start offset,
+/// which have been dropped.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     runs: BTreeMap<i64, Run>,
