@@ -50,6 +50,7 @@ pub struct FetchedBatch {
 #[derive(Clone, Copy, Debug)]
 pub struct FetchedRange<'a> {
     /// Offset from which the log was read. The log has no records between it and the first batch.
+    /// Nothing is acquired if the read has left out records that were never acquired.
     pub fetch_offset: i64,
     /// Batches in the order of the log.
     pub batches: &'a [FetchedBatch],
@@ -214,7 +215,8 @@ impl SharePartition {
         limits: &'a ShareLimits,
     ) -> Option<Round<'a>> {
         let (first, last) = fetched.batches.first().zip(fetched.batches.last())?;
-        if self.phase != SharePhase::Active || last.last < self.start || last.last == i64::MAX {
+        let is_valid = fetched.fetch_offset <= self.next && last.last < i64::MAX;
+        if self.phase != SharePhase::Active || last.last < self.start || !is_valid {
             return None;
         }
         let (mut left, mut end) = (self.room(limits), last.last);

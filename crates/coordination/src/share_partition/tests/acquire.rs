@@ -37,6 +37,11 @@ fn nothing_is_acquired_without_records_or_room() {
     run("load 20
          fetch a 0-9 10-19 -> nothing
          fetch a 10-24 -> 20-24*1");
+    // A read that has left out records.
+    run("fetch a at=5 5-9 -> nothing
+         fetch a at=0 5-9 -> 5-9*1
+         fetch a at=11 11-19 -> nothing
+         at -> start 5 end 9 next 10 complete 0");
     // Records that are held, whatever batches the log has.
     run("fetch a 0-9 -> 0-9*1
          fetch b 0-9 -> nothing

@@ -175,7 +175,8 @@ impl Rig {
                 }
             }
         }
-        let fetch_offset = at.unwrap_or(batches.first().map_or(0, |batch| batch.base));
+        let next = self.partition.start_offset() + self.partition.in_flight_records();
+        let fetch_offset = at.unwrap_or(batches.first().map_or(0, |batch| batch.base.min(next)));
         let fetched = FetchedRange { fetch_offset, batches: &batches };
         let acquired = self.partition.acquire(&request, fetched, &self.limits, self.now_ms);
         let lengths = acquired.records.iter().map(|part| part.last - part.first + 1);
