@@ -52,6 +52,17 @@ fn the_next_fetch_follows_releases_and_locks() {
          at -> start 0 end 19 next 0 complete 0
          fetch a 0-4 -> 0-2*2 3-3*3 4-4*2
          at -> start 0 end 19 next 5 complete 0");
+    // Single records, far from each other.
+    run("fetch a 0-999 -> 0-999*1
+         ack a 511-511:r
+         ack a 255-256:r
+         at -> start 0 end 999 next 255 complete 0
+         fetch b max=1 mode=records 0-999 -> 255-255*2
+         at -> start 0 end 999 next 256 complete 0
+         fetch b max=1 mode=records 0-999 -> 256-256*2
+         at -> start 0 end 999 next 511 complete 0
+         fetch b max=1 mode=records 0-999 -> 511-511*2
+         at -> start 0 end 999 next 1000 complete 0");
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl World {
             now_ms: 0,
             log: VecDeque::new(),
             log_start: 0,
-            log_end: 0,
+            log_end: 200,
             writes: Vec::new(),
             stored: BTreeMap::new(),
             stored_start: 0,
