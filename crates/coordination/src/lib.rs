@@ -1,4 +1,4 @@
-//! State machines of the coordinators: consumer groups, transactions, state of share groups.
+//! State machines of the coordinators: consumer groups, transactions, share groups.
 //!
 //! - [`machine`]: the contract between a machine and its host. Events and the time go in, actions
 //!   come out.
@@ -7,6 +7,8 @@
 //!   `group/classic` and `group/consumer` are the two protocols, `group/timers` ends sessions.
 //! - [`txn`]: owners of transactional ids, and the ends of their transactions; one
 //!   [`txn::Coordinator`] for each partition of `__transaction_state`.
+//! - [`share_partition`]: delivery of one topic partition's records to the members of a share group
+//!   (KIP-932), on the leader of the topic partition; one [`share_partition::SharePartition`] each.
 //! - [`share_state`]: delivery states of shared partitions; one [`share_state::Coordinator`] for
 //!   each partition of `__share_group_state`.
 //! - [`pattern`]: clients' regular expressions, bounded.
@@ -18,5 +20,6 @@ mod error_map;
 pub mod group;
 pub mod machine;
 pub mod pattern;
+pub mod share_partition;
 pub mod share_state;
 pub mod txn;

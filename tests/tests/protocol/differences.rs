@@ -13,7 +13,7 @@ use std::time::Duration;
 use levada_testing::{scaled, seeds};
 use levada_tests::node::Kind;
 use levada_tests::tool::Conversation;
-use levada_tests::{Node, Tool};
+use levada_tests::{Node, Tool, await_some};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
@@ -151,14 +151,12 @@ impl<'a> History<'a> {
     fn settle(&mut self, api: &str, body: &Value, is_settled: fn(&Value) -> bool) {
         let request = format!("settle? {api} {body}");
         for client in &mut self.pair.clients {
-            loop {
+            await_some(&request, LIMIT, || {
                 client.say(&request);
                 let said = client.line(LIMIT);
                 let (_, response) = said.split_once(' ').expect("a name and a response");
-                if is_settled(&serde_json::from_str(response).expect("JSON")) {
-                    break;
-                }
-            }
+                is_settled(&serde_json::from_str(response).expect("JSON")).then_some(())
+            });
         }
     }
 }
