@@ -14,11 +14,12 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use clap::Subcommand;
+use levada_client::{Connection, ConnectionError, ConnectionOptions};
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::metadata_request::MetadataRequestTopic;
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 use levada_wire::messages::{KafkaRequest, MetadataRequest, MetadataResponse, RequestResponsePair};
-use levada_wire::{Client, ClientError, ClientOptions, StrBytes, Uuid};
+use levada_wire::{StrBytes, Uuid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 pub(crate) use self::coordinator::Coordinated;
@@ -118,10 +119,10 @@ pub(crate) struct Cluster {
     login: Login,
     /// Addresses of --brokers.
     bootstrap: Vec<String>,
-    first: Client,
+    first: Connection,
     addresses: BTreeMap<i32, String>,
     /// A connection to each leader, and a handle of its socket.
-    leaders: BTreeMap<i32, (Client, TcpStream)>,
+    leaders: BTreeMap<i32, (Connection, TcpStream)>,
 }
 
 /// A topic as the metadata shows it.
@@ -163,17 +164,20 @@ impl Cluster {
     }
 
     /// Sends a request to the first broker.
-    pub(crate) fn ask<R: RequestResponsePair>(&mut self, request: &R) -> Result<R::Response, ClientError> {
+    pub(crate) fn ask<R: RequestResponsePair>(
+        &mut self,
+        request: &R,
+    ) -> Result<R::Response, ConnectionError> {
         self.first.request(request)
     }
 
     /// The best version of `R` at the first broker.
-    pub(crate) fn version<R: KafkaRequest>(&self) -> Result<i16, ClientError> {
+    pub(crate) fn version<R: KafkaRequest>(&self) -> Result<i16, ConnectionError> {
         self.first.best_version::<R>()
     }
 
     /// The connection to this broker, or to the first.
-    pub(crate) fn client(&mut self, node: Option<i32>) -> Result<&mut Client, Failure> {
+    pub(crate) fn client(&mut self, node: Option<i32>) -> Result<&mut Connection, Failure> {
         match node {
             Some(node) => self.broker(node),
             None => Ok(&mut self.first),
@@ -181,7 +185,7 @@ impl Cluster {
     }
 
     /// A connection to a broker of the cluster.
-    pub(crate) fn broker(&mut self, node: i32) -> Result<&mut Client, Failure> {
+    pub(crate) fn broker(&mut self, node: i32) -> Result<&mut Connection, Failure> {
         let address = self.address(node)?;
         let (client, _) = match self.leaders.entry(node) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
@@ -194,7 +198,7 @@ impl Cluster {
 
     /// The same; a new connection if the broker has closed the present one, as it does after a time
     /// without requests. For requests that are not sent twice.
-    pub(crate) fn open_broker(&mut self, node: i32) -> Result<&mut Client, Failure> {
+    pub(crate) fn open_broker(&mut self, node: i32) -> Result<&mut Connection, Failure> {
         if self.leaders.get(&node).is_some_and(|(_, socket)| is_closed(socket)) {
             self.leaders.remove(&node);
         }
@@ -203,7 +207,7 @@ impl Cluster {
 
     /// A new connection to a broker of the cluster, for the caller alone, and a handle of its
     /// socket to wait by.
-    pub(crate) fn separate(&mut self, node: i32) -> Result<(Client, TcpStream), Failure> {
+    pub(crate) fn separate(&mut self, node: i32) -> Result<(Connection, TcpStream), Failure> {
         let address = self.address(node)?;
         self.login.connect_with_socket(&address, &options())
     }
@@ -353,7 +357,7 @@ fn is_closed(socket: &TcpStream) -> bool {
 }
 
 /// A connection to the first of these addresses that answers.
-fn dial<'a>(login: &Login, addresses: impl Iterator<Item = &'a String>) -> Result<Client, Failure> {
+fn dial<'a>(login: &Login, addresses: impl Iterator<Item = &'a String>) -> Result<Connection, Failure> {
     let mut last = Failure::Usage("--brokers names no broker: expected host:port".to_owned());
     for address in addresses {
         match login.connect(address, &options()) {
@@ -370,8 +374,8 @@ fn named(name: &str) -> MetadataRequestTopic {
     topic
 }
 
-fn options() -> ClientOptions {
-    ClientOptions { client_id: "levada-cli".to_owned(), ..ClientOptions::default() }
+fn options() -> ConnectionOptions {
+    ConnectionOptions { client_id: "levada-cli".to_owned(), ..ConnectionOptions::default() }
 }
 
 /// An address as --brokers takes it.

@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use levada_wire::ClientError;
+use levada_client::ConnectionError;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::frame::FrameError;
 use levada_wire::json::JsonError;
@@ -168,20 +168,20 @@ fn is_of_connection(kind: io::ErrorKind) -> bool {
     !matches!(kind, io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::NotFound)
 }
 
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Self {
+impl From<ConnectionError> for Failure {
+    fn from(error: ConnectionError) -> Self {
         let what = error.to_string();
         match error {
-            ClientError::Connect { source, address } => {
+            ConnectionError::Connect { source, address } => {
                 let cause = if is_of_connection(source.kind()) { Cause::Connection } else { Cause::Other };
                 Self::with_next(what, remedy(&address, &source)).because(cause)
             }
-            ClientError::Lost { .. } | ClientError::Closed { .. } => Self::with_next(
+            ConnectionError::Lost { .. } | ConnectionError::Closed { .. } => Self::with_next(
                 what,
                 "see the broker's log; it may have stopped or refused the request, or require TLS, SASL or a certificate: --command-config",
             )
             .because(Cause::Connection),
-            ClientError::Frame(FrameError::TooLarge { claimed, .. }) => not_kafka(claimed, what),
+            ConnectionError::Frame(FrameError::TooLarge { claimed, .. }) => not_kafka(claimed, what),
             _ => Self::new(what),
         }
     }

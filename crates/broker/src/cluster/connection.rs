@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use levada_client::{ConnectionError, ConnectionOptions, OfferedVersions};
 use levada_cluster::lifecycle::FinalizedFeature;
 use levada_cluster::{Address, Target};
 use levada_config::{BrokerConfig, ClusterConfig, PeerListener};
@@ -16,13 +17,12 @@ use levada_metadata::image::Image;
 use levada_security::keystore::TlsError;
 use levada_security::login::{LoginFault, SaslLogin};
 use levada_wire::api::controller::{self, ControllerApi};
-use levada_wire::client::OfferedVersions;
 use levada_wire::fetch::{FetchRequest, FetchResponse};
 use levada_wire::messages::{
     BrokerHeartbeatRequest, BrokerHeartbeatResponse, RequestResponsePair, SaslAuthenticateRequest,
     SaslHandshakeRequest,
 };
-use levada_wire::{Client, ClientError, ClientOptions, DecodeError, EncodeError, StrBytes};
+use levada_wire::{DecodeError, EncodeError, StrBytes};
 use parking_lot::Mutex;
 use socket2::SockRef;
 
@@ -61,7 +61,7 @@ impl Peers {
 
     /// Largest answer. A batch that is larger than the limits of a fetch comes whole.
     fn max_frame_bytes(self, cluster: &ClusterConfig) -> u32 {
-        let default = ClientOptions::default().max_frame_bytes;
+        let default = ConnectionOptions::default().max_frame_bytes;
         let fetched = u32::try_from(cluster.replication.max_bytes).unwrap_or(0);
         match self {
             Self::Controllers => default,
@@ -86,7 +86,7 @@ pub(crate) struct Connection {
 struct Open {
     to: Address,
     client_id: String,
-    client: Client,
+    client: levada_client::Connection,
     finalized: Vec<FinalizedFeature>,
     /// The time at which the SASL session must be renewed.
     renew_at: Option<Instant>,
@@ -96,7 +96,7 @@ struct Open {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionFault {
     #[error(transparent)]
-    Client(#[from] ClientError),
+    Connection(#[from] ConnectionError),
     #[error("cannot connect: {0}")]
     Tls(#[from] TlsError),
     #[error("the {peer} refuses SASL mechanism {mechanism}; it offers {offered}: set {key}")]
@@ -176,7 +176,7 @@ impl Connection {
             if received == sent {
                 Ok(response)
             } else {
-                Err(ClientError::WrongCorrelation { sent, received }.into())
+                Err(ConnectionError::WrongCorrelation { sent, received }.into())
             }
         })
     }
@@ -212,9 +212,9 @@ impl Connection {
                 Some(answer)
             }
             // Nodes close idle connections. In case of another fault the new connection fails too.
-            Err(ConnectionFault::Client(ClientError::Lost { .. } | ClientError::Closed { .. }))
-                if is_kept =>
-            {
+            Err(ConnectionFault::Connection(
+                ConnectionError::Lost { .. } | ConnectionError::Closed { .. },
+            )) if is_kept => {
                 tracing::debug!(address = %to.address, purpose = self.purpose, "a kept connection has ended");
                 None
             }
@@ -234,13 +234,15 @@ impl Connection {
         let listener = self.peers.listener(cluster);
         let tls = listener.tls()?;
         let client_id = format!("broker-{}-{}", config.node_id, self.purpose);
-        let options = ClientOptions {
+        let options = ConnectionOptions {
             client_id: client_id.clone(),
             timeout: self.timeout,
             max_frame_bytes: self.peers.max_frame_bytes(cluster),
         };
-        let mut client =
-            Client::connect_over_unnegotiated(&to.address.to_string(), &options, |host, socket| {
+        let mut client = levada_client::Connection::connect_over_unnegotiated(
+            &to.address.to_string(),
+            &options,
+            |host, socket| {
                 self.cutoff.hold(&socket, &to.address)?;
                 if self.peers == Peers::Controllers {
                     // The kernel does not deliver a request after its repetition on another
@@ -251,7 +253,8 @@ impl Connection {
                     None => Box::new(socket),
                     Some(tls) => Box::new(tls.connect(host, socket)?),
                 })
-            })?;
+            },
+        )?;
         let offered = client.negotiate()?;
         let finalized = offered.finalized_features.iter().map(|feature| FinalizedFeature {
             name: feature.name.to_string(),
@@ -298,7 +301,10 @@ impl Open {
 }
 
 /// Authenticates, if the listener has SASL, and returns the time at which to do so again.
-fn login(listener: &PeerListener, client: &mut Client) -> Result<Option<Instant>, ConnectionFault> {
+fn login(
+    listener: &PeerListener,
+    client: &mut levada_client::Connection,
+) -> Result<Option<Instant>, ConnectionFault> {
     let Some(login) = &listener.login else { return Ok(None) };
     let mechanism = login.mechanism().name();
     let mut handshake = SaslHandshakeRequest::default();
@@ -318,7 +324,7 @@ fn login(listener: &PeerListener, client: &mut Client) -> Result<Option<Instant>
 /// Shows the credentials and returns the session's lifetime, if it has one.
 fn authenticate(
     (peer, login): (&'static str, &SaslLogin),
-    client: &mut Client,
+    client: &mut levada_client::Connection,
 ) -> Result<Option<u64>, ConnectionFault> {
     let mut lifetime_ms = 0;
     login.show::<ConnectionFault>(|token| {

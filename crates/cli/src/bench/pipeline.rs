@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use levada_wire::Client;
+use levada_client::Connection;
 use levada_wire::messages::ProduceRequest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -20,7 +20,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(50);
 
 /// A connection to the leader of partitions.
 pub(super) struct Pipeline<'a> {
-    client: Client,
+    client: Connection,
     socket: TcpStream,
     version: i16,
     topic: &'a Topic,

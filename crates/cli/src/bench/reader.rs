@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use levada_base::batch::{BatchError, BatchView};
+use levada_client::Connection;
 use levada_terminal::failure::Failure;
-use levada_wire::Client;
 use levada_wire::messages::FetchRequest;
 
 use crate::cluster::{Cluster, Topic};
@@ -18,7 +18,7 @@ const MAX_BYTES: i32 = 32 << 20;
 
 /// A reader of the partitions of one leader.
 pub(super) struct Reader<'a> {
-    client: Client,
+    client: Connection,
     version: i16,
     topic: &'a Topic,
     /// The next offset of each partition.

@@ -6,14 +6,15 @@ use std::path::Path;
 use std::sync::Once;
 use std::{env, fs};
 
+use levada_client::{Connection, ConnectionOptions};
 use levada_config::{Property, parse_properties};
 use levada_security::jaas::Jaas;
 use levada_security::keystore::{ClientTls, SslSettings};
 use levada_security::login::{LoginFault, SaslLogin};
 use levada_security::sasl::Mechanism;
 use levada_terminal::failure::Failure;
+use levada_wire::StrBytes;
 use levada_wire::messages::{SaslAuthenticateRequest, SaslHandshakeRequest};
-use levada_wire::{Client, ClientOptions, StrBytes};
 
 use crate::{client_properties, kafka_error};
 
@@ -65,7 +66,7 @@ impl Login {
     }
 
     /// An authenticated connection.
-    pub(crate) fn connect(&self, address: &str, options: &ClientOptions) -> Result<Client, Failure> {
+    pub(crate) fn connect(&self, address: &str, options: &ConnectionOptions) -> Result<Connection, Failure> {
         self.connect_with_socket(address, options).map(|(client, _)| client)
     }
 
@@ -73,10 +74,10 @@ impl Login {
     pub(crate) fn connect_with_socket(
         &self,
         address: &str,
-        options: &ClientOptions,
-    ) -> Result<(Client, TcpStream), Failure> {
+        options: &ConnectionOptions,
+    ) -> Result<(Connection, TcpStream), Failure> {
         let mut handle = None;
-        let mut client = Client::connect_over(address, options, |host, socket| {
+        let mut client = Connection::connect_over(address, options, |host, socket| {
             handle = Some(socket.try_clone()?);
             Ok(match &self.tls {
                 None => Box::new(socket),
@@ -120,7 +121,7 @@ fn credentials<'a>(
 }
 
 /// Shows the credentials to the broker behind `client`.
-fn authenticate(credentials: &SaslLogin, client: &mut Client) -> Result<(), Failure> {
+fn authenticate(credentials: &SaslLogin, client: &mut Connection) -> Result<(), Failure> {
     let mechanism = credentials.mechanism();
     let mut handshake = SaslHandshakeRequest::default();
     handshake.mechanism = StrBytes::from(mechanism.name());

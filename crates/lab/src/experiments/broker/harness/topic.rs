@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use levada_base::batch;
+use levada_client::{ConnectionError, ConnectionOptions};
 use levada_io::Extent;
 use levada_io::residency;
 use levada_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use levada_wire::messages::{CreateTopicsRequest, DeleteTopicsRequest, ListOffsetsRequest, StrBytes};
-use levada_wire::{Client, ClientError, ClientOptions};
 
 use crate::error::LabError;
 use crate::experiments::broker::harness::connection::Connection;
@@ -84,7 +84,11 @@ pub(crate) fn request(
 }
 
 /// Waits until a partition's leader serves it.
-pub(crate) fn await_served(node: &Node, client: &mut Client, place: &TopicPartition) -> Result<(), LabError> {
+pub(crate) fn await_served(
+    node: &Node,
+    client: &mut levada_client::Connection,
+    place: &TopicPartition,
+) -> Result<(), LabError> {
     let start = Instant::now();
     while end_offset(client, place)?.is_none() {
         if start.elapsed() > LIMIT {
@@ -108,13 +112,17 @@ pub(crate) fn delete(node: &Node, name: &str) -> Result<(), LabError> {
     }
 }
 
-pub(crate) fn client(address: SocketAddr) -> Result<Client, LabError> {
-    let options = ClientOptions { timeout: LIMIT, max_frame_bytes: 128 << 20, ..ClientOptions::default() };
-    Client::connect(&address.to_string(), &options).map_err(failed("cannot connect"))
+pub(crate) fn client(address: SocketAddr) -> Result<levada_client::Connection, LabError> {
+    let options =
+        ConnectionOptions { timeout: LIMIT, max_frame_bytes: 128 << 20, ..ConnectionOptions::default() };
+    levada_client::Connection::connect(&address.to_string(), &options).map_err(failed("cannot connect"))
 }
 
 /// The offset behind the last record; none while the partition is not served.
-fn end_offset(client: &mut Client, place: &TopicPartition) -> Result<Option<i64>, LabError> {
+fn end_offset(
+    client: &mut levada_client::Connection,
+    place: &TopicPartition,
+) -> Result<Option<i64>, LabError> {
     let mut partition = ListOffsetsPartition::default();
     partition.partition_index = place.partition;
     partition.timestamp = -1;
@@ -129,12 +137,16 @@ fn end_offset(client: &mut Client, place: &TopicPartition) -> Result<Option<i64>
     Ok(partitions.next().filter(|partition| partition.error_code == 0).map(|partition| partition.offset))
 }
 
-pub(crate) fn failed(what: &'static str) -> impl FnOnce(ClientError) -> LabError {
+pub(crate) fn failed(what: &'static str) -> impl FnOnce(ConnectionError) -> LabError {
     move |error| LabError::step(what)(io::Error::other(error))
 }
 
 /// Number of partitions of a topic that are served.
-pub(crate) fn served(client: &mut Client, topic: &str, partitions: i32) -> Result<usize, LabError> {
+pub(crate) fn served(
+    client: &mut levada_client::Connection,
+    topic: &str,
+    partitions: i32,
+) -> Result<usize, LabError> {
     let of = |index| {
         let mut partition = ListOffsetsPartition::default();
         partition.partition_index = index;
