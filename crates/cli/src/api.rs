@@ -6,7 +6,7 @@ use levada_client::Connection;
 use levada_wire::json::JsonApi;
 use serde_json::{Value, json};
 
-use crate::cluster::{BrokerArgs, Cluster};
+use crate::cluster::BrokerArgs;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs, NOTHING};
 
@@ -50,7 +50,7 @@ type Range = (i16, i16);
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     if args.name == "list" {
-        let mut cluster = Cluster::connect(&args.brokers)?;
+        let mut cluster = args.brokers.connect()?;
         return list(cluster.client(args.node)?, args.format.format, out);
     }
     let api = JsonApi::named(&args.name).ok_or_else(|| unknown(&args.name))?;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         return output::json(out, &api.template(args.version.unwrap_or(api.newest_stable())));
     }
     let request = args.json()?;
-    let mut cluster = Cluster::connect(&args.brokers)?;
+    let mut cluster = args.brokers.connect()?;
     let client = cluster.client(args.node)?;
     let offered = offered(client, api.key());
     let version = match (args.version, offered) {

@@ -336,5 +336,19 @@ pub enum ConnectionError {
     Request(#[from] EncodeError),
 }
 
+impl ConnectionError {
+    /// True for an error that ends when a broker returns. A wrong certificate or name is permanent.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        const PERMANENT: [io::ErrorKind; 3] =
+            [io::ErrorKind::InvalidData, io::ErrorKind::InvalidInput, io::ErrorKind::NotFound];
+        match self {
+            Self::Connect { source, .. } => !PERMANENT.contains(&source.kind()),
+            Self::Lost { .. } | Self::Closed { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;
