@@ -9,20 +9,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use levada_client::{ConnectionError, ConnectionOptions, OfferedVersions};
+use levada_client::login::authenticate;
+use levada_client::{ConnectionError, ConnectionOptions, LoginError, OfferedVersions};
 use levada_cluster::lifecycle::FinalizedFeature;
 use levada_cluster::{Address, Target};
 use levada_config::{BrokerConfig, ClusterConfig, PeerListener};
 use levada_metadata::image::Image;
 use levada_security::keystore::TlsError;
-use levada_security::login::{LoginFault, SaslLogin};
+use levada_security::login::LoginFault;
 use levada_wire::api::controller::{self, ControllerApi};
 use levada_wire::fetch::{FetchRequest, FetchResponse};
-use levada_wire::messages::{
-    BrokerHeartbeatRequest, BrokerHeartbeatResponse, RequestResponsePair, SaslAuthenticateRequest,
-    SaslHandshakeRequest,
-};
-use levada_wire::{DecodeError, EncodeError, StrBytes};
+use levada_wire::messages::{BrokerHeartbeatRequest, BrokerHeartbeatResponse, RequestResponsePair};
+use levada_wire::{DecodeError, EncodeError};
 use parking_lot::Mutex;
 use socket2::SockRef;
 
@@ -33,7 +31,7 @@ mod tests;
 
 /// Part of a SASL session's lifetime, in percent, after which the connection is made again. As in
 /// Kafka's clients, this is before the controller ends the session.
-const SESSION_PERCENT: u64 = 85;
+const SESSION_PERCENT: u32 = 85;
 
 /// The first version of a heartbeat with cordoned directories.
 const CORDONS: i16 = 2;
@@ -306,39 +304,23 @@ fn login(
     client: &mut levada_client::Connection,
 ) -> Result<Option<Instant>, ConnectionFault> {
     let Some(login) = &listener.login else { return Ok(None) };
-    let mechanism = login.mechanism().name();
-    let mut handshake = SaslHandshakeRequest::default();
-    handshake.mechanism = StrBytes::from(mechanism);
-    let offered = client.request(&handshake)?;
-    if offered.error_code != 0 {
-        let names: Vec<&str> = offered.mechanisms.iter().map(StrBytes::as_str).collect();
-        let (peer, offered, key) = (listener.peer, names.join(", "), listener.mechanism_key);
-        return Err(ConnectionFault::Mechanism { peer, mechanism, offered, key });
-    }
     let begun = Instant::now();
-    let lifetime_ms = authenticate((listener.peer, login), client)?;
-    let renew_in = lifetime_ms.map(|ms| Duration::from_millis(ms.saturating_mul(SESSION_PERCENT) / 100));
-    Ok(renew_in.and_then(|after| begun.checked_add(after)))
+    let lifetime = authenticate(login, client).map_err(|error| refused(listener, error))?;
+    Ok(lifetime.and_then(|lifetime| begun.checked_add(lifetime / 100 * SESSION_PERCENT)))
 }
 
-/// Shows the credentials and returns the session's lifetime, if it has one.
-fn authenticate(
-    (peer, login): (&'static str, &SaslLogin),
-    client: &mut levada_client::Connection,
-) -> Result<Option<u64>, ConnectionFault> {
-    let mut lifetime_ms = 0;
-    login.show::<ConnectionFault>(|token| {
-        let mut request = SaslAuthenticateRequest::default();
-        request.auth_bytes = Bytes::copy_from_slice(token);
-        let answer = client.request(&request)?;
-        if answer.error_code != 0 {
-            let (user, code) = (login.user().to_owned(), answer.error_code);
-            return Err(ConnectionFault::Login { peer, user, code });
+/// The fault of a failed login, which names the key to change.
+fn refused(listener: &PeerListener, error: LoginError) -> ConnectionFault {
+    let peer = listener.peer;
+    match error {
+        LoginError::Connection(error) => error.into(),
+        LoginError::Mechanism { mechanism, offered, .. } => {
+            let (offered, key) = (offered.join(", "), listener.mechanism_key);
+            ConnectionFault::Mechanism { peer, mechanism, offered, key }
         }
-        lifetime_ms = answer.session_lifetime_ms;
-        Ok(answer.auth_bytes.to_vec())
-    })?;
-    Ok(u64::try_from(lifetime_ms).ok().filter(|ms| *ms > 0))
+        LoginError::Refused { user, code, .. } => ConnectionFault::Login { peer, user, code },
+        LoginError::Fault(fault) => fault.into(),
+    }
 }
 
 /// Ends a connection from another thread, so that a thread which waits for an answer stops waiting.
