@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -118,27 +119,16 @@ pub(crate) fn client(address: SocketAddr) -> Result<levada_client::Connection, L
     levada_client::Connection::connect(&address.to_string(), &options).map_err(failed("cannot connect"))
 }
 
+pub(crate) fn failed(what: &'static str) -> impl FnOnce(ConnectionError) -> LabError {
+    move |error| LabError::step(what)(io::Error::other(error))
+}
+
 /// The offset behind the last record; none while the partition is not served.
 fn end_offset(
     client: &mut levada_client::Connection,
     place: &TopicPartition,
 ) -> Result<Option<i64>, LabError> {
-    let mut partition = ListOffsetsPartition::default();
-    partition.partition_index = place.partition;
-    partition.timestamp = -1;
-    let mut topic = ListOffsetsTopic::default();
-    topic.name = StrBytes::from(place.topic.as_str());
-    topic.partitions = vec![partition];
-    let mut request = ListOffsetsRequest::default();
-    request.replica_id = -1;
-    request.topics = vec![topic];
-    let response = client.request_at(2, &request).map_err(failed("cannot ask for offsets"))?;
-    let mut partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
-    Ok(partitions.next().filter(|partition| partition.error_code == 0).map(|partition| partition.offset))
-}
-
-pub(crate) fn failed(what: &'static str) -> impl FnOnce(ConnectionError) -> LabError {
-    move |error| LabError::step(what)(io::Error::other(error))
+    Ok(ends(client, &place.topic, place.partition..=place.partition)?.pop())
 }
 
 /// Number of partitions of a topic that are served.
@@ -147,21 +137,30 @@ pub(crate) fn served(
     topic: &str,
     partitions: i32,
 ) -> Result<usize, LabError> {
+    Ok(ends(client, topic, 0..=partitions - 1)?.len())
+}
+
+/// The offset behind the last record of each of these partitions that is served.
+fn ends(
+    client: &mut levada_client::Connection,
+    topic: &str,
+    partitions: RangeInclusive<i32>,
+) -> Result<Vec<i64>, LabError> {
     let of = |index| {
         let mut partition = ListOffsetsPartition::default();
         partition.partition_index = index;
-        partition.timestamp = -1;
+        partition.timestamp = levada_client::LATEST;
         partition
     };
     let mut asked = ListOffsetsTopic::default();
     asked.name = StrBytes::from(topic);
-    asked.partitions = (0..partitions).map(of).collect();
+    asked.partitions = partitions.map(of).collect();
     let mut request = ListOffsetsRequest::default();
     request.replica_id = -1;
     request.topics = vec![asked];
     let response = client.request_at(2, &request).map_err(failed("cannot ask for offsets"))?;
     let answers = response.topics.iter().flat_map(|topic| &topic.partitions);
-    Ok(answers.filter(|partition| partition.error_code == 0).count())
+    Ok(answers.filter(|partition| partition.error_code == 0).map(|partition| partition.offset).collect())
 }
 
 /// The end of a partition that is served.
