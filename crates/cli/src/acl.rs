@@ -5,6 +5,7 @@ mod entry;
 use std::io::Write;
 
 use clap::Subcommand;
+use levada_client::Cluster;
 use levada_security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs, counted};
@@ -15,7 +16,7 @@ use levada_wire::messages::delete_acls_response::DeleteAclsFilterResult;
 use levada_wire::messages::{CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest};
 
 use self::entry::{Row, check_effect, operation, principal};
-use crate::cluster::{Cluster, ClusterCommand};
+use crate::cluster::ClusterCommand;
 use crate::outcomes::{Outcome, Outcomes};
 use crate::{kafka_error, question};
 
@@ -107,7 +108,7 @@ pub(crate) struct Remove {
 }
 
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut cluster = Cluster::connect(&args.brokers)?;
+    let mut cluster = args.brokers.connect()?;
     match args.verb {
         Verb::List(list) => list.run(&mut cluster, out),
         Verb::Add(change) => change.add(&mut cluster, out),

@@ -2,11 +2,11 @@
 
 use std::io::{self, Read, Write};
 
-use levada_wire::Client;
+use levada_client::Connection;
 use levada_wire::json::JsonApi;
 use serde_json::{Value, json};
 
-use crate::cluster::{BrokerArgs, Cluster};
+use crate::cluster::BrokerArgs;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs, NOTHING};
 
@@ -50,7 +50,7 @@ type Range = (i16, i16);
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     if args.name == "list" {
-        let mut cluster = Cluster::connect(&args.brokers)?;
+        let mut cluster = args.brokers.connect()?;
         return list(cluster.client(args.node)?, args.format.format, out);
     }
     let api = JsonApi::named(&args.name).ok_or_else(|| unknown(&args.name))?;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         return output::json(out, &api.template(args.version.unwrap_or(api.newest_stable())));
     }
     let request = args.json()?;
-    let mut cluster = Cluster::connect(&args.brokers)?;
+    let mut cluster = args.brokers.connect()?;
     let client = cluster.client(args.node)?;
     let offered = offered(client, api.key());
     let version = match (args.version, offered) {
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
 
 /// Sends the request and prints the answer. No answer is awaited where none comes.
 fn ask(
-    client: &mut Client,
+    client: &mut Connection,
     api: &JsonApi,
     (version, request): (i16, &Value),
     out: &mut dyn Write,
@@ -122,7 +122,7 @@ fn ask(
 }
 
 /// A line for each API that the broker offers.
-fn list(client: &Client, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
+fn list(client: &Connection, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
     let known = |key: i16| JsonApi::all().iter().find(|api| api.key() == key);
     let mut offered: Vec<_> = client.versions().to_vec();
     offered.sort_by_key(|one| one.key);
@@ -156,7 +156,7 @@ fn list(client: &Client, format: Format, out: &mut dyn Write) -> Result<(), Fail
 }
 
 /// The versions of an API that the broker offers.
-fn offered(client: &Client, key: i16) -> Option<Range> {
+fn offered(client: &Connection, key: i16) -> Option<Range> {
     client.versions().iter().find(|one| one.key == key).map(|one| (one.min, one.max))
 }
 

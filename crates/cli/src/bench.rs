@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, ClusterCommand};
+use crate::cluster::ClusterCommand;
 use crate::{interrupt, time};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::FormatArgs;
@@ -76,7 +76,7 @@ impl Extent {
 }
 
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut cluster = Cluster::connect(&args.brokers)?;
+    let mut cluster = args.brokers.connect()?;
     interrupt::catch()?;
     match args.verb {
         Verb::Produce(produce) => produce.run(&mut cluster, out),

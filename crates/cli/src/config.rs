@@ -12,7 +12,6 @@ use std::io::Write;
 use clap::Subcommand;
 
 pub(crate) use self::show::SourceArgs;
-use crate::cluster::Cluster;
 use levada_terminal::failure::Failure;
 
 /// Show and change configuration
@@ -41,8 +40,8 @@ enum Verb {
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     match args.verb {
         Verb::Show(show) => show.run(out),
-        Verb::Get(get) => get.run(&mut Cluster::connect(&get.brokers)?, out),
-        Verb::Set(set) => set.run(&mut Cluster::connect(&set.brokers)?, out),
-        Verb::Delete(delete) => delete.run(&mut Cluster::connect(&delete.brokers)?, out),
+        Verb::Get(get) => get.run(&mut get.brokers.connect()?, out),
+        Verb::Set(set) => set.run(&mut set.brokers.connect()?, out),
+        Verb::Delete(delete) => delete.run(&mut delete.brokers.connect()?, out),
     }
 }

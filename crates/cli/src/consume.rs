@@ -1,36 +1,27 @@
 //! `levada consume`: records of topics on stdout.
 
-mod aborted;
 mod alone;
-mod fetcher;
 mod format;
 mod grouped;
 mod limit;
-mod member;
 mod sink;
 mod start;
 mod topics;
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::ValueEnum;
+use levada_client::{Cluster, Isolation};
 use regex::bytes::Regex;
 
-pub(crate) use self::fetcher::{asked_partition, asked_topic, split_batch};
 pub(crate) use self::start::Start;
-use crate::cluster::{BrokerArgs, Cluster, Isolation, Topic, TopicPartition};
+use crate::cluster::BrokerArgs;
 use crate::consume::format::Template;
 use crate::consume::limit::{Limit, Until};
 use crate::consume::sink::Sink;
 use crate::consume::topics::Wanted;
 use crate::interrupt;
 use levada_terminal::failure::Failure;
-
-/// An offset for each partition.
-pub(crate) type Offsets = BTreeMap<TopicPartition, i64>;
-/// Topics by name, each with the partitions to read alone.
-pub(crate) type Topics = BTreeMap<String, Topic>;
 
 /// Consume records
 ///
@@ -131,7 +122,7 @@ impl Args {
 
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     let wanted = Wanted::new(&args.topics)?;
-    let cluster = Cluster::connect(&args.brokers)?;
+    let cluster = args.brokers.connect()?;
     if args.group.is_some() {
         interrupt::catch()?;
     }

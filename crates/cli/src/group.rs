@@ -6,7 +6,6 @@ mod describe;
 mod export;
 mod kick;
 mod list;
-pub(crate) mod offsets;
 mod reset;
 pub(crate) mod state;
 
@@ -15,7 +14,7 @@ use std::io::Write;
 use clap::Subcommand;
 
 pub(crate) use self::list::{ListedGroup, list_of_brokers};
-use crate::cluster::{Cluster, ClusterCommand};
+use crate::cluster::ClusterCommand;
 use levada_terminal::failure::Failure;
 
 /// List, describe, reset, export, import and delete consumer groups, and remove members
@@ -39,7 +38,7 @@ pub(crate) enum Verb {
 }
 
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut cluster = Cluster::connect(&args.brokers)?;
+    let mut cluster = args.brokers.connect()?;
     match args.verb {
         Verb::List(list) => list.run(&mut cluster, out),
         Verb::Describe(describe) => describe.run(&mut cluster, out),

@@ -7,13 +7,14 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use indicatif::HumanBytes;
+use levada_client::Cluster;
 use levada_wire::messages::metadata_response::MetadataResponsePartition;
 use levada_wire::messages::{DescribeLogDirsRequest, MetadataResponse};
 use serde::Serialize;
 
 use self::brokers::Brokers;
 pub(crate) use self::brokers::describe;
-use crate::cluster::{Cluster, ClusterCommand};
+use crate::cluster::ClusterCommand;
 use crate::http::Address;
 use crate::kafka_error;
 use crate::topic::TopicSizes;
@@ -106,7 +107,7 @@ pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(),
         let address = Address::new(address, http_token_file.as_deref())?;
         return verdict(&address, path)?.tell(format.format, out);
     }
-    let mut cluster = Cluster::connect(&args.brokers)?;
+    let mut cluster = args.brokers.connect()?;
     match args.verb {
         Verb::Info(info) => info.run(&mut cluster, out),
         Verb::Brokers(brokers) => brokers.run(&mut cluster, out),
@@ -223,7 +224,7 @@ fn broker_problems(cluster: &mut Cluster, node: i32) -> Vec<Problem> {
     let asked = cluster.broker(node).and_then(|client| Ok(client.request(&request)?));
     let response = match asked {
         Ok(response) => response,
-        Err(failure) => return vec![problem(failure.line().to_owned())],
+        Err(error) => return vec![problem(Failure::from(error).line().to_owned())],
     };
     let checked = kafka_error::check(response.error_code, "describe directories", None);
     if let Err(failure) = kafka_error::needing(checked, "describe", "--cluster") {

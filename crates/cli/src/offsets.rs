@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use levada_client::{
+    Cluster, EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, Topic, TopicPartition,
+};
 use levada_wire::error_code::ErrorCode;
 use serde::Serialize;
 
-use crate::cluster::{
-    BrokerArgs, Cluster, EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, Topic, TopicPartition,
-};
+use crate::cluster::BrokerArgs;
 use crate::{kafka_error, time};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};
@@ -68,7 +69,7 @@ struct Record {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut cluster = Cluster::connect(&args.brokers)?;
+    let mut cluster = args.brokers.connect()?;
     let topics = args.chosen(&mut cluster)?;
     let isolation = if args.committed { Isolation::Committed } else { Isolation::Uncommitted };
     let mut at = |timestamp| cluster.offsets_at(&topics, timestamp, isolation);

@@ -1,12 +1,8 @@
 //! `levada produce`: sends lines of stdin as records, in batches as large as the input permits.
 
-mod batches;
 mod json;
 mod lines;
-mod partitioner;
-mod producer;
 mod record;
-mod waiting;
 
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
@@ -15,10 +11,10 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use levada_base::compress::Compression;
+use levada_client::{Led, Producer, ProducerOptions};
 
-pub(crate) use self::batches::{check, request};
-use crate::cluster::{BrokerArgs, Cluster, Led};
-use crate::produce::batches::Batches;
+use crate::cluster::BrokerArgs;
+use crate::notices::Reporter;
 use crate::produce::lines::{Input, Lines};
 use crate::produce::record::Reader;
 use crate::{interrupt, kafka_error, time};
@@ -95,7 +91,7 @@ struct Separator {
     bytes: Vec<u8>,
 }
 
-/// Compression of the batches.
+/// Compression of the producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Codec {
     None,
@@ -121,7 +117,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let what = "--key-separator is for lines of text: with --input json the key is a field of each line";
         return Err(Failure::Usage(what.to_owned()));
     }
-    let mut cluster = Cluster::connect(&args.brokers)?;
+    let mut cluster = args.brokers.connect()?;
     let option = format!("--topic {}", args.topic);
     let led = Led::These(args.partition.as_slice());
     let topic = kafka_error::needing(cluster.topic(&args.topic, true, led), "write", &option)?;
@@ -133,14 +129,14 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
     let started = Instant::now();
     let bar = progress();
-    let mut batches = Batches::new(cluster, topic, &args)?;
+    let mut producer = Producer::new(cluster, topic, args.options(), &Reporter)?;
     interrupt::catch()?;
-    let ended = feed(&args, &mut batches, &mut Lines::stdin(), &bar, &interrupt::is_asked);
+    let ended = feed(&args, &mut producer, &mut Lines::stdin(), &bar, &interrupt::is_asked);
     bar.finish_and_clear();
     if ended.is_err() {
-        batches.tell_unsent();
+        producer.report_unsent();
     }
-    let (records, bytes) = (batches.acknowledged_records(), batches.acknowledged_bytes());
+    let (records, bytes) = (producer.acknowledged_records(), producer.acknowledged_bytes());
     let verb = if args.acks == Acks::Nobody { "sent" } else { "produced" };
     let rate = HumanBytes((bytes as f64 / started.elapsed().as_secs_f64().max(1e-3)) as u64);
     let noun = if records == 1 { "record" } else { "records" };
@@ -151,20 +147,20 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 /// Sends the lines until their end, or until `is_asked`.
 fn feed<R: Read + AsFd>(
     args: &Args,
-    batches: &mut Batches<'_>,
+    producer: &mut Producer<'_>,
     lines: &mut Lines<R>,
     bar: &ProgressBar,
     is_asked: &dyn Fn() -> bool,
 ) -> Result<(), Failure> {
     let mut reader = Reader::new(args);
-    let ended = feed_lines(&mut reader, batches, lines, bar, is_asked);
+    let ended = feed_lines(&mut reader, producer, lines, bar, is_asked);
     reader.warn();
     ended.map_err(|failure| reader.explained(failure))
 }
 
 fn feed_lines<R: Read + AsFd>(
     reader: &mut Reader<'_>,
-    batches: &mut Batches<'_>,
+    producer: &mut Producer<'_>,
     lines: &mut Lines<R>,
     bar: &ProgressBar,
     is_asked: &dyn Fn() -> bool,
@@ -175,27 +171,27 @@ fn feed_lines<R: Read + AsFd>(
         if is_asked() {
             lines.close();
         }
-        batches.tend()?;
-        if batches.age().is_some_and(|age| age >= age_max) {
-            batches.flush()?;
+        producer.tend()?;
+        if producer.age().is_some_and(|age| age >= age_max) {
+            producer.flush()?;
         }
-        let wait = if batches.age().is_some() { LINGER } else { IDLE };
+        let wait = if producer.age().is_some() { LINGER } else { IDLE };
         let number = lines.number() + 1;
         match lines.next(wait)? {
             Input::End => break,
-            Input::Pause => batches.flush()?,
+            Input::Pause => producer.flush()?,
             Input::Line(line) => match reader.read(line, number) {
-                Ok(record) => batches.push(&record, number)?,
+                Ok(record) => producer.push(&record, number)?,
                 Err(failure) => {
                     // The lines before it are good.
-                    batches.finish()?;
+                    producer.finish()?;
                     return Err(failure);
                 }
             },
         }
-        bar.set_position(batches.acknowledged_bytes());
+        bar.set_position(producer.acknowledged_bytes());
     }
-    batches.finish()?;
+    producer.finish()?;
     if lines.has_rest() {
         tell!("not sent: line {}, which is incomplete", lines.number() + 1);
     }
@@ -212,8 +208,13 @@ fn progress() -> ProgressBar {
 }
 
 impl Args {
-    fn timeout(&self) -> Duration {
-        Duration::from_millis(self.timeout.unsigned_abs())
+    fn options(&self) -> ProducerOptions {
+        ProducerOptions {
+            acks: self.acks.acks(),
+            timeout: Duration::from_millis(self.timeout.unsigned_abs()),
+            batch_bytes: self.batch_bytes as usize,
+            compression: self.compression.compression(),
+        }
     }
 }
 
@@ -239,11 +240,12 @@ impl Acks {
         }
     }
 
-    fn wire(self) -> i16 {
+    /// The same for the producer.
+    pub(crate) fn acks(self) -> levada_client::Acks {
         match self {
-            Self::Nobody => 0,
-            Self::Leader => 1,
-            Self::All => -1,
+            Self::Nobody => levada_client::Acks::Nobody,
+            Self::Leader => levada_client::Acks::Leader,
+            Self::All => levada_client::Acks::All,
         }
     }
 }

@@ -9,11 +9,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use levada_client::properties::{self, Name};
 use levada_config::parse_properties;
 use serde_json::json;
 
 pub(crate) use self::store::{Profile, Profiles};
-use crate::client_properties::{self, Name};
 use crate::question;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};
@@ -136,8 +136,7 @@ impl Create {
             let found = parse_properties(&text)
                 .map_err(|error| wrong(format!("line {}: {}", error.line, error.reason)))?;
             let names = found.iter().map(|property| property.key.as_str());
-            client_properties::check_names(&format!("--command-config {shown}"), names)
-                .map_err(Failure::Usage)?;
+            properties::check_names(&format!("--command-config {shown}"), names).map_err(Failure::Usage)?;
             let (known, others): (Vec<_>, Vec<_>) =
                 found.into_iter().partition(|property| Name::of(&property.key) == Name::Read);
             for property in others {
@@ -211,7 +210,7 @@ impl Show {
             )
         })?;
         let profile = profiles.profile(name)?;
-        let shown = |key: &str, value: &str| (!client_properties::is_secret(key)).then(|| value.to_owned());
+        let shown = |key: &str, value: &str| (!properties::is_secret(key)).then(|| value.to_owned());
         if self.format.format == Format::Json {
             let properties: BTreeMap<&String, Option<String>> =
                 profile.properties.iter().map(|(key, value)| (key, shown(key, value))).collect();

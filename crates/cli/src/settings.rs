@@ -1,6 +1,7 @@
 //! Settings of topics, brokers and groups: fetched, changed, and shown with the origin of each
 //! value.
 
+use levada_client::Cluster;
 use levada_config::{without_effect, without_effect_on_broker};
 use levada_terminal::failure::Failure;
 use levada_wire::StrBytes;
@@ -10,7 +11,6 @@ use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResou
 use levada_wire::messages::{DescribeConfigsRequest, IncrementalAlterConfigsRequest};
 use serde::Serialize;
 
-use crate::cluster::Cluster;
 use crate::{kafka_error, output, time};
 
 /// Kinds of resources with settings, numbered as in DescribeConfigs.

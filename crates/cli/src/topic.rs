@@ -9,6 +9,7 @@ use std::io::Write;
 
 use clap::Subcommand;
 use indicatif::HumanBytes;
+use levada_client::Cluster;
 use levada_wire::StrBytes;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
@@ -18,7 +19,7 @@ use levada_wire::messages::{CreateTopicsRequest, DeleteTopicsRequest};
 use serde_json::json;
 
 pub(crate) use self::sizes::TopicSizes;
-use crate::cluster::{Cluster, ClusterCommand};
+use crate::cluster::ClusterCommand;
 use crate::outcomes::{Outcome, Outcomes};
 use crate::settings::{self, Resource};
 use crate::{kafka_error, question};
@@ -106,7 +107,7 @@ pub(crate) struct Delete {
 const TIMEOUT_MS: i32 = 30_000;
 
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut cluster = Cluster::connect(&args.brokers)?;
+    let mut cluster = args.brokers.connect()?;
     match args.verb {
         Verb::Create(create) => create.run(&mut cluster, out),
         Verb::List(list) => list.run(&mut cluster, out),

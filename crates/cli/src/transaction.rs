@@ -11,7 +11,7 @@ use std::io::Write;
 
 use clap::Subcommand;
 
-use crate::cluster::{Cluster, ClusterCommand};
+use crate::cluster::ClusterCommand;
 use levada_terminal::failure::Failure;
 
 /// List, describe and abort transactions
@@ -31,7 +31,7 @@ pub(crate) enum Verb {
 }
 
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut cluster = Cluster::connect(&args.brokers)?;
+    let mut cluster = args.brokers.connect()?;
     match args.verb {
         Verb::List(list) => list.run(&mut cluster, out),
         Verb::Describe(describe) => describe.run(&mut cluster, out),

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use levada_client::Cluster;
 use levada_security::nonce;
 use levada_security::scram::{self, ScramMechanism};
 use levada_terminal::failure::Failure;
@@ -17,7 +18,7 @@ use levada_wire::messages::alter_user_scram_credentials_request::{
 use levada_wire::messages::{AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest};
 use serde::Serialize;
 
-use crate::cluster::{BrokerArgs, Cluster, ClusterCommand};
+use crate::cluster::{BrokerArgs, ClusterCommand};
 use crate::outcomes::Outcomes;
 use crate::{kafka_error, question};
 
@@ -95,9 +96,9 @@ struct Row {
 
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     match args.verb {
-        Verb::List(list) => list.run(&mut Cluster::connect(&args.brokers)?, out),
+        Verb::List(list) => list.run(&mut args.brokers.connect()?, out),
         Verb::Set(set) => set.run(&args.brokers, out),
-        Verb::Delete(delete) => delete.run(&mut Cluster::connect(&args.brokers)?, out),
+        Verb::Delete(delete) => delete.run(&mut args.brokers.connect()?, out),
     }
 }
 
@@ -141,7 +142,7 @@ fn describe(cluster: &mut Cluster) -> Result<Vec<Row>, Failure> {
 impl Set {
     fn run(&self, brokers: &BrokerArgs, out: &mut dyn Write) -> Result<(), Failure> {
         let password = password::read(self.password_file.as_deref(), &self.user)?;
-        let mut cluster = Cluster::connect(brokers)?;
+        let mut cluster = brokers.connect()?;
         let mut outcomes = Outcomes::new(self.format);
         for mechanism in &self.mechanism {
             let salt = nonce().into_bytes();

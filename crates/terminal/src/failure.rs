@@ -3,9 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use levada_wire::ClientError;
-use levada_wire::error_code::ErrorCode;
-use levada_wire::frame::FrameError;
+pub use levada_client::{Cause, Caused};
 use levada_wire::json::JsonError;
 
 use crate::colour::{self, Style};
@@ -36,27 +34,6 @@ pub enum Failure {
 /// Exit code of a command that a signal ends before its work is complete.
 pub const INTERRUPTED: u8 = 130;
 
-/// The origin of a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The connection was refused or broke: the broker may be restarting.
-    Connection,
-    /// The broker answered with this error code.
-    Code(i16),
-    /// Anything else.
-    Other,
-}
-
-impl Cause {
-    /// The broker's error, if it answered with a code of the catalogue.
-    pub fn code(self) -> Option<ErrorCode> {
-        match self {
-            Self::Code(code) => ErrorCode::of_code(code),
-            Self::Connection | Self::Other => None,
-        }
-    }
-}
-
 impl Failure {
     /// A failure without advice.
     pub fn new(what: impl Into<String>) -> Self {
@@ -76,12 +53,19 @@ impl Failure {
         }
     }
 
-    /// The cause, where one is known.
-    pub fn cause(&self) -> Cause {
+    /// The same failure with another next step.
+    #[must_use]
+    pub fn try_next(self, next: impl Into<String>) -> Self {
         match self {
-            Self::Failed { cause, .. } => *cause,
-            _ => Cause::Other,
+            Self::Failed { what, cause, .. } => Self::Failed { what, next: Some(next.into()), cause },
+            other => other,
         }
+    }
+
+    /// The cause, where one is known.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        Caused::cause(self)
     }
 
     /// The failed operation in one line, without the advice.
@@ -143,46 +127,11 @@ impl From<serde_json::Error> for Failure {
     }
 }
 
-/// Next step where no connection comes about.
-fn remedy(address: &str, error: &io::Error) -> &'static str {
-    match error.kind() {
-        _ if address.contains('/') => "HOST:PORT alone, without http:// or a path",
-        io::ErrorKind::InvalidInput => "HOST:PORT with a port from 1 to 65535, such as localhost:9092",
-        // rustls reports a certificate that it does not accept in this way.
-        io::ErrorKind::InvalidData => {
-            "see ssl.truststore.location and ssl.keystore.location in the file of --command-config"
-        }
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
-            "see security.protocol in the file of --command-config: this listener may have no TLS"
-        }
-        // The standard library has no kind for this error.
-        _ if error.to_string().starts_with("failed to lookup") => {
-            "check the host name in --brokers: it does not resolve on this machine"
-        }
-        _ => "start a broker with `levada serve`, or name another with --brokers host:port",
-    }
-}
-
-/// True for an error that ends when a broker returns. A wrong certificate or name is permanent.
-fn is_of_connection(kind: io::ErrorKind) -> bool {
-    !matches!(kind, io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::NotFound)
-}
-
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Self {
-        let what = error.to_string();
-        match error {
-            ClientError::Connect { source, address } => {
-                let cause = if is_of_connection(source.kind()) { Cause::Connection } else { Cause::Other };
-                Self::with_next(what, remedy(&address, &source)).because(cause)
-            }
-            ClientError::Lost { .. } | ClientError::Closed { .. } => Self::with_next(
-                what,
-                "see the broker's log; it may have stopped or refused the request, or require TLS, SASL or a certificate: --command-config",
-            )
-            .because(Cause::Connection),
-            ClientError::Frame(FrameError::TooLarge { claimed, .. }) => not_kafka(claimed, what),
-            _ => Self::new(what),
+impl Caused for Failure {
+    fn cause(&self) -> Cause {
+        match self {
+            Self::Failed { cause, .. } => *cause,
+            _ => Cause::Other,
         }
     }
 }
@@ -196,35 +145,5 @@ impl From<JsonError> for Failure {
             ),
             JsonError::Malformed { .. } => Self::new(error.to_string()),
         }
-    }
-}
-
-/// The answer was no frame of Kafka's: its first four bytes show the likely protocol.
-fn not_kafka(first: u32, what: String) -> Failure {
-    match first.to_be_bytes() {
-        [b'H', b'T', b'T', b'P'] => Failure::with_next(
-            "the address of --brokers answers in HTTP, not in Kafka's protocol",
-            "the address of one of the broker's listeners, by default port 9092; its metrics have another",
-        ),
-        [0x14..=0x17, 3, _, _] => Failure::with_next(
-            "the address of --brokers answers in TLS",
-            "security.protocol=SSL or SASL_SSL in the file of --command-config",
-        ),
-        _ => Failure::with_next(what, "the address of a Kafka broker: --brokers host:port"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::ToSocketAddrs;
-
-    use super::remedy;
-
-    #[test]
-    fn a_name_without_an_address_is_no_broker_that_is_not_started() {
-        let unknown = ("a..b", 9092).to_socket_addrs().unwrap_err();
-        assert!(remedy("a..b:9092", &unknown).contains("does not resolve"), "{unknown}");
-        let refused = std::io::ErrorKind::ConnectionRefused.into();
-        assert!(remedy("localhost:9092", &refused).contains("levada serve"));
     }
 }

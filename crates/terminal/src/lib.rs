@@ -9,12 +9,16 @@
 //! | [`colour`] | colours, where the terminal has them | |
 //! | [`stderr`] | messages | `escapes` |
 //! | [`failure`] | why a command failed, with its exit code | `colour`, `stderr` |
+//! | [`kafka_error`] | meaning of Kafka's error codes, and the next step | `failure` |
+//! | `client_error` | errors of the client as failures | `kafka_error` |
 //! | [`output`] | tables and JSON on stdout | all of the above |
 //! | [`lab`] | the arguments of `levada lab`, which both programs read | `output` |
 
+mod client_error;
 pub mod colour;
 pub mod escapes;
 pub mod failure;
+pub mod kafka_error;
 #[allow(missing_docs, reason = "doc comments are the text of --help, and would be shown twice")]
 pub mod lab;
 pub mod output;

@@ -1,13 +1,11 @@
-//! Kafka's wire protocol: frames with limits, the table of API versions, message types, the hot
-//! pair Produce and Fetch decoded and encoded by hand, and a small blocking client.
+//! Kafka's wire protocol: frames with limits, the table of API versions, message types, and the hot
+//! pair Produce and Fetch decoded and encoded by hand.
 //!
 //! A request travels [`frame`] → [`header`] → [`decode`] (or [`produce`], [`fetch`]); a response is
 //! [`encode_response`] or, where records must stay in files, a [`gather::Gather`] of bytes and
-//! holes. This crate opens no socket except in [`client`], and never allocates from a length a peer
-//! claims.
+//! holes. This crate opens no socket, and never allocates from a length a peer claims.
 
 pub mod api;
-pub mod client;
 mod codec;
 mod cursor;
 pub mod error_code;
@@ -27,7 +25,6 @@ mod samples;
 mod writer;
 
 pub use api::ApiKey;
-pub use client::{Channel, Client, ClientError, ClientOptions};
 pub use codec::{
     DecodeError, EncodeError, decode, decode_all, decode_each, decode_response, encode_request,
     encode_response, response_bytes,

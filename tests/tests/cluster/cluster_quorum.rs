@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use levada_client::{Connection, ConnectionOptions};
 use levada_tests::cluster::{CONTROLLER, Discovery, LEVADA, LIMIT, Shape};
 use levada_tests::{Cluster, Tool, await_some, shell};
 use levada_wire::messages::{
     CreateTopicsRequest, DeleteTopicsRequest, RequestResponsePair, create_topics_request,
     delete_topics_request,
 };
-use levada_wire::{Client, ClientOptions};
 use serde_json::Value;
 
 /// Topics that are created while the lag is watched.
@@ -248,7 +248,7 @@ fn unled(name: &str) -> create_topics_request::CreatableTopic {
 /// Sends a request of a client to the active controller itself.
 fn ask_the_controller<R: RequestResponsePair>(cluster: &Cluster, request: &R) -> R::Response {
     let address = cluster.node(cluster.quorum().leader).controller_address().to_string();
-    let mut client = Client::connect(&address, &ClientOptions::default()).expect("a controller");
+    let mut client = Connection::connect(&address, &ConnectionOptions::default()).expect("a controller");
     client.request(request).expect("an answer")
 }
 

@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 use std::thread;
 
 use bytes::Bytes;
+use levada_client::{Connection, ConnectionOptions};
 use levada_tests::await_some;
 use levada_tests::cluster::{CONTROLLER, Cluster, Discovery, LEVADA, LIMIT, Shape};
 use levada_tests::node::free_port;
 use levada_tests::pki::{Authority, Flaw};
 use levada_wire::messages::AlterUserScramCredentialsRequest;
 use levada_wire::messages::alter_user_scram_credentials_request::ScramCredentialUpsertion;
-use levada_wire::{Client, ClientOptions};
 
 const PROTOCOLS: &str =
     "CONTROLLER:PLAINTEXT,SECURE:SSL,OPEN:SASL_PLAINTEXT,BOTH:SASL_SSL,PLAINTEXT:PLAINTEXT";
@@ -95,7 +95,7 @@ fn create_user(controller: SocketAddr) {
     let mut request = AlterUserScramCredentialsRequest::default();
     request.upsertions.push(user);
     await_some("a user for SCRAM", LIMIT, || {
-        let mut client = Client::connect(&controller.to_string(), &ClientOptions::default()).ok()?;
+        let mut client = Connection::connect(&controller.to_string(), &ConnectionOptions::default()).ok()?;
         let answer = client.request(&request).ok()?;
         answer.results.iter().all(|result| result.error_code == 0).then_some(())
     });

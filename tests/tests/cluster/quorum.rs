@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use levada_client::ConnectionOptions;
 use levada_cluster::directories::ReplicaKey;
 use levada_cluster::envelope::{self, ForwardedPrincipal, Unwrapped};
 use levada_cluster::lifecycle::{
@@ -29,7 +30,7 @@ use levada_wire::messages::{
     create_topics_request,
 };
 use levada_wire::primitives::{DecodeLimits, Decoder};
-use levada_wire::{Client, ClientOptions, decode_response, encode_request};
+use levada_wire::{decode_response, encode_request};
 
 const NODE_ID: i32 = 77;
 const CLUSTER_ID: &str = "bGV2YWRhLXRlc3RzLTAwMA";
@@ -48,17 +49,22 @@ fn now_ms() -> i64 {
 #[derive(Default)]
 struct Connection {
     to: Option<Target>,
-    client: Option<Client>,
+    client: Option<levada_client::Connection>,
 }
 
 impl Connection {
-    fn call<T>(&mut self, to: &Target, call: impl FnOnce(&mut Client) -> Option<T>) -> Option<T> {
+    fn call<T>(
+        &mut self,
+        to: &Target,
+        call: impl FnOnce(&mut levada_client::Connection) -> Option<T>,
+    ) -> Option<T> {
         if self.to.as_ref() != Some(to) {
             *self = Self { to: Some(to.clone()), client: None };
         }
         if self.client.is_none() {
-            let options = ClientOptions { timeout: Duration::from_secs(2), ..ClientOptions::default() };
-            self.client = Client::connect(&to.address.to_string(), &options).ok();
+            let options =
+                ConnectionOptions { timeout: Duration::from_secs(2), ..ConnectionOptions::default() };
+            self.client = levada_client::Connection::connect(&to.address.to_string(), &options).ok();
         }
         let answer = call(self.client.as_mut()?);
         if answer.is_none() {
@@ -85,7 +91,7 @@ impl Connection {
     }
 }
 
-fn best(client: &Client, api: ControllerApi) -> Option<i16> {
+fn best(client: &levada_client::Connection, api: ControllerApi) -> Option<i16> {
     let offered = client.versions().iter().find(|offered| offered.key == api.key)?;
     api.best(offered.min..=offered.max)
 }
@@ -304,8 +310,8 @@ fn await_report(reports: &Receiver<LifecycleAction>, awaited: &LifecycleAction) 
 }
 
 fn create_topics(node: &Node, range: std::ops::Range<usize>) {
-    let mut client =
-        Client::connect(&node.bootstrap(), &ClientOptions::default()).expect("the broker answers");
+    let mut client = levada_client::Connection::connect(&node.bootstrap(), &ConnectionOptions::default())
+        .expect("the broker answers");
     let mut request = CreateTopicsRequest::default();
     request.timeout_ms = 30_000;
     let topic = |number| {
@@ -321,8 +327,8 @@ fn create_topics(node: &Node, range: std::ops::Range<usize>) {
 
 /// Ids of the brokers that clients see.
 fn brokers(node: &Node) -> BTreeSet<i32> {
-    let mut client =
-        Client::connect(&node.bootstrap(), &ClientOptions::default()).expect("the broker answers");
+    let mut client = levada_client::Connection::connect(&node.bootstrap(), &ConnectionOptions::default())
+        .expect("the broker answers");
     let response = client.request(&DescribeClusterRequest::default()).expect("an answer");
     response.brokers.iter().map(|broker| broker.broker_id).collect()
 }

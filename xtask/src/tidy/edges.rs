@@ -5,12 +5,13 @@ use toml::{Table, Value};
 use super::{Complaint, Source};
 
 /// A crate may use these crates of the workspace and no others.
-const EDGES: [(&str, &[&str]); 21] = [
+const EDGES: [(&str, &[&str]); 22] = [
     (
         "levada",
         &[
             "levada-base",
             "levada-broker",
+            "levada-client",
             "levada-config",
             "levada-coordination",
             "levada-files",
@@ -29,6 +30,7 @@ const EDGES: [(&str, &[&str]); 21] = [
         "levada-broker",
         &[
             "levada-base",
+            "levada-client",
             "levada-cluster",
             "levada-config",
             "levada-coordination",
@@ -42,6 +44,7 @@ const EDGES: [(&str, &[&str]); 21] = [
             "levada-wire",
         ],
     ),
+    ("levada-client", &["levada-base", "levada-security", "levada-wire"]),
     ("levada-cluster", &["levada-base", "levada-log", "levada-testing", "levada-wire"]),
     ("levada-config", &["levada-cluster", "levada-io", "levada-metadata", "levada-security"]),
     // Neither a log nor a process: its state machines do no I/O.
@@ -64,14 +67,14 @@ const EDGES: [(&str, &[&str]); 21] = [
         ],
     ),
     ("levada-io", &["levada-testing"]),
-    ("levada-lab", &["levada-base", "levada-io", "levada-terminal", "levada-wire"]),
+    ("levada-lab", &["levada-base", "levada-client", "levada-io", "levada-terminal", "levada-wire"]),
     ("levada-log", &["levada-base", "levada-io", "levada-testing"]),
     ("levada-metadata", &["levada-base", "levada-log", "levada-security", "levada-wire"]),
     ("levada-process", &["levada-base", "levada-testing"]),
     ("levada-security", &["levada-base", "levada-testing", "levada-wire"]),
-    ("levada-terminal", &["levada-wire"]),
+    ("levada-terminal", &["levada-client", "levada-wire"]),
     ("levada-testing", &[]),
-    ("levada-tests", &["levada-cluster", "levada-testing", "levada-wire"]),
+    ("levada-tests", &["levada-client", "levada-cluster", "levada-testing", "levada-wire"]),
     ("levada-tls", &["levada-io"]),
     (
         "levada-web",

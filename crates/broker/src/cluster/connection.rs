@@ -9,20 +9,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use levada_client::login::authenticate;
+use levada_client::{ConnectionError, ConnectionOptions, LoginError, OfferedVersions};
 use levada_cluster::lifecycle::FinalizedFeature;
 use levada_cluster::{Address, Target};
 use levada_config::{BrokerConfig, ClusterConfig, PeerListener};
 use levada_metadata::image::Image;
 use levada_security::keystore::TlsError;
-use levada_security::login::{LoginFault, SaslLogin};
+use levada_security::login::LoginFault;
 use levada_wire::api::controller::{self, ControllerApi};
-use levada_wire::client::OfferedVersions;
 use levada_wire::fetch::{FetchRequest, FetchResponse};
-use levada_wire::messages::{
-    BrokerHeartbeatRequest, BrokerHeartbeatResponse, RequestResponsePair, SaslAuthenticateRequest,
-    SaslHandshakeRequest,
-};
-use levada_wire::{Client, ClientError, ClientOptions, DecodeError, EncodeError, StrBytes};
+use levada_wire::messages::{BrokerHeartbeatRequest, BrokerHeartbeatResponse, RequestResponsePair};
+use levada_wire::{DecodeError, EncodeError};
 use parking_lot::Mutex;
 use socket2::SockRef;
 
@@ -33,7 +31,7 @@ mod tests;
 
 /// Part of a SASL session's lifetime, in percent, after which the connection is made again. As in
 /// Kafka's clients, this is before the controller ends the session.
-const SESSION_PERCENT: u64 = 85;
+const SESSION_PERCENT: u32 = 85;
 
 /// The first version of a heartbeat with cordoned directories.
 const CORDONS: i16 = 2;
@@ -61,7 +59,7 @@ impl Peers {
 
     /// Largest answer. A batch that is larger than the limits of a fetch comes whole.
     fn max_frame_bytes(self, cluster: &ClusterConfig) -> u32 {
-        let default = ClientOptions::default().max_frame_bytes;
+        let default = ConnectionOptions::default().max_frame_bytes;
         let fetched = u32::try_from(cluster.replication.max_bytes).unwrap_or(0);
         match self {
             Self::Controllers => default,
@@ -86,7 +84,7 @@ pub(crate) struct Connection {
 struct Open {
     to: Address,
     client_id: String,
-    client: Client,
+    client: levada_client::Connection,
     finalized: Vec<FinalizedFeature>,
     /// The time at which the SASL session must be renewed.
     renew_at: Option<Instant>,
@@ -96,7 +94,7 @@ struct Open {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionFault {
     #[error(transparent)]
-    Client(#[from] ClientError),
+    Connection(#[from] ConnectionError),
     #[error("cannot connect: {0}")]
     Tls(#[from] TlsError),
     #[error("the {peer} refuses SASL mechanism {mechanism}; it offers {offered}: set {key}")]
@@ -176,7 +174,7 @@ impl Connection {
             if received == sent {
                 Ok(response)
             } else {
-                Err(ClientError::WrongCorrelation { sent, received }.into())
+                Err(ConnectionError::WrongCorrelation { sent, received }.into())
             }
         })
     }
@@ -212,9 +210,9 @@ impl Connection {
                 Some(answer)
             }
             // Nodes close idle connections. In case of another fault the new connection fails too.
-            Err(ConnectionFault::Client(ClientError::Lost { .. } | ClientError::Closed { .. }))
-                if is_kept =>
-            {
+            Err(ConnectionFault::Connection(
+                ConnectionError::Lost { .. } | ConnectionError::Closed { .. },
+            )) if is_kept => {
                 tracing::debug!(address = %to.address, purpose = self.purpose, "a kept connection has ended");
                 None
             }
@@ -234,13 +232,15 @@ impl Connection {
         let listener = self.peers.listener(cluster);
         let tls = listener.tls()?;
         let client_id = format!("broker-{}-{}", config.node_id, self.purpose);
-        let options = ClientOptions {
+        let options = ConnectionOptions {
             client_id: client_id.clone(),
             timeout: self.timeout,
             max_frame_bytes: self.peers.max_frame_bytes(cluster),
         };
-        let mut client =
-            Client::connect_over_unnegotiated(&to.address.to_string(), &options, |host, socket| {
+        let mut client = levada_client::Connection::connect_over_unnegotiated(
+            &to.address.to_string(),
+            &options,
+            |host, socket| {
                 self.cutoff.hold(&socket, &to.address)?;
                 if self.peers == Peers::Controllers {
                     // The kernel does not deliver a request after its repetition on another
@@ -251,7 +251,8 @@ impl Connection {
                     None => Box::new(socket),
                     Some(tls) => Box::new(tls.connect(host, socket)?),
                 })
-            })?;
+            },
+        )?;
         let offered = client.negotiate()?;
         let finalized = offered.finalized_features.iter().map(|feature| FinalizedFeature {
             name: feature.name.to_string(),
@@ -298,41 +299,28 @@ impl Open {
 }
 
 /// Authenticates, if the listener has SASL, and returns the time at which to do so again.
-fn login(listener: &PeerListener, client: &mut Client) -> Result<Option<Instant>, ConnectionFault> {
+fn login(
+    listener: &PeerListener,
+    client: &mut levada_client::Connection,
+) -> Result<Option<Instant>, ConnectionFault> {
     let Some(login) = &listener.login else { return Ok(None) };
-    let mechanism = login.mechanism().name();
-    let mut handshake = SaslHandshakeRequest::default();
-    handshake.mechanism = StrBytes::from(mechanism);
-    let offered = client.request(&handshake)?;
-    if offered.error_code != 0 {
-        let names: Vec<&str> = offered.mechanisms.iter().map(StrBytes::as_str).collect();
-        let (peer, offered, key) = (listener.peer, names.join(", "), listener.mechanism_key);
-        return Err(ConnectionFault::Mechanism { peer, mechanism, offered, key });
-    }
     let begun = Instant::now();
-    let lifetime_ms = authenticate((listener.peer, login), client)?;
-    let renew_in = lifetime_ms.map(|ms| Duration::from_millis(ms.saturating_mul(SESSION_PERCENT) / 100));
-    Ok(renew_in.and_then(|after| begun.checked_add(after)))
+    let lifetime = authenticate(login, client).map_err(|error| refused(listener, error))?;
+    Ok(lifetime.and_then(|lifetime| begun.checked_add(lifetime / 100 * SESSION_PERCENT)))
 }
 
-/// Shows the credentials and returns the session's lifetime, if it has one.
-fn authenticate(
-    (peer, login): (&'static str, &SaslLogin),
-    client: &mut Client,
-) -> Result<Option<u64>, ConnectionFault> {
-    let mut lifetime_ms = 0;
-    login.show::<ConnectionFault>(|token| {
-        let mut request = SaslAuthenticateRequest::default();
-        request.auth_bytes = Bytes::copy_from_slice(token);
-        let answer = client.request(&request)?;
-        if answer.error_code != 0 {
-            let (user, code) = (login.user().to_owned(), answer.error_code);
-            return Err(ConnectionFault::Login { peer, user, code });
+/// The fault of a failed login, which names the key to change.
+fn refused(listener: &PeerListener, error: LoginError) -> ConnectionFault {
+    let peer = listener.peer;
+    match error {
+        LoginError::Connection(error) => error.into(),
+        LoginError::Mechanism { mechanism, offered, .. } => {
+            let (offered, key) = (offered.join(", "), listener.mechanism_key);
+            ConnectionFault::Mechanism { peer, mechanism, offered, key }
         }
-        lifetime_ms = answer.session_lifetime_ms;
-        Ok(answer.auth_bytes.to_vec())
-    })?;
-    Ok(u64::try_from(lifetime_ms).ok().filter(|ms| *ms > 0))
+        LoginError::Refused { user, code, .. } => ConnectionFault::Login { peer, user, code },
+        LoginError::Fault(fault) => fault.into(),
+    }
 }
 
 /// Ends a connection from another thread, so that a thread which waits for an answer stops waiting.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use levada_client::OfferedVersions;
 use levada_cluster::Target;
 use levada_cluster::lifecycle::BrokerPhase;
 use levada_metadata::image::Image;
 use levada_process::clock::{now_ms, steady_ms};
-use levada_wire::client::OfferedVersions;
 use parking_lot::{Condvar, Mutex};
 
 use crate::live_config::LiveConfig;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Parser;
+use levada_client::fake_broker::FakeBroker;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::DeleteAclsResponse;
 use levada_wire::messages::delete_acls_response::{DeleteAclsFilterResult, DeleteAclsMatchingAcl};
@@ -11,7 +12,6 @@ use serde_json::Value;
 
 use super::*;
 use crate::cluster::BrokerArgs;
-use crate::fake_broker::FakeBroker;
 
 #[derive(Parser)]
 struct Line {
@@ -42,7 +42,7 @@ fn remove(words: &str, codes: &'static [i16]) -> (Result<(), Failure>, Vec<u8>, 
     let line = format!("remove {words} --yes --output json -b {}", broker.address());
     let line = Line::try_parse_from(line.split(' ')).unwrap();
     let mut out = Vec::new();
-    let ended = line.remove.run(&mut Cluster::connect(&line.brokers).unwrap(), &mut out);
+    let ended = line.remove.run(&mut line.brokers.connect().unwrap(), &mut out);
     (ended, out, requests.load(Ordering::SeqCst))
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Instant;
 
+use levada_client::{Cluster, EARLIEST, FoundOffset, Isolation, LATEST, Led};
 use serde_json::json;
 
 use super::Extent;
@@ -11,7 +12,6 @@ use super::meter::{Done, Job, Meter};
 use super::produce::by_leader;
 use super::reader::{Reader, allowed};
 use super::report::Report;
-use crate::cluster::{Cluster, EARLIEST, FoundOffset, Isolation, LATEST, Led};
 use levada_terminal::failure::Failure;
 
 /// Longest wait of a broker for records; there are always some.

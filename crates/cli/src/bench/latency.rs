@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use levada_base::batch;
 use levada_base::compress::Compression;
+use levada_client::{Cluster, Isolation, LATEST, Led, Topic};
 use levada_terminal::failure::Failure;
 use serde_json::json;
 
@@ -19,7 +20,6 @@ use super::meter::{self, Done, Job, Meter};
 use super::pipeline::{Pipeline, allowed, until};
 use super::reader::{self, Fetched, Reader};
 use super::report::Report;
-use crate::cluster::{Cluster, Isolation, LATEST, Led, Topic};
 use crate::produce::Acks;
 
 /// Longest wait of the broker for the next record.
@@ -81,7 +81,7 @@ impl Latency {
         let reader = self.reader(cluster, &topic, leader)?;
         let records = Records::new(self.record_size, Compression::None);
         let meter = Meter::new(&self.extent);
-        let pipeline = Pipeline::open(cluster, &topic, leader, self.acks, &meter)?;
+        let pipeline = Pipeline::open(cluster, &topic, leader, self.acks.acks(), &meter)?;
         let shared = Shared {
             meter: &meter,
             schedule: Schedule::new(Instant::now(), f64::from(self.rate)),

@@ -5,14 +5,12 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use levada_wire::Client;
+use levada_client::{Acks, Cluster, Connection, Topic, producer};
 use levada_wire::messages::ProduceRequest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::meter::{Done, Meter};
-use crate::cluster::{Cluster, Topic};
 use crate::kafka_error;
-use crate::produce::{self, Acks};
 use levada_terminal::failure::Failure;
 
 /// The longest wait between two checks of the limits of the measurement.
@@ -20,7 +18,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(50);
 
 /// A connection to the leader of partitions.
 pub(super) struct Pipeline<'a> {
-    client: Client,
+    client: Connection,
     socket: TcpStream,
     version: i16,
     topic: &'a Topic,
@@ -49,7 +47,7 @@ impl<'a> Pipeline<'a> {
 
     /// Sends a batch. Blocks only while the socket buffer is full.
     pub(super) fn send(&mut self, partition: i32, batch: Bytes, mut done: Done) -> Result<(), Failure> {
-        let request = produce::request(self.topic, self.version, (partition, batch), self.acks);
+        let request = producer::request(self.topic, self.version, (partition, batch), self.acks);
         let correlation_id = self.client.send_request(self.version, &request)?;
         done.is_answered = self.acks != Acks::Nobody;
         if done.is_answered {
@@ -80,7 +78,7 @@ impl<'a> Pipeline<'a> {
 
     fn take_one(&mut self) -> Result<(), Failure> {
         let (received, response) = self.client.receive_response::<ProduceRequest>(self.version)?;
-        produce::check(&response, &format!("produce to {}", self.topic.name))?;
+        producer::check(&response, &self.topic.name, None)?;
         match self.in_flight.pop_front() {
             Some((sent, done)) if sent == received => self.meter.note(&done),
             _ => return Err(Failure::new(format!("a response to request {received}, which was not sent"))),
@@ -90,7 +88,7 @@ impl<'a> Pipeline<'a> {
 }
 
 /// Fails with the permission that is missing, if that is the reason.
-pub(super) fn allowed<T>(done: Result<T, Failure>, topic: &str) -> Result<T, Failure> {
+pub(super) fn allowed<T, E: Into<Failure>>(done: Result<T, E>, topic: &str) -> Result<T, Failure> {
     kafka_error::needing(done, "write", &format!("--topic {topic}"))
 }
 

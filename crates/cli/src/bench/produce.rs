@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use levada_client::{Cluster, Led, Topic};
 use serde_json::json;
 
 use super::Extent;
@@ -12,7 +13,6 @@ use super::load::{Records, Schedule};
 use super::meter::{Done, Job, Meter};
 use super::pipeline::{LOOK, Pipeline, allowed, until};
 use super::report::Report;
-use crate::cluster::{Cluster, Led, Topic};
 use crate::produce::{Acks, Codec};
 use levada_terminal::failure::Failure;
 
@@ -78,7 +78,7 @@ impl Produce {
         for (leader, partitions) in by_leader(&topic) {
             let share = partitions.len() as f64 / topic.leaders.len() as f64;
             let lane = Lane {
-                pipeline: Pipeline::open(cluster, &topic, leader, self.acks, &meter)?,
+                pipeline: Pipeline::open(cluster, &topic, leader, self.acks.acks(), &meter)?,
                 partitions,
                 records: &records,
                 meter: &meter,

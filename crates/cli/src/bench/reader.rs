@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use levada_base::batch::{BatchError, BatchView};
+use levada_client::fetcher::{asked_partition, asked_topic, split_batch};
+use levada_client::{Cluster, Connection, Topic};
 use levada_terminal::failure::Failure;
-use levada_wire::Client;
 use levada_wire::messages::FetchRequest;
 
-use crate::cluster::{Cluster, Topic};
-use crate::consume::{asked_partition, asked_topic, split_batch};
 use crate::kafka_error;
 
 /// Epoch of a fetch outside a session.
@@ -18,7 +17,7 @@ const MAX_BYTES: i32 = 32 << 20;
 
 /// A reader of the partitions of one leader.
 pub(super) struct Reader<'a> {
-    client: Client,
+    client: Connection,
     version: i16,
     topic: &'a Topic,
     /// The next offset of each partition.
@@ -93,6 +92,6 @@ impl<'a> Reader<'a> {
 }
 
 /// Fails with the permission that is missing, if that is the reason.
-pub(super) fn allowed<T>(done: Result<T, Failure>, topic: &str) -> Result<T, Failure> {
+pub(super) fn allowed<T, E: Into<Failure>>(done: Result<T, E>, topic: &str) -> Result<T, Failure> {
     kafka_error::needing(done, "read", &format!("--topic {topic}"))
 }

@@ -4,11 +4,11 @@ use std::io::Write;
 
 use hdrhistogram::Histogram;
 use indicatif::{HumanBytes, HumanCount};
+use levada_client::Topic;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::meter::Measured;
-use crate::cluster::Topic;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format};
 

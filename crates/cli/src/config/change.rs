@@ -2,13 +2,15 @@
 
 use std::io::Write;
 
-use super::quota::{self, Limit};
-use super::target::{Kind, Target};
-use crate::cluster::{BrokerArgs, Cluster};
-use crate::outcomes::{Outcome, Outcomes};
-use crate::settings::{self, Change};
+use levada_client::Cluster;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::FormatArgs;
+
+use super::quota::{self, Limit};
+use super::target::{Kind, Target};
+use crate::cluster::BrokerArgs;
+use crate::outcomes::{Outcome, Outcomes};
+use crate::settings::{self, Change};
 
 /// Set keys of a topic, broker, group or quota: all of them or none
 ///

@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
+use levada_client::Cluster;
 use serde::Serialize;
 
 use super::quota;
 use super::target::{Kind, Target};
-use crate::cluster::{BrokerArgs, Cluster};
+use crate::cluster::BrokerArgs;
 use crate::hints;
 use crate::settings::{self, Setting};
 use levada_terminal::failure::Failure;

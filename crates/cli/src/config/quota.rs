@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use levada_client::Cluster;
 use levada_wire::StrBytes;
 use levada_wire::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
 use levada_wire::messages::describe_client_quotas_request::ComponentData;
@@ -10,7 +11,6 @@ use levada_wire::messages::{
     AlterClientQuotasRequest, DescribeClientQuotasRequest, describe_client_quotas_response,
 };
 
-use crate::cluster::Cluster;
 use crate::kafka_error;
 use crate::settings::{Change, Setting};
 use levada_terminal::failure::Failure;

@@ -2,10 +2,10 @@
 //! quota.
 
 use clap::ValueEnum;
+use levada_client::Cluster;
 use levada_wire::messages::ListConfigResourcesRequest;
 
 use super::quota::Entity;
-use crate::cluster::Cluster;
 use crate::kafka_error;
 use crate::settings::{self, Resource};
 use levada_terminal::failure::Failure;

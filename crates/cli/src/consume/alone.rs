@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::fetcher::{Fetcher, places_of};
+use levada_client::fetcher::places_of;
+use levada_client::{Cluster, Fetcher, NO_LEADER, Offsets, Outage, TopicPartition, Topics};
+use levada_terminal::failure::Failure;
+
+use super::Args;
 use super::limit::Limit;
 use super::sink::Sink;
 use super::start::Start;
 use super::topics::Wanted;
-use super::{Args, Offsets, Topics};
-use crate::cluster::{Cluster, NO_LEADER, Outage, TopicPartition};
-use crate::{interrupt, output};
-use levada_terminal::failure::Failure;
+use crate::notices::OutputReporter;
+use crate::output;
 
 /// Interval between checks for new partitions, and for new topics that match a pattern.
 const LOOK: Duration = Duration::from_secs(5);
@@ -60,11 +62,10 @@ pub(super) fn run(
         let stepped = reading.step(sink);
         sink.flush()?;
         match stepped {
-            Ok(()) => outage.over(),
+            Ok(()) => outage.over::<Failure>(&OutputReporter),
             Err(failure) => {
                 reading.fetcher.doubt();
-                let is_over = || interrupt::is_asked() || output::stdout_is_closed();
-                let borne = outage.bear(&mut reading.cluster, failure, &is_over);
+                let borne = outage.bear(&mut reading.cluster, failure, &OutputReporter);
                 // Without a reader of the output the broker is not needed any more.
                 if !output::stdout_is_closed() {
                     borne?;

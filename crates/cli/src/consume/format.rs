@@ -6,19 +6,11 @@ use std::str::FromStr;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use levada_base::batch::{Header, Record};
+use levada_client::FetchedRecord;
 use serde_json::{Map, Value, json};
 
 use levada_terminal::escapes::{escape, shown_on_terminal};
 use levada_terminal::failure::Failure;
-
-/// A record with its place.
-pub(super) struct Shown<'a> {
-    pub(super) topic: &'a str,
-    pub(super) partition: i32,
-    pub(super) offset: i64,
-    pub(super) timestamp_ms: i64,
-    pub(super) record: &'a Record,
-}
 
 /// A compiled `--format`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +85,7 @@ impl Template {
     pub(super) fn print(
         &self,
         out: &mut dyn Write,
-        shown: &Shown<'_>,
+        shown: &FetchedRecord<'_>,
         is_terminal: bool,
     ) -> Result<(), Failure> {
         let record = shown.record;
@@ -132,25 +124,23 @@ fn headers(record: &Record) -> Vec<u8> {
     record.headers.iter().map(header).collect::<Vec<_>>().join(&b","[..])
 }
 
-impl Shown<'_> {
-    /// The record as a JSON object. Bytes that are not UTF-8 are under a name with `_base64` added.
-    pub(super) fn json(&self) -> Value {
+/// The record as a JSON object. Bytes that are not UTF-8 are under a name with `_base64` added.
+pub(super) fn json(shown: &FetchedRecord<'_>) -> Value {
+    let mut object = Map::new();
+    object.insert("topic".to_owned(), json!(shown.topic));
+    object.insert("partition".to_owned(), json!(shown.partition));
+    object.insert("offset".to_owned(), json!(shown.offset));
+    object.insert("timestamp_ms".to_owned(), json!(shown.timestamp_ms));
+    insert_bytes(&mut object, "key", shown.record.key.as_deref());
+    insert_bytes(&mut object, "value", shown.record.value.as_deref());
+    let header = |header: Header<'_>| {
         let mut object = Map::new();
-        object.insert("topic".to_owned(), json!(self.topic));
-        object.insert("partition".to_owned(), json!(self.partition));
-        object.insert("offset".to_owned(), json!(self.offset));
-        object.insert("timestamp_ms".to_owned(), json!(self.timestamp_ms));
-        insert_bytes(&mut object, "key", self.record.key.as_deref());
-        insert_bytes(&mut object, "value", self.record.value.as_deref());
-        let header = |header: Header<'_>| {
-            let mut object = Map::new();
-            insert_bytes(&mut object, "key", Some(header.key));
-            insert_bytes(&mut object, "value", header.value);
-            Value::Object(object)
-        };
-        object.insert("headers".to_owned(), self.record.headers.iter().map(header).collect());
+        insert_bytes(&mut object, "key", Some(header.key));
+        insert_bytes(&mut object, "value", header.value);
         Value::Object(object)
-    }
+    };
+    object.insert("headers".to_owned(), shown.record.headers.iter().map(header).collect());
+    Value::Object(object)
 }
 
 fn insert_bytes(object: &mut Map<String, Value>, name: &str, bytes: Option<&[u8]>) {

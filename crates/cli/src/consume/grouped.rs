@@ -2,18 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use levada_client::committed::{self, Stable};
+use levada_client::fetcher::places_of;
+use levada_client::member::{Held, is_healed_by_a_heartbeat};
+use levada_client::{
+    Cluster, Fetcher, Member, NO_LEADER, Offsets, Outage, Topic, TopicPartition, Topics, Watch as _,
+};
 use levada_wire::Uuid;
 
+use super::Args;
 use super::alone::AWAY_LIMIT;
-use super::fetcher::{Fetcher, places_of};
 use super::limit::Limit;
-use super::member::{Held, Member, is_healed_by_a_heartbeat};
 use super::sink::Sink;
 use super::topics::Wanted;
-use super::{Args, Offsets, Topics};
-use crate::cluster::{Cluster, NO_LEADER, Outage, Topic, TopicPartition};
-use crate::group::offsets::{self, Stable};
 use crate::group::state;
+use crate::notices::OutputReporter;
 use crate::{interrupt, kafka_error, output};
 use levada_terminal::failure::Failure;
 
@@ -67,7 +70,7 @@ fn read(args: &Args, task: Task<'_>, mut cluster: Cluster, sink: &mut Sink<'_>) 
         group,
         limit,
         cluster,
-        member: Member::new(group, wanted),
+        member: Member::new(group, wanted.names(), wanted.expression()),
         fetcher: Fetcher::new(args.isolation.isolation()),
         assigned: None,
         held: Held::new(),
@@ -92,7 +95,7 @@ impl Reading<'_> {
             // One leader may fail while others have sent records.
             let committed = if self.member.has_joined() { self.commit() } else { Ok(()) };
             match stepped.and(committed) {
-                Ok(()) => outage.over(),
+                Ok(()) => outage.over::<Failure>(&OutputReporter),
                 Err(failure) => self.bear(&mut outage, failure)?,
             }
         }
@@ -143,7 +146,7 @@ impl Reading<'_> {
             }
         }
         self.fetcher.fetch(&mut self.cluster, sink)?;
-        self.unstable.first().map_or(Ok(()), |place| Err(offsets::unstable(self.group, place)))
+        self.unstable.first().map_or(Ok(()), |place| Err(committed::unstable(self.group, place).into()))
     }
 
     /// True if no partition is on its way to this member: others may still have to give it up.
@@ -183,7 +186,7 @@ impl Reading<'_> {
             return Ok(Offsets::new());
         }
         let Stable { offsets: mut positions, unstable } =
-            offsets::fetch_stable(&mut self.cluster, self.group, &places)?;
+            committed::fetch_stable(&mut self.cluster, self.group, &places)?;
         self.committed.retain(|place, _| !places.contains(place));
         self.committed.extend(positions.clone());
         for place in places.difference(&unstable) {
@@ -265,7 +268,7 @@ impl Reading<'_> {
     }
 
     fn bear(&mut self, outage: &mut Outage, failure: Failure) -> Result<(), Failure> {
-        if is_healed_by_a_heartbeat(&failure) {
+        if is_healed_by_a_heartbeat(failure.cause()) {
             if !self.member.has_joined() {
                 // The partitions may be others' by now.
                 self.fetcher.assign(Topics::new(), Offsets::new());
@@ -276,12 +279,11 @@ impl Reading<'_> {
             return Ok(());
         }
         self.fetcher.doubt();
-        let is_over = || interrupt::is_asked() || output::stdout_is_closed();
-        let borne = outage.bear(&mut self.cluster, failure, &is_over);
+        let borne = outage.bear(&mut self.cluster, failure, &OutputReporter);
         self.member.hurry();
         // A requested stop ends the loop, and needs the broker only if there is something to
         // commit.
-        if is_over() { Ok(()) } else { borne }
+        if OutputReporter.is_asked_to_stop() { Ok(()) } else { borne }
     }
 
     /// Leaves the group, also after a failure. Fails if positions were not committed: other members

@@ -2,10 +2,11 @@
 
 use std::str::FromStr;
 
-use super::{Offsets, Topics, start};
-use crate::cluster::{Cluster, Isolation, LATEST};
-use crate::time;
+use levada_client::{Cluster, Isolation, LATEST, Offsets, Topics};
 use levada_terminal::failure::Failure;
+
+use super::start;
+use crate::time;
 
 /// Value of `--until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

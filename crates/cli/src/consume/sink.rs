@@ -3,10 +3,11 @@
 use std::io::{self, IsTerminal as _, Write};
 
 use levada_base::batch::Record;
+use levada_client::{ClientError, FetchedRecord, Notice, Watch as _};
 use levada_terminal::failure::Failure;
 
-use super::format::Shown;
-use super::{Args, Form};
+use super::{Args, Form, format};
+use crate::notices::Reporter;
 use crate::{interrupt, output};
 
 /// The end of the way of a record.
@@ -33,18 +34,6 @@ impl<'a> Sink<'a> {
         self.is_full() || interrupt::is_asked()
     }
 
-    /// Prints a record, unless `--grep` leaves it out.
-    pub(super) fn show(&mut self, shown: &Shown<'_>) -> Result<(), Failure> {
-        if !self.is_wanted(shown.record) {
-            return Ok(());
-        }
-        self.left = self.left.saturating_sub(1);
-        match self.args.output {
-            Form::Text => self.args.format.print(self.out, shown, self.is_terminal),
-            Form::Json => output::json_line(self.out, &shown.json()),
-        }
-    }
-
     fn is_wanted(&self, record: &Record) -> bool {
         let Some(grep) = &self.args.grep else { return true };
         let mut texts = [&record.key, &record.value].into_iter().flatten();
@@ -54,5 +43,29 @@ impl<'a> Sink<'a> {
     /// Flushes the printed records.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.out.flush()?)
+    }
+}
+
+impl levada_client::Sink for Sink<'_> {
+    type Error = Failure;
+
+    fn is_done(&self) -> bool {
+        self.is_done()
+    }
+
+    /// Prints a record, unless `--grep` leaves it out.
+    fn take(&mut self, fetched: &FetchedRecord<'_>) -> Result<(), Failure> {
+        if !self.is_wanted(fetched.record) {
+            return Ok(());
+        }
+        self.left = self.left.saturating_sub(1);
+        match self.args.output {
+            Form::Text => self.args.format.print(self.out, fetched, self.is_terminal),
+            Form::Json => output::json_line(self.out, &format::json(fetched)),
+        }
+    }
+
+    fn notice(&mut self, notice: Notice<'_, ClientError>) {
+        Reporter.notice(notice);
     }
 }

@@ -2,11 +2,11 @@
 
 use std::str::FromStr;
 
-use super::{Offsets, Topics};
-use crate::cluster::{Cluster, EARLIEST, Isolation, LATEST};
-use crate::time;
+use levada_client::{Cluster, EARLIEST, Isolation, LATEST, Offsets, Topics};
 use levada_terminal::failure::{Cause, Failure};
 use levada_wire::error_code::ErrorCode;
+
+use crate::time;
 
 /// Value of `-o`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

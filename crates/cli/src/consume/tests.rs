@@ -1,13 +1,11 @@
 //! Tests of offsets and formats.
 
 use bytes::Bytes;
-use levada_base::batch::{BatchView, Builder, EndMarker, Header, Marker, Record};
-use levada_wire::messages::fetch_response::AbortedTransaction;
+use levada_base::batch::{Header, Record};
+use levada_client::{FetchedRecord, Offsets};
 use serde_json::json;
 
-use super::Offsets;
-use super::aborted::Aborted;
-use super::format::{Shown, Template};
+use super::format::{self, Template};
 use super::limit::{Limit, Until, nearer};
 use super::start::{Start, before_end, in_range, or_end};
 use super::topics::Wanted;
@@ -90,35 +88,6 @@ fn a_topic_that_begins_with_a_circumflex_is_a_pattern_for_whole_names() {
     assert!(failure.line().contains("^(a is not a regular expression"), "{failure:?}");
 }
 
-/// A transactional batch at `offset` with one record, or the marker that ends the transaction.
-fn transactional(offset: i64, producer: i64, marker: Option<Marker>) -> bytes::BytesMut {
-    let mut builder = Builder::new().transactional().base_offset(offset).producer(producer, 0, 0);
-    let Some(marker) = marker else { return builder.push(0, None, Some(b"v")).build().unwrap() };
-    let end =
-        EndMarker { marker, producer_id: producer, producer_epoch: 0, coordinator_epoch: 0, timestamp_ms: 0 };
-    let mut batch = end.build().unwrap();
-    batch[..8].copy_from_slice(&offset.to_be_bytes());
-    batch
-}
-
-#[test]
-fn batches_of_aborted_transactions_are_left_out_and_others_are_not() {
-    let mut one = AbortedTransaction::default();
-    (one.producer_id, one.first_offset) = (7, 1);
-    let mut aborted = Aborted::new(Some(vec![one]));
-    let steps = [
-        (0, 7, None, false, "before the transaction that was aborted"),
-        (1, 7, None, true, "in it"),
-        (2, 8, None, false, "of another producer"),
-        (3, 7, Some(Marker::Abort), false, "its end"),
-        (4, 7, None, false, "of the producer's next transaction"),
-    ];
-    for (offset, producer, marker, expected, which) in steps {
-        let batch = transactional(offset, producer, marker);
-        assert_eq!(aborted.holds(&BatchView::parse(&batch).unwrap()), expected, "the batch {which}");
-    }
-}
-
 fn record() -> Record {
     let headers = [Header { key: b"a", value: Some(b"1") }, Header { key: b"b", value: None }];
     Record {
@@ -130,8 +99,8 @@ fn record() -> Record {
     }
 }
 
-fn shown(record: &Record) -> Shown<'_> {
-    Shown { topic: "t", partition: 2, offset: 7, timestamp_ms: 9, record }
+fn shown(record: &Record) -> FetchedRecord<'_> {
+    FetchedRecord { topic: "t", partition: 2, offset: 7, timestamp_ms: 9, record }
 }
 
 #[test]
@@ -172,5 +141,5 @@ fn json_loses_no_bytes() {
         "topic": "t", "partition": 2, "offset": 7, "timestamp_ms": 9, "key": null, "value_base64": "dv8=",
         "headers": [{ "key": "a", "value": "1" }, { "key": "b", "value": null }],
     });
-    assert_eq!(shown(&record()).json(), expected);
+    assert_eq!(format::json(&shown(&record())), expected);
 }

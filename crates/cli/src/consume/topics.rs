@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use levada_client::{ClientError, Cluster, Led, Topic, Topics};
 use regex::Regex;
 
-use super::Topics;
-use crate::cluster::{Cluster, Led, Topic};
 use crate::kafka_error;
 use levada_terminal::failure::Failure;
 
@@ -60,7 +59,7 @@ impl Wanted {
         &self,
         cluster: &mut Cluster,
         partitions: &[i32],
-        find: impl Fn(&mut Cluster, &str) -> Result<Topic, Failure>,
+        find: impl Fn(&mut Cluster, &str) -> Result<Topic, ClientError>,
     ) -> Result<Topics, Failure> {
         let mut topics = self.matching(cluster)?;
         for name in &self.names {
@@ -70,7 +69,7 @@ impl Wanted {
         if !partitions.is_empty() {
             for topic in topics.values_mut() {
                 let leaders = partitions.iter().map(|partition| Ok((*partition, topic.leader(*partition)?)));
-                topic.leaders = leaders.collect::<Result<BTreeMap<_, _>, Failure>>()?;
+                topic.leaders = leaders.collect::<Result<BTreeMap<_, _>, ClientError>>()?;
             }
         }
         Ok(topics)

@@ -12,7 +12,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use self::facts::Facts;
-use crate::cluster::{BrokerArgs, Cluster};
+use crate::cluster::BrokerArgs;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format};
 
@@ -77,7 +77,7 @@ pub(super) fn run(
     (config, format): (Option<&Path>, Format),
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let mut cluster = Cluster::connect(brokers)?;
+    let mut cluster = brokers.connect()?;
     let facts = Facts::ask(&mut cluster)?;
     let found = config.map(|path| file::checks(path, &facts));
     let (own, of_file) = found.map_or((None, Vec::new()), |found| (found.node_id, found.checks));

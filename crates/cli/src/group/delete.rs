@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
+use levada_client::{Cluster, Coordinated, TopicPartition, committed};
 use levada_wire::StrBytes;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::DeleteGroupsRequest;
 
-use super::{offsets, state};
-use crate::cluster::{Cluster, Coordinated, TopicPartition};
+use super::state;
 use crate::outcomes::{Outcome, Outcomes};
 use crate::{kafka_error, question};
 use levada_terminal::failure::Failure;
@@ -64,7 +64,7 @@ impl Delete {
     }
 
     fn forget(&self, cluster: &mut Cluster, group: &str) -> Result<String, Failure> {
-        let committed = offsets::fetch(cluster, group)?;
+        let committed = committed::fetch(cluster, group)?;
         let places = committed.into_keys().filter(|(topic, _)| self.topic.contains(topic));
         let places: Vec<TopicPartition> = places.collect();
         if places.is_empty() {
@@ -74,7 +74,7 @@ impl Delete {
             let what = format!("group {group} has no committed offsets for {}", self.topic.join(", "));
             return Err(Failure::with_next(what, format!("levada group describe {group}")));
         }
-        offsets::delete(cluster, group, &places)?;
+        committed::delete(cluster, group, &places)?;
         Ok(format!("deleted {} of group {group}", counted(places.len() as u64, "offset", "offsets")))
     }
 }

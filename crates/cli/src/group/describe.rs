@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
+use levada_client::committed::{self, Committed};
+use levada_client::{Cluster, FoundOffset, Isolation, LATEST, TopicPartition};
 use levada_wire::error_code::ErrorCode;
 use serde::Serialize;
 
-use super::offsets::{self, Committed};
 use super::state::{self, Group, Member};
-use crate::cluster::{Cluster, FoundOffset, Isolation, LATEST, TopicPartition};
 use crate::kafka_error;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, FormatArgs};
@@ -67,7 +67,7 @@ fn ask(cluster: &mut Cluster, id: &str) -> Result<Description, Failure> {
         kafka_error::check(ErrorCode::GroupIdNotFound.code(), &format!("group {id}"), None)?;
         return Err(Failure::new(format!("group {id} does not exist any more")));
     };
-    let committed = offsets::fetch(cluster, id)?;
+    let committed = committed::fetch(cluster, id)?;
     let names: BTreeSet<&str> = committed.keys().map(|place| place.0.as_str()).collect();
     let assigned = group.members.iter().flat_map(|member| &member.partitions);
     let names: BTreeSet<&str> = names.into_iter().chain(assigned.map(|one| one.topic.as_str())).collect();

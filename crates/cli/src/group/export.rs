@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use indicatif::HumanBytes;
+use levada_client::{Cluster, Topic, TopicPartition, committed};
 use levada_wire::error_code::ErrorCode;
 use serde::{Deserialize, Serialize};
 
-use super::offsets;
 use super::reset::{self, Goal, Plan};
-use crate::cluster::{Cluster, Topic, TopicPartition};
 use crate::kafka_error;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, FormatArgs};
@@ -80,7 +79,7 @@ impl Export {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let mut rows = Vec::new();
         for group in &self.groups {
-            let committed = offsets::fetch(cluster, group)?;
+            let committed = committed::fetch(cluster, group)?;
             if committed.is_empty() {
                 let what = format!("group {group} has no committed offsets");
                 return Err(Failure::with_next(what, "levada group list shows all groups"));
@@ -109,7 +108,7 @@ impl Import {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let wanted = self.wanted()?;
         reset::check_idle(cluster, &self.group)?;
-        let committed = offsets::fetch(cluster, &self.group)?;
+        let committed = committed::fetch(cluster, &self.group)?;
         let topics = topics(cluster, &wanted)?;
         let ranges = reset::ranges(cluster, &topics, Goal::Latest)?;
         let mut moves = Vec::new();

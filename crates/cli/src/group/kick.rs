@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use levada_client::{Cluster, Coordinated};
 use levada_wire::StrBytes;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::leave_group_request::MemberIdentity;
@@ -10,7 +11,6 @@ use levada_wire::messages::leave_group_response::MemberResponse;
 use levada_wire::messages::{ConsumerGroupHeartbeatRequest, LeaveGroupRequest};
 
 use super::state::{self, Group, Member};
-use crate::cluster::{Cluster, Coordinated};
 use crate::kafka_error;
 use crate::outcomes::Outcomes;
 use levada_terminal::failure::Failure;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::str::FromStr;
 
+use levada_client::committed::{self, Committed, Seat};
+use levada_client::{Cluster, EARLIEST, Isolation, LATEST, Topic, TopicPartition};
 use levada_wire::error_code::ErrorCode;
 use serde::Serialize;
 
-use super::offsets::{self, Committed, Seat};
 use super::state;
-use crate::cluster::{Cluster, EARLIEST, Isolation, LATEST, Topic, TopicPartition};
 use crate::{kafka_error, time};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};
@@ -112,7 +112,7 @@ impl Plan<'_> {
         if self.executed {
             let moves = self.partitions.iter();
             let new = moves.map(|one| ((one.topic.clone(), one.partition), one.new)).collect();
-            offsets::commit(cluster, Seat::outside(self.group), &new)?;
+            committed::commit(cluster, Seat::outside(self.group), &new)?;
         }
         match format {
             Format::Json => output::json(out, self)?,
@@ -181,7 +181,7 @@ impl GoalArgs {
 impl Reset {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         check_idle(cluster, &self.group)?;
-        let committed = offsets::fetch(cluster, &self.group)?;
+        let committed = committed::fetch(cluster, &self.group)?;
         let topics = self.topics(cluster, &committed)?;
         let moves = moves(self.goal.goal(), &committed, &ranges(cluster, &topics, self.goal.goal())?)?;
         let plan = Plan { group: &self.group, executed: self.execute, partitions: &moves };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use levada_client::{Cluster, Coordinated, TopicPartition};
 use levada_wire::StrBytes;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::consumer_group_describe_response::{self, DescribedGroup};
@@ -13,7 +14,6 @@ use levada_wire::primitives::DecodeLimits;
 use serde::Serialize;
 
 use super::list;
-use crate::cluster::{Cluster, Coordinated, TopicPartition};
 use crate::kafka_error;
 use levada_terminal::failure::Failure;
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use levada_client::{Cluster, cluster};
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::{DescribeClusterRequest, DescribeClusterResponse, MetadataResponse};
 use serde::Serialize;
 
-use crate::cluster::{self, Cluster};
 use crate::kafka_error;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};

@@ -1,6 +1,7 @@
 //! Tests of the problems of a cluster.
 
 use clap::Parser;
+use levada_client::fake_broker::FakeBroker;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::{DescribeClusterResponse, DescribeLogDirsResponse};
@@ -9,7 +10,6 @@ use serde_json::Value;
 
 use super::*;
 use crate::cluster::BrokerArgs;
-use crate::fake_broker::FakeBroker;
 
 #[derive(Parser)]
 struct Line {
@@ -56,7 +56,7 @@ fn a_cluster_whose_directories_may_not_be_described_is_not_healthy() {
     let words = ["health", "--output", "json", "--brokers", broker.address()];
     let line = Line::try_parse_from(words).unwrap();
     let mut out = Vec::new();
-    let ended = line.health.run(&mut Cluster::connect(&line.brokers).unwrap(), &mut out);
+    let ended = line.health.run(&mut line.brokers.connect().unwrap(), &mut out);
     assert!(matches!(ended, Err(Failure::Told)), "exit code 1: {ended:?}");
     let verdict: Value = serde_json::from_slice(&out).unwrap();
     let what = verdict["problems"][0]["what"].as_str().unwrap();

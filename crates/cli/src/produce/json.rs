@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use levada_client::Record;
+use levada_client::producer::Header;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
-
-use super::record::{Header, Record};
 
 /// A line. Topic and offset are those of the original record.
 #[derive(Deserialize)]

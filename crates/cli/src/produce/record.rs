@@ -2,48 +2,20 @@
 
 use std::borrow::Cow;
 
-use super::{Args, Form, Separator, json};
+use levada_client::Record;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::counted;
 use levada_wire::error_code::ErrorCode;
 
-/// Key and value of a header.
-pub(super) type Header<'l> = (Cow<'l, [u8]>, Option<Cow<'l, [u8]>>);
-
-/// A record to send; a field that is `None` is absent, or this command chooses it.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Record<'l> {
-    pub(super) key: Option<Cow<'l, [u8]>>,
-    /// `None` is a tombstone.
-    pub(super) value: Option<Cow<'l, [u8]>>,
-    pub(super) headers: Vec<Header<'l>>,
-    pub(super) timestamp_ms: Option<i64>,
-    pub(super) partition: Option<i32>,
-}
-
-/// Most bytes that the numbers of a record take, and those of a header.
-const RECORD_OVERHEAD_BYTES: usize = 21;
-const HEADER_OVERHEAD_BYTES: usize = 10;
-
-impl Record<'_> {
-    /// Bytes of key and value.
-    pub(super) fn data_bytes(&self) -> usize {
-        [&self.key, &self.value].into_iter().flatten().map(|bytes| bytes.len()).sum()
-    }
-
-    /// Most bytes that this record adds to a batch.
-    pub(super) fn size_bytes_max(&self) -> usize {
-        let header = |(key, value): &Header<'_>| key.len() + value.as_ref().map_or(0, |value| value.len());
-        let headers = self.headers.iter().map(|one| header(one) + HEADER_OVERHEAD_BYTES).sum::<usize>();
-        self.data_bytes() + headers + RECORD_OVERHEAD_BYTES
-    }
-}
+use super::{Args, Form, Separator, json};
 
 /// Reads lines in the form of `--input`.
 pub(super) struct Reader<'a> {
     input: Form,
     separator: Option<&'a Separator>,
     headers: &'a [(String, String)],
+    /// Partition of every record.
+    partition: Option<i32>,
     lines: u64,
     with_separator: u64,
 }
@@ -51,10 +23,12 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub(super) fn new(args: &'a Args) -> Self {
         let separator = args.key_separator.as_ref();
-        Self { input: args.input, separator, headers: &args.headers, lines: 0, with_separator: 0 }
+        let (input, headers, partition) = (args.input, args.headers.as_slice(), args.partition);
+        Self { input, separator, headers, partition, lines: 0, with_separator: 0 }
     }
 
-    /// The record of a line, with the headers of `--header` behind its own.
+    /// The record of a line, with the headers of `--header` behind its own, and the partition of
+    /// `--partition` in place of its own.
     pub(super) fn read<'l>(&mut self, line: &'l [u8], number: u64) -> Result<Record<'l>, Failure>
     where
         'a: 'l,
@@ -63,6 +37,7 @@ impl<'a> Reader<'a> {
             Form::Json => json::record(line).map_err(|error| wrong(number, &error))?,
             Form::Text => self.split(line),
         };
+        record.partition = self.partition.or(record.partition);
         let bytes = |text: &'a String| Cow::Borrowed(text.as_bytes());
         record.headers.extend(self.headers.iter().map(|(key, value)| (bytes(key), Some(bytes(value)))));
         Ok(record)

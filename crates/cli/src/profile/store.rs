@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use serde::{Deserialize, Serialize};
 
-use crate::client_properties::{self, Name};
+use levada_client::properties::{self, Name};
 use levada_terminal::failure::Failure;
 
 /// Longest file that is read.
@@ -67,7 +67,7 @@ impl Profile {
                 Name::Read => continue,
                 Name::Misspelt(nearest) | Name::Unknown(Some(nearest)) => format!("the nearest is {nearest}"),
                 Name::Omitted | Name::Unknown(None) => {
-                    format!("a profile has {}", client_properties::READ)
+                    format!("a profile has {}", properties::READ)
                 }
             };
             return Err(Failure::Usage(format!("profile {name}: unknown client property {key}; {hint}")));
@@ -82,9 +82,9 @@ impl Profile {
             check_address(address).map_err(|what| wrong(&format!("broker {address}: {what}")))?;
         }
         let value = |key: &str| self.properties.get(key).map(|value| value.trim());
-        let (_, has_sasl) = client_properties::protocol(value("security.protocol")).map_err(wrong)?;
+        let (_, has_sasl) = properties::protocol(value("security.protocol")).map_err(wrong)?;
         if has_sasl || value("sasl.mechanism").is_some() {
-            client_properties::mechanism(value("sasl.mechanism")).map_err(wrong)?;
+            properties::mechanism(value("sasl.mechanism")).map_err(wrong)?;
         }
         Ok(())
     }

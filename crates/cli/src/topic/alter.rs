@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
+use levada_client::Cluster;
 use levada_wire::StrBytes;
 use levada_wire::messages::CreatePartitionsRequest;
 use levada_wire::messages::create_partitions_request::CreatePartitionsTopic;
 
 use super::TIMEOUT_MS;
-use crate::cluster::Cluster;
 use crate::kafka_error;
 use crate::outcomes::{Outcome, Outcomes};
 use crate::settings::{self, Change, Resource};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use levada_client::{Cluster, EARLIEST, LATEST, Topic};
 use levada_config::durability_label;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, FormatArgs};
@@ -10,7 +11,6 @@ use levada_wire::Uuid;
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, EARLIEST, LATEST, Topic};
 use crate::kafka_error;
 use crate::settings::{self, Resource, Setting};
 

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use levada_client::Cluster;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::metadata_response::MetadataResponseTopic;
 use levada_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
-use crate::cluster::Cluster;
 use crate::kafka_error;
 use levada_terminal::failure::Failure;
 

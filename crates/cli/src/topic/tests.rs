@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Parser;
+use levada_client::fake_broker::FakeBroker;
 use levada_wire::ApiKey;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::CreateTopicsResponse;
@@ -11,7 +12,6 @@ use levada_wire::messages::create_topics_response::CreatableTopicResult;
 
 use super::*;
 use crate::cluster::BrokerArgs;
-use crate::fake_broker::FakeBroker;
 
 #[derive(Parser)]
 struct Line {
@@ -38,7 +38,7 @@ fn a_topic_is_created_by_the_controller_if_the_first_broker_is_another_one() {
         asked.answer(&response)
     });
     let line = Line::try_parse_from(["create", "clicks", "-b", broker.address()]).unwrap();
-    let ended = line.create.run(&mut Cluster::connect(&line.brokers).unwrap(), &mut Vec::new());
+    let ended = line.create.run(&mut line.brokers.connect().unwrap(), &mut Vec::new());
     assert!(ended.is_ok(), "{ended:?}");
     assert_eq!(requests.load(Ordering::SeqCst), 2);
 }

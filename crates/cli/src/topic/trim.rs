@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use levada_client::{Cluster, Isolation, Led, Topic, TopicPartition};
 use levada_wire::StrBytes;
 use levada_wire::messages::DeleteRecordsRequest;
 use levada_wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use serde::Serialize;
 
 use super::TIMEOUT_MS;
-use crate::cluster::{Cluster, Isolation, Led, Topic, TopicPartition};
 use crate::consume::Start;
 use crate::{kafka_error, question};
 use levada_terminal::failure::Failure;

@@ -5,13 +5,13 @@ use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use levada_client::{Cluster, Coordinated, Led};
 use levada_wire::StrBytes;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use levada_wire::messages::{InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest};
 
 use super::{describe, producers};
-use crate::cluster::{Cluster, Coordinated, Led};
 use crate::outcomes::{Outcome, Outcomes};
 use crate::{kafka_error, question};
 use levada_terminal::failure::Failure;

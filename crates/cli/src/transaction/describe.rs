@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
+use levada_client::{Cluster, Coordinated};
 use levada_wire::StrBytes;
 use levada_wire::messages::DescribeTransactionsRequest;
 use serde::Serialize;
 
-use crate::cluster::{Cluster, Coordinated};
 use crate::{kafka_error, time};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, FormatArgs};

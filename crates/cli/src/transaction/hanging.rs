@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use levada_client::Cluster;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::ListTransactionsRequest;
 use serde::Serialize;
@@ -11,7 +12,6 @@ use serde::Serialize;
 use super::describe::{self, Description};
 use super::list;
 use super::producers::{self, Open};
-use crate::cluster::Cluster;
 use crate::{kafka_error, time};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};

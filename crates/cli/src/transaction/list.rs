@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
+use levada_client::Cluster;
 use levada_wire::StrBytes;
 use levada_wire::messages::ListTransactionsRequest;
 use serde::Serialize;
 
-use crate::cluster::Cluster;
 use crate::{kafka_error, time};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};

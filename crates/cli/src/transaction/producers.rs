@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use levada_client::{Cluster, Topic};
 use levada_wire::StrBytes;
 use levada_wire::messages::DescribeProducersRequest;
 use levada_wire::messages::describe_producers_request::TopicRequest;
 
-use crate::cluster::{Cluster, Topic};
 use crate::kafka_error;
 use levada_terminal::failure::Failure;
 

@@ -48,7 +48,7 @@ fn serve(directory: &Path) -> Server {
     ];
     let server = Server::start_without_http(BrokerConfig::load(&Sources::flags(flags)).unwrap()).unwrap();
     let address = server.kafka_addresses()[0].to_string();
-    let mut client = Client::connect(&address, &ClientOptions::default()).unwrap();
+    let mut client = levada_client::Connection::connect(&address, &ConnectionOptions::default()).unwrap();
     for mechanism in ScramMechanism::ALL {
         let mut user = ScramCredentialUpsertion::default();
         (user.name, user.mechanism) = ("levada".into(), mechanism.code());

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
+use levada_client::{Connection, ConnectionOptions};
 use levada_config::{BrokerConfig, Sources};
 use levada_process::clock::skew;
 use levada_security::oauth::OauthConfig;
 use levada_security::sasl::Mechanism;
 use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use levada_wire::messages::{IncrementalAlterConfigsRequest, SaslAuthenticateRequest, SaslHandshakeRequest};
-use levada_wire::{Client, ClientOptions};
 
 use super::*;
 use crate::server::Server;
@@ -25,7 +25,7 @@ fn passwords(password: &str) -> String {
 }
 
 /// Error code of an authentication as alice.
-fn authenticate(client: &mut Client, password: &str) -> i16 {
+fn authenticate(client: &mut Connection, password: &str) -> i16 {
     let mut handshake = SaslHandshakeRequest::default();
     handshake.mechanism = "PLAIN".into();
     assert_eq!(client.request_at(1, &handshake).unwrap().error_code, 0);
@@ -57,7 +57,8 @@ fn a_client_authenticates_again_by_the_passwords_in_force() {
     );
     let address = |listener: usize| server.kafka_addresses()[listener].to_string();
     let mut clients = [(); 2].map(|()| {
-        let mut client = Client::connect_unnegotiated(&address(1), &ClientOptions::default()).unwrap();
+        let mut client =
+            Connection::connect_unnegotiated(&address(1), &ConnectionOptions::default()).unwrap();
         assert_eq!(authenticate(&mut client, "old"), 0);
         client
     });
@@ -67,7 +68,7 @@ fn a_client_authenticates_again_by_the_passwords_in_force() {
     (resource.resource_type, resource.resource_name, resource.configs) = (4, "1".into(), vec![config]);
     let mut request = IncrementalAlterConfigsRequest::default();
     request.resources = vec![resource];
-    let mut admin = Client::connect(&address(0), &ClientOptions::default()).unwrap();
+    let mut admin = Connection::connect(&address(0), &ConnectionOptions::default()).unwrap();
     let answer = admin.request(&request).unwrap();
     assert_eq!((answer.responses[0].error_code, &answer.responses[0].error_message), (0, &None));
     let refused = levada_wire::error_code::ErrorCode::SaslAuthenticationFailed.code();
@@ -87,9 +88,10 @@ fn messages_of_unfinished_authentications_count_until_the_client_has_authenticat
     handshake.mechanism = "SCRAM-SHA-256".into();
     let mut first = SaslAuthenticateRequest::default();
     first.auth_bytes = format!("n,,n=ann,r={}", "x".repeat(400_000)).into_bytes().into();
-    let mut clients: Vec<Client> =
-        (0..8).map(|_| Client::connect_unnegotiated(&address, &ClientOptions::default()).unwrap()).collect();
-    let has_challenge = |client: &mut Client| {
+    let mut clients: Vec<Connection> = (0..8)
+        .map(|_| Connection::connect_unnegotiated(&address, &ConnectionOptions::default()).unwrap())
+        .collect();
+    let has_challenge = |client: &mut Connection| {
         assert_eq!(client.request_at(1, &handshake).unwrap().error_code, 0);
         client.request_at(2, &first).is_ok()
     };

@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use levada_base::batch::Builder;
 use levada_base::compress::Compression;
+use levada_client::{Connection, ConnectionOptions};
 use levada_config::{BrokerConfig, Sources};
 use levada_io::Path;
 use levada_testing::{scale, scaled};
@@ -23,7 +24,6 @@ use levada_wire::messages::{
     CreateTopicsRequest, FetchRequest, FetchResponse, IncrementalAlterConfigsRequest, KafkaRequest,
     ProduceRequest,
 };
-use levada_wire::{Client, ClientOptions};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{CipherSuite, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -128,7 +128,8 @@ impl Rig {
 
     /// A topic with records that cannot be compressed; returns what a fetch of it answers.
     fn filled(&self, topic: &str, batches: usize) -> Bytes {
-        let mut client = Client::connect(&self.address(0).to_string(), &ClientOptions::default()).unwrap();
+        let mut client =
+            Connection::connect(&self.address(0).to_string(), &ConnectionOptions::default()).unwrap();
         let mut wanted = CreatableTopic::default();
         wanted.name = topic.into();
         wanted.num_partitions = 1;
@@ -176,7 +177,8 @@ impl Rig {
         resource.configs = vec![config];
         let mut request = IncrementalAlterConfigsRequest::default();
         request.resources = vec![resource];
-        let mut client = Client::connect(&self.address(0).to_string(), &ClientOptions::default()).unwrap();
+        let mut client =
+            Connection::connect(&self.address(0).to_string(), &ConnectionOptions::default()).unwrap();
         let answer = client.request(&request).unwrap();
         assert_eq!((answer.responses[0].error_code, &answer.responses[0].error_message), (0, &None));
     }

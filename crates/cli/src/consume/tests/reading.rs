@@ -9,6 +9,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use clap::Parser;
 use levada_base::batch::Builder;
+use levada_client::EARLIEST;
+use levada_client::fake_broker::{Asked, FakeBroker};
 use levada_terminal::failure::Failure;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
@@ -28,8 +30,6 @@ use levada_wire::messages::{
 use levada_wire::{ApiKey, StrBytes, Uuid};
 
 use super::super::{Args, Wanted, read};
-use crate::cluster::{Cluster, EARLIEST};
-use crate::fake_broker::{Asked, FakeBroker};
 use crate::interrupt::fake::FakeSignal;
 
 /// Called for each request before it is answered.
@@ -224,7 +224,7 @@ fn consume(broker: &Arc<Mutex<Broker>>, words: &str, out: &mut dyn Write) -> Res
     let fake = FakeBroker::start(move |asked| shared.lock().unwrap().answer(asked));
     let line = format!("consume {words} -b {}", fake.address());
     let args = Line::try_parse_from(line.split(' ')).unwrap().args;
-    read(&args, &Wanted::new(&args.topics)?, Cluster::connect(&args.brokers)?, out)
+    read(&args, &Wanted::new(&args.topics)?, args.brokers.connect()?, out)
 }
 
 /// The sorted records that `levada consume` prints before it succeeds.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use levada_client::Cluster;
 use levada_wire::StrBytes;
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
@@ -10,7 +11,6 @@ use levada_wire::messages::{
     ApiVersionsRequest, ApiVersionsResponse, DescribeConfigsRequest, ListGroupsRequest,
 };
 
-use crate::cluster::Cluster;
 use crate::group::{self, ListedGroup};
 use crate::settings::Kind;
 use crate::{health, kafka_error};

@@ -6,14 +6,16 @@ use std::io::{IsTerminal, Write, stdout};
 use std::time::Duration;
 
 use indicatif::HumanBytes;
+use levada_client::{Cluster, Outage};
 use levada_wire::messages::DescribeLogDirsRequest;
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::describe_log_dirs_request::DescribableLogDirTopic;
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 use serde::Serialize;
 
-use crate::cluster::{BrokerArgs, Cluster, Outage};
+use crate::cluster::BrokerArgs;
 use crate::health;
+use crate::notices::Reporter;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format};
 
@@ -55,17 +57,17 @@ pub(in crate::doctor) fn run(
     format: Format,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let mut cluster = Cluster::connect(brokers)?;
+    let mut cluster = brokers.connect()?;
     let mut outage = Outage::none(Some(OUTAGE_LIMIT));
     loop {
         let sample = match Sample::take(&mut cluster) {
             Ok(sample) => sample,
             Err(failure) => {
-                outage.bear(&mut cluster, failure, &|| false)?;
+                outage.bear(&mut cluster, failure, &Reporter)?;
                 continue;
             }
         };
-        outage.over();
+        outage.over::<Failure>(&Reporter);
         match format {
             Format::Json => output::json_line(out, &sample)?,
             Format::Table => sample.print(out)?,

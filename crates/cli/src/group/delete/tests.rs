@@ -1,6 +1,7 @@
 //! Tests of the deletion of a group that does not exist.
 
 use clap::Parser;
+use levada_client::fake_broker::FakeBroker;
 use levada_wire::ApiKey;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::consumer_group_describe_response::DescribedGroup;
@@ -12,7 +13,6 @@ use levada_wire::messages::{
 
 use super::*;
 use crate::cluster::BrokerArgs;
-use crate::fake_broker::FakeBroker;
 
 #[derive(Parser)]
 struct Line {
@@ -51,7 +51,7 @@ fn offsets_of_a_group_that_does_not_exist_are_no_error_with_if_exists() {
     let delete = |more: &[&str]| {
         let words = ["delete", "g", "--topic", "t", "--yes", "-b", broker.address()];
         let line = Line::try_parse_from(words.iter().chain(more)).unwrap();
-        line.delete.run(&mut Cluster::connect(&line.brokers).unwrap(), &mut Vec::new())
+        line.delete.run(&mut line.brokers.connect().unwrap(), &mut Vec::new())
     };
     let ended = delete(&["--if-exists"]);
     assert!(ended.is_ok(), "{ended:?}");

@@ -1,6 +1,7 @@
 //! Tests of descriptions by brokers that do not serve every API of groups.
 
 use clap::Parser;
+use levada_client::fake_broker::FakeBroker;
 use levada_wire::ApiKey;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_groups_response::DescribedGroup as DescribedClassicGroup;
@@ -8,7 +9,6 @@ use levada_wire::messages::{ConsumerGroupDescribeResponse, DescribeGroupsRespons
 
 use super::*;
 use crate::cluster::BrokerArgs;
-use crate::fake_broker::FakeBroker;
 
 #[derive(Parser)]
 struct Line {
@@ -37,7 +37,7 @@ fn a_classic_group_is_described_by_a_broker_that_refuses_the_api_of_consumer_gro
         }
     });
     let line = Line::try_parse_from(["group", "-b", broker.address()]).unwrap();
-    let found = describe(&mut Cluster::connect(&line.brokers).unwrap(), "g");
+    let found = describe(&mut line.brokers.connect().unwrap(), "g");
     let group = found.unwrap().unwrap();
     assert_eq!((group.kind, group.is_idle()), (CLASSIC, true));
 }

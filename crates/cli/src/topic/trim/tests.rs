@@ -1,6 +1,7 @@
 //! Tests of `topic trim` with a leader that refuses.
 
 use clap::Parser;
+use levada_client::fake_broker::{Asked, FakeBroker};
 use levada_wire::ApiKey;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::delete_records_response::{
@@ -12,7 +13,6 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cluster::BrokerArgs;
-use crate::fake_broker::{Asked, FakeBroker};
 
 #[derive(Parser)]
 struct Line {
@@ -60,7 +60,7 @@ fn partitions_that_were_trimmed_are_shown_although_another_was_not() {
     let words = ["trim", "t", "--to", "latest", "--yes", "--output", "json", "-b", broker.address()];
     let line = Line::try_parse_from(words).unwrap();
     let mut out = Vec::new();
-    let ended = line.trim.run(&mut Cluster::connect(&line.brokers).unwrap(), &mut out);
+    let ended = line.trim.run(&mut line.brokers.connect().unwrap(), &mut out);
     assert!(matches!(ended, Err(Failure::Told)), "{ended:?}");
     let row = |partition: i32| json!({ "topic": "t", "partition": partition, "start_offset": 7 });
     assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), json!([row(0), row(2)]));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use levada_wire::{Client, ClientOptions};
+use levada_client::{Connection, ConnectionOptions};
 use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 use tempfile::TempDir;
 
@@ -90,7 +90,7 @@ impl<'b> TlsFetch<'b> {
         &self,
         case: &Case,
         max_bytes: i32,
-        mut work: impl FnMut(&mut Client, &Filled) -> Result<(), LabError>,
+        mut work: impl FnMut(&mut Connection, &Filled) -> Result<(), LabError>,
     ) -> Result<Duration, LabError> {
         match self.subjects.iter().find(|(node, ..)| node.system().label() == case.name) {
             Some((node, address, filled)) => {
@@ -111,11 +111,14 @@ impl<'b> TlsFetch<'b> {
         }
     }
 
-    fn connect(&self, address: SocketAddr) -> Result<Client, LabError> {
-        let options =
-            ClientOptions { timeout: TIMEOUT, max_frame_bytes: 128 << 20, ..ClientOptions::default() };
+    fn connect(&self, address: SocketAddr) -> Result<Connection, LabError> {
+        let options = ConnectionOptions {
+            timeout: TIMEOUT,
+            max_frame_bytes: 128 << 20,
+            ..ConnectionOptions::default()
+        };
         let config = self.client.clone();
-        let connected = Client::connect_over_unnegotiated(&address.to_string(), &options, |_, socket| {
+        let connected = Connection::connect_over_unnegotiated(&address.to_string(), &options, |_, socket| {
             let name = "localhost".try_into().map_err(io::Error::other)?;
             let tls = ClientConnection::new(config, name).map_err(io::Error::other)?;
             Ok(Box::new(StreamOwned::new(tls, socket)))
@@ -154,13 +157,13 @@ impl<'b> TlsFetch<'b> {
     }
 }
 
-fn ask(client: &mut Client, frame: &[u8]) -> Result<Bytes, LabError> {
+fn ask(client: &mut Connection, frame: &[u8]) -> Result<Bytes, LabError> {
     let answer = client.send(frame).and_then(|()| client.receive());
     answer.map_err(|error| LabError::step("no response by TLS")(io::Error::other(error)))
 }
 
 /// Reads the topic once; how many bytes of records came.
-fn read(client: &mut Client, filled: &Filled, max_bytes: i32) -> Result<u64, LabError> {
+fn read(client: &mut Connection, filled: &Filled, max_bytes: i32) -> Result<u64, LabError> {
     let mut batch = 0;
     while batch < filled.batches {
         let wanted = Wanted { offset: filled.offset(batch), max_bytes, max_wait_ms: 0 };

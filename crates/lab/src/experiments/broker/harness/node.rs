@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use levada_wire::{Client, ClientOptions};
+use levada_client::{Connection, ConnectionOptions};
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
@@ -157,8 +157,8 @@ impl Node {
     }
 
     fn await_answer(&mut self, start: Instant) -> Result<Duration, LabError> {
-        let options = ClientOptions { timeout: LIMIT, ..ClientOptions::default() };
-        while Client::connect(&self.plan.kafka.to_string(), &options).is_err() {
+        let options = ConnectionOptions { timeout: LIMIT, ..ConnectionOptions::default() };
+        while Connection::connect(&self.plan.kafka.to_string(), &options).is_err() {
             let ended = self.child.as_mut().and_then(|(child, _)| child.try_wait().ok().flatten());
             if ended.is_some() || start.elapsed() > LIMIT {
                 return Err(self.failed("does not start"));

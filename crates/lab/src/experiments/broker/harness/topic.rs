@@ -3,18 +3,19 @@
 use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use levada_base::batch;
+use levada_client::{ConnectionError, ConnectionOptions};
 use levada_io::Extent;
 use levada_io::residency;
 use levada_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use levada_wire::messages::{CreateTopicsRequest, DeleteTopicsRequest, ListOffsetsRequest, StrBytes};
-use levada_wire::{Client, ClientError, ClientOptions};
 
 use crate::error::LabError;
 use crate::experiments::broker::harness::connection::Connection;
@@ -84,7 +85,11 @@ pub(crate) fn request(
 }
 
 /// Waits until a partition's leader serves it.
-pub(crate) fn await_served(node: &Node, client: &mut Client, place: &TopicPartition) -> Result<(), LabError> {
+pub(crate) fn await_served(
+    node: &Node,
+    client: &mut levada_client::Connection,
+    place: &TopicPartition,
+) -> Result<(), LabError> {
     let start = Instant::now();
     while end_offset(client, place)?.is_none() {
         if start.elapsed() > LIMIT {
@@ -108,48 +113,54 @@ pub(crate) fn delete(node: &Node, name: &str) -> Result<(), LabError> {
     }
 }
 
-pub(crate) fn client(address: SocketAddr) -> Result<Client, LabError> {
-    let options = ClientOptions { timeout: LIMIT, max_frame_bytes: 128 << 20, ..ClientOptions::default() };
-    Client::connect(&address.to_string(), &options).map_err(failed("cannot connect"))
+pub(crate) fn client(address: SocketAddr) -> Result<levada_client::Connection, LabError> {
+    let options =
+        ConnectionOptions { timeout: LIMIT, max_frame_bytes: 128 << 20, ..ConnectionOptions::default() };
+    levada_client::Connection::connect(&address.to_string(), &options).map_err(failed("cannot connect"))
 }
 
-/// The offset behind the last record; none while the partition is not served.
-fn end_offset(client: &mut Client, place: &TopicPartition) -> Result<Option<i64>, LabError> {
-    let mut partition = ListOffsetsPartition::default();
-    partition.partition_index = place.partition;
-    partition.timestamp = -1;
-    let mut topic = ListOffsetsTopic::default();
-    topic.name = StrBytes::from(place.topic.as_str());
-    topic.partitions = vec![partition];
-    let mut request = ListOffsetsRequest::default();
-    request.replica_id = -1;
-    request.topics = vec![topic];
-    let response = client.request_at(2, &request).map_err(failed("cannot ask for offsets"))?;
-    let mut partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
-    Ok(partitions.next().filter(|partition| partition.error_code == 0).map(|partition| partition.offset))
-}
-
-pub(crate) fn failed(what: &'static str) -> impl FnOnce(ClientError) -> LabError {
+pub(crate) fn failed(what: &'static str) -> impl FnOnce(ConnectionError) -> LabError {
     move |error| LabError::step(what)(io::Error::other(error))
 }
 
+/// The offset behind the last record; none while the partition is not served.
+fn end_offset(
+    client: &mut levada_client::Connection,
+    place: &TopicPartition,
+) -> Result<Option<i64>, LabError> {
+    Ok(ends(client, &place.topic, place.partition..=place.partition)?.pop())
+}
+
 /// Number of partitions of a topic that are served.
-pub(crate) fn served(client: &mut Client, topic: &str, partitions: i32) -> Result<usize, LabError> {
+pub(crate) fn served(
+    client: &mut levada_client::Connection,
+    topic: &str,
+    partitions: i32,
+) -> Result<usize, LabError> {
+    Ok(ends(client, topic, 0..=partitions - 1)?.len())
+}
+
+/// The offset behind the last record of each of these partitions that is served.
+fn ends(
+    client: &mut levada_client::Connection,
+    topic: &str,
+    partitions: RangeInclusive<i32>,
+) -> Result<Vec<i64>, LabError> {
     let of = |index| {
         let mut partition = ListOffsetsPartition::default();
         partition.partition_index = index;
-        partition.timestamp = -1;
+        partition.timestamp = levada_client::LATEST;
         partition
     };
     let mut asked = ListOffsetsTopic::default();
     asked.name = StrBytes::from(topic);
-    asked.partitions = (0..partitions).map(of).collect();
+    asked.partitions = partitions.map(of).collect();
     let mut request = ListOffsetsRequest::default();
     request.replica_id = -1;
     request.topics = vec![asked];
     let response = client.request_at(2, &request).map_err(failed("cannot ask for offsets"))?;
     let answers = response.topics.iter().flat_map(|topic| &topic.partitions);
-    Ok(answers.filter(|partition| partition.error_code == 0).count())
+    Ok(answers.filter(|partition| partition.error_code == 0).map(|partition| partition.offset).collect())
 }
 
 /// The end of a partition that is served.

@@ -8,11 +8,13 @@ use levada_wire::messages::offset_commit_request::{OffsetCommitRequestPartition,
 use levada_wire::messages::offset_delete_request::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic};
 use levada_wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use levada_wire::messages::offset_fetch_response::OffsetFetchResponsePartitions;
-use levada_wire::messages::{OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest};
+use levada_wire::messages::{
+    OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest, OffsetFetchRequest, OffsetFetchResponse,
+};
 
-use crate::cluster::{Cluster, Coordinated, TopicPartition};
-use crate::kafka_error;
-use levada_terminal::failure::Failure;
+use crate::cluster::{Cluster, TopicPartition};
+use crate::error::ClientError;
+use crate::refusal::{Coordinated, Operation, Refusal};
 
 /// From version 10 on topics have ids in place of names, which topics that were deleted no longer
 /// have.
@@ -20,25 +22,29 @@ const NEWEST_WITH_NAMES: i16 = 9;
 
 /// A committed offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Committed {
-    pub(crate) offset: i64,
-    pub(crate) leader_epoch: Option<i32>,
-    pub(crate) metadata: String,
+pub struct Committed {
+    /// The offset at which a consumer resumes.
+    pub offset: i64,
+    /// Leader epoch of the last record before it, if the consumer sent it.
+    pub leader_epoch: Option<i32>,
+    /// Text of the consumer.
+    pub metadata: String,
 }
 
 /// Offsets of partitions at which a consumer may resume.
-pub(crate) struct Stable {
+#[derive(Clone, Debug, Default)]
+pub struct Stable {
     /// Committed offsets that no open transaction can replace.
-    pub(crate) offsets: BTreeMap<TopicPartition, i64>,
+    pub offsets: BTreeMap<TopicPartition, i64>,
     /// Partitions with an offset in an open transaction.
-    pub(crate) unstable: BTreeSet<TopicPartition>,
+    pub unstable: BTreeSet<TopicPartition>,
 }
 
 /// Everything that the group has committed; nothing if there is no such group.
-pub(crate) fn fetch(
-    cluster: &mut Cluster,
-    group: &str,
-) -> Result<BTreeMap<TopicPartition, Committed>, Failure> {
+///
+/// # Errors
+/// The coordinator does not respond, or refuses the group or one of the topics.
+pub fn fetch(cluster: &mut Cluster, group: &str) -> Result<BTreeMap<TopicPartition, Committed>, ClientError> {
     let mut offsets = BTreeMap::new();
     for (place, one) in ask(cluster, group, None)? {
         check_fetched(&one, group, &place)?;
@@ -53,12 +59,15 @@ pub(crate) fn fetch(
 }
 
 /// The committed offsets of these partitions, as Kafka's consumers ask for them.
-pub(crate) fn fetch_stable(
+///
+/// # Errors
+/// As [`fetch`].
+pub fn fetch_stable(
     cluster: &mut Cluster,
     group: &str,
     places: &BTreeSet<TopicPartition>,
-) -> Result<Stable, Failure> {
-    let mut stable = Stable { offsets: BTreeMap::new(), unstable: BTreeSet::new() };
+) -> Result<Stable, ClientError> {
+    let mut stable = Stable::default();
     for (place, one) in ask(cluster, group, Some(places))? {
         if one.error_code == ErrorCode::UnstableOffsetCommit.code() {
             stable.unstable.insert(place);
@@ -72,23 +81,23 @@ pub(crate) fn fetch_stable(
     Ok(stable)
 }
 
-/// The failure of a partition with an offset in an open transaction.
-pub(crate) fn unstable(group: &str, place: &TopicPartition) -> Failure {
-    let checked = kafka_error::check(ErrorCode::UnstableOffsetCommit.code(), &fetching(group, place), None);
-    checked.expect_err("the code is not 0")
+/// The error of a partition with an offset in an open transaction.
+#[must_use]
+pub fn unstable(group: &str, place: &TopicPartition) -> ClientError {
+    let code = ErrorCode::UnstableOffsetCommit.code();
+    Refusal { operation: fetching(group, place), code, message: None }.into()
 }
 
-fn fetching(group: &str, (topic, partition): &TopicPartition) -> String {
-    format!("offset of group {group} in {topic}/{partition}")
+fn fetching(group: &str, (topic, partition): &TopicPartition) -> Operation {
+    Operation::CommittedOffset { group: group.to_owned(), topic: topic.clone(), partition: *partition }
 }
 
 fn check_fetched(
     one: &OffsetFetchResponsePartitions,
     group: &str,
     place: &TopicPartition,
-) -> Result<(), Failure> {
-    let checked = kafka_error::check(one.error_code, &fetching(group, place), None);
-    kafka_error::needing(checked, "describe", &format!("--topic {}", place.0))
+) -> Result<(), ClientError> {
+    Ok(Refusal::check(one.error_code, None, || fetching(group, place))?)
 }
 
 /// The answers for all partitions with a committed offset, or for these partitions, of which the
@@ -98,7 +107,7 @@ fn ask(
     cluster: &mut Cluster,
     group: &str,
     places: Option<&BTreeSet<TopicPartition>>,
-) -> Result<Vec<(TopicPartition, OffsetFetchResponsePartitions)>, Failure> {
+) -> Result<Vec<(TopicPartition, OffsetFetchResponsePartitions)>, ClientError> {
     let mut asked = OffsetFetchRequestGroup::default();
     asked.group_id = StrBytes::from(group);
     asked.member_epoch = -1;
@@ -106,15 +115,13 @@ fn ask(
     let mut request = OffsetFetchRequest::default();
     request.groups = vec![asked];
     request.require_stable = places.is_some();
-    let code = |response: &levada_wire::messages::OffsetFetchResponse| {
-        response.groups.first().map_or(0, |group| group.error_code)
-    };
+    let code = |response: &OffsetFetchResponse| response.groups.first().map_or(0, |group| group.error_code);
     let response = cluster.ask_coordinator(Coordinated::Group, group, (&request, NEWEST_WITH_NAMES), code)?;
     let mut answers = Vec::new();
     for found in response.groups {
         if found.error_code != ErrorCode::GroupIdNotFound.code() {
-            let checked = kafka_error::check(found.error_code, &format!("offsets of group {group}"), None);
-            kafka_error::needing(checked, "read", &format!("--group {group}"))?;
+            let operation = || Operation::CommittedOffsets { group: group.to_owned() };
+            Refusal::check(found.error_code, None, operation)?;
         }
         for topic in found.topics {
             let place = |partition| (topic.name.as_str().to_owned(), partition);
@@ -138,28 +145,35 @@ fn asked_topics(places: &BTreeSet<TopicPartition>) -> Vec<OffsetFetchRequestTopi
     topics.into_iter().map(topic).collect()
 }
 
-/// In whose name offsets are committed.
+/// The member that commits offsets, or a program outside of the group.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seat<'a> {
-    pub(crate) group: &'a str,
-    /// Empty for one who is not a member.
-    pub(crate) member: &'a str,
-    pub(crate) epoch: i32,
+pub struct Seat<'a> {
+    /// The group's id.
+    pub group: &'a str,
+    /// The member's id; empty outside of the group.
+    pub member: &'a str,
+    /// Epoch of the member; -1 outside of the group.
+    pub epoch: i32,
 }
 
 impl<'a> Seat<'a> {
     /// In place of members, which the group must not have.
-    pub(crate) fn outside(group: &'a str) -> Self {
+    #[must_use]
+    pub fn outside(group: &'a str) -> Self {
         Self { group, member: "", epoch: -1 }
     }
 }
 
 /// Commits offsets of a group.
-pub(crate) fn commit(
+///
+/// # Errors
+/// The coordinator does not respond, or refuses the member or one of the partitions. Other
+/// partitions of the request may be committed.
+pub fn commit(
     cluster: &mut Cluster,
     seat: Seat<'_>,
     offsets: &BTreeMap<TopicPartition, i64>,
-) -> Result<(), Failure> {
+) -> Result<(), ClientError> {
     let group = seat.group;
     let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
     for ((topic, index), offset) in offsets {
@@ -182,22 +196,28 @@ pub(crate) fn commit(
         topic
     };
     request.topics = topics.into_iter().map(topic).collect();
-    let code = |response: &levada_wire::messages::OffsetCommitResponse| {
+    let code = |response: &OffsetCommitResponse| {
         let partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
         partitions.map(|one| one.error_code).find(|code| *code != 0).unwrap_or(0)
     };
     let response = cluster.ask_coordinator(Coordinated::Group, group, (&request, NEWEST_WITH_NAMES), code)?;
     for topic in &response.topics {
         for one in &topic.partitions {
-            let doing = format!("commit {}/{} for group {group}", topic.name.as_str(), one.partition_index);
-            check_place(one.error_code, &doing, group, &topic.name)?;
+            Refusal::check(one.error_code, None, || Operation::Commit {
+                group: group.to_owned(),
+                topic: topic.name.as_str().to_owned(),
+                partition: one.partition_index,
+            })?;
         }
     }
     Ok(())
 }
 
 /// Deletes the group's committed offsets of these partitions.
-pub(crate) fn delete(cluster: &mut Cluster, group: &str, places: &[TopicPartition]) -> Result<(), Failure> {
+///
+/// # Errors
+/// The coordinator does not respond, or refuses the group or one of the partitions.
+pub fn delete(cluster: &mut Cluster, group: &str, places: &[TopicPartition]) -> Result<(), ClientError> {
     let mut topics: BTreeMap<&str, Vec<OffsetDeleteRequestPartition>> = BTreeMap::new();
     for (topic, index) in places {
         let mut partition = OffsetDeleteRequestPartition::default();
@@ -215,22 +235,15 @@ pub(crate) fn delete(cluster: &mut Cluster, group: &str, places: &[TopicPartitio
     request.topics = topics.into_iter().map(topic).collect();
     let response =
         cluster.ask_coordinator(Coordinated::Group, group, (&request, i16::MAX), |one| one.error_code)?;
-    let checked = kafka_error::check(response.error_code, &format!("delete offsets of group {group}"), None);
-    kafka_error::needing(checked, "delete", &format!("--group {group}"))?;
+    Refusal::check(response.error_code, None, || Operation::DeleteOffsets { group: group.to_owned() })?;
     for topic in &response.topics {
         for one in &topic.partitions {
-            let doing = format!("delete offset {}/{} of {group}", topic.name.as_str(), one.partition_index);
-            check_place(one.error_code, &doing, group, &topic.name)?;
+            Refusal::check(one.error_code, None, || Operation::DeleteOffset {
+                group: group.to_owned(),
+                topic: topic.name.as_str().to_owned(),
+                partition: one.partition_index,
+            })?;
         }
     }
     Ok(())
-}
-
-/// The answer about one partition: the topic may be refused, or the group.
-fn check_place(code: i16, doing: &str, group: &str, topic: &str) -> Result<(), Failure> {
-    let resource = match ErrorCode::of_code(code) {
-        Some(ErrorCode::TopicAuthorizationFailed) => format!("--topic {topic}"),
-        _ => format!("--group {group}"),
-    };
-    kafka_error::needing(kafka_error::check(code, doing, None), "read", &resource)
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use levada_base::batch::{BatchView, EndMarker, Marker};
 use levada_wire::messages::fetch_response::AbortedTransaction;
 
-/// The aborted transactions of one answer for one partition. Batches are shown to it in order.
+/// The aborted transactions of one response for one partition. Batches are shown to it in order.
 pub(super) struct Aborted {
     /// By first offset: those whose first batch is still to come.
     coming: VecDeque<(i64, i64)>,

@@ -6,28 +6,28 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use levada_base::batch::{self, BatchError, BatchView};
-use levada_terminal::failure::{Cause, Failure};
-use levada_wire::StrBytes;
 use levada_wire::error_code::ErrorCode;
-use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use levada_wire::messages::fetch_request::FetchTopic;
 use levada_wire::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use levada_wire::messages::{FetchRequest, FetchResponse};
 
-use super::aborted::Aborted;
-use super::format::Shown;
-use super::sink::Sink;
-use super::{Offsets, Topics};
-use crate::cluster::{
-    self, Cluster, EARLIEST, Isolation, LATEST, NO_LEADER, OffsetQuery, Topic, TopicPartition,
-};
-use crate::kafka_error;
+use self::aborted::Aborted;
+pub use self::request::{asked_partition, asked_topic, split_batch};
+pub use self::sink::{FetchedRecord, Sink};
+use crate::cluster::{Cluster, EARLIEST, Isolation, LATEST, NO_LEADER, OffsetQuery, Topic, TopicPartition};
+use crate::error::{Cause, Caused, ClientError};
+use crate::notice::Notice;
+use crate::refusal::{Operation, Refusal};
 
-/// Version from which Fetch names topics by id.
-const BY_ID: i16 = 13;
+mod aborted;
+mod request;
+mod sink;
+#[cfg(test)]
+mod tests;
+
 /// Epoch of a fetch outside a session.
 const NO_SESSION: i32 = -1;
 const MAX_BYTES: i32 = 32 << 20;
-const PARTITION_MAX_BYTES: i32 = 8 << 20;
 /// Time that a leader may wait for new records; with several leaders the others wait too, so it is
 /// shorter.
 const WAIT_MS: i32 = 500;
@@ -37,8 +37,15 @@ const IDLE: Duration = Duration::from_millis(200);
 /// Least time between two searches for leaders.
 const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 
-/// A reader of partitions.
-pub(super) struct Fetcher {
+/// An offset for each partition.
+pub type Offsets = BTreeMap<TopicPartition, i64>;
+/// Topics by name, each with the partitions to read alone.
+pub type Topics = BTreeMap<String, Topic>;
+
+/// A reader of partitions, without a group. It knows which topics to read and from where; a caller
+/// assigns them again with the present leaders once [`Fetcher::is_outdated`].
+#[derive(Debug)]
+pub struct Fetcher {
     topics: Topics,
     positions: Offsets,
     /// Partitions whose start is not known, because they had no leader so far.
@@ -52,7 +59,8 @@ pub(super) struct Fetcher {
     is_stale: bool,
 }
 
-/// The first offset of each partition that is not to be printed.
+/// The first offset of each partition that is not to be read.
+#[derive(Debug)]
 struct Ends {
     offsets: Offsets,
     /// Ends of the log, which can become shorter. Otherwise offsets that the log may still reach.
@@ -60,7 +68,9 @@ struct Ends {
 }
 
 impl Fetcher {
-    pub(super) fn new(isolation: Isolation) -> Self {
+    /// A reader without topics, of all records or of those of committed transactions.
+    #[must_use]
+    pub fn new(isolation: Isolation) -> Self {
         Self {
             topics: Topics::new(),
             positions: Offsets::new(),
@@ -73,26 +83,33 @@ impl Fetcher {
         }
     }
 
-    pub(super) fn topics(&self) -> &Topics {
+    /// The assigned topics.
+    #[must_use]
+    pub fn topics(&self) -> &Topics {
         &self.topics
     }
 
-    pub(super) fn isolation(&self) -> Isolation {
+    /// The records that are read.
+    #[must_use]
+    pub fn isolation(&self) -> Isolation {
         self.isolation
     }
 
-    pub(super) fn positions(&self) -> &Offsets {
+    /// The next offset of each partition that has a position.
+    #[must_use]
+    pub fn positions(&self) -> &Offsets {
         &self.positions
     }
 
     /// True if this partition is read, or will be as soon as it has a leader.
-    pub(super) fn holds(&self, place: &TopicPartition) -> bool {
+    #[must_use]
+    pub fn holds(&self, place: &TopicPartition) -> bool {
         self.positions.contains_key(place) || self.unplaced.contains(place)
     }
 
     /// Reads the partitions of these topics from now on, and no others. Partitions without a
     /// position wait for a leader. Forgets the ends of topics that were created again.
-    pub(super) fn assign(&mut self, topics: Topics, positions: Offsets) {
+    pub fn assign(&mut self, topics: Topics, positions: Offsets) {
         debug_assert!(positions.keys().all(|place| topics.contains_key(&place.0)), "{positions:?}");
         if let Some(ends) = &mut self.ends {
             let id = |topics: &Topics, name: &String| topics.get(name).map(|topic| topic.id);
@@ -107,27 +124,30 @@ impl Fetcher {
     }
 
     /// Leaders may have changed.
-    pub(super) fn doubt(&mut self) {
+    pub fn doubt(&mut self) {
         self.is_stale = true;
     }
 
     /// True if the topics should be assigned again, with the present leaders.
-    pub(super) fn is_outdated(&self) -> bool {
+    #[must_use]
+    pub fn is_outdated(&self) -> bool {
         self.is_stale && self.assigned_at.elapsed() >= SEARCH_PAUSE
     }
 
-    pub(super) fn has_ends(&self) -> bool {
+    /// True if an end is set.
+    #[must_use]
+    pub fn has_ends(&self) -> bool {
         self.ends.is_some()
     }
 
     /// Reads on without an end.
-    pub(super) fn forget_ends(&mut self) {
+    pub fn forget_ends(&mut self) {
         self.ends = None;
     }
 
     /// Ends at these offsets, in addition to the known ones. `are_of_logs` is true for ends of
     /// logs.
-    pub(super) fn end_at(&mut self, offsets: Offsets, are_of_logs: bool) {
+    pub fn end_at(&mut self, offsets: Offsets, are_of_logs: bool) {
         let known = self.ends.take().map(|ends| ends.offsets);
         let mut all = known.unwrap_or_default();
         all.extend(offsets);
@@ -135,7 +155,8 @@ impl Fetcher {
     }
 
     /// The topics with the partitions whose end is to be looked up; none if all are known.
-    pub(super) fn without_end(&self) -> Topics {
+    #[must_use]
+    pub fn without_end(&self) -> Topics {
         let Some(ends) = &self.ends else { return self.topics.clone() };
         let mut topics = Topics::new();
         for place in self.positions.keys().filter(|place| !ends.offsets.contains_key(*place)) {
@@ -150,27 +171,25 @@ impl Fetcher {
     }
 
     /// True if every partition has been read up to its end.
-    pub(super) fn has_reached_ends(&self) -> bool {
+    #[must_use]
+    pub fn has_reached_ends(&self) -> bool {
         let Some(ends) = &self.ends else { return false };
         let mut places = self.positions.iter();
         self.unplaced.is_empty()
             && places.all(|(place, position)| ends.offsets.get(place).is_some_and(|end| position >= end))
     }
 
-    /// Sends one fetch to each leader and prints the records before the ends. A failure that passes
-    /// does not keep it from the other partitions, and is returned last. Refusals are not returned
-    /// while other partitions have new records.
-    pub(super) fn fetch(&mut self, cluster: &mut Cluster, sink: &mut Sink<'_>) -> Result<(), Failure> {
+    /// Sends one fetch to each leader and passes the records before the ends to `sink`, each once,
+    /// in the order of their partition. Blocks up to 0.5 s while there are no new records.
+    ///
+    /// # Errors
+    /// An error of the sink, or of the client. One that passes (see [`Cause::passes`]) does not
+    /// keep it from the other partitions, and is returned last. Refusals are not returned while
+    /// other partitions have new records.
+    pub fn fetch<S: Sink>(&mut self, cluster: &mut Cluster, sink: &mut S) -> Result<(), S::Error> {
         let mut by_leader = self.by_leader();
         let without = by_leader.remove(&NO_LEADER).unwrap_or_default();
-        let mut fault = without.first().and_then(|(name, partition)| {
-            kafka_error::check(
-                ErrorCode::LeaderNotAvailable.code(),
-                &format!("fetch {name}/{partition}"),
-                None,
-            )
-            .err()
-        });
+        let mut fault = without.first().map(leaderless);
         if by_leader.is_empty() && fault.is_none() {
             thread::sleep(IDLE);
             return Ok(());
@@ -186,32 +205,36 @@ impl Fetcher {
             places.rotate_left(first);
             let mut found = Vec::new();
             match self.ask(cluster, leader, &places, wait_ms) {
-                Ok(response) => has_moved |= self.take_all(cluster, response, sink, &mut found)?,
-                Err(failure) => found.push(failure),
+                Ok(response) => match self.take_all(cluster, response, sink, &mut found) {
+                    Ok(moved) => has_moved |= moved,
+                    Err(Fault::Client(error)) => return Err(error.into()),
+                    Err(Fault::Sink(error)) => return Err(error),
+                },
+                Err(error) => found.push(error),
             }
-            for failure in found {
-                if !cluster::passes(&failure) {
-                    return Err(failure);
+            for error in found {
+                if !error.cause().passes() {
+                    return Err(error.into());
                 }
                 // A lost connection has to be replaced.
-                if fault.is_none() || failure.cause() == Cause::Connection {
-                    fault = Some(failure);
+                if fault.is_none() || error.cause() == Cause::Connection {
+                    fault = Some(error);
                 }
             }
         }
-        let Some(failure) = fault else { return Ok(()) };
+        let Some(error) = fault else { return Ok(()) };
         self.is_stale = true;
-        if has_moved && failure.cause() != Cause::Connection { Ok(()) } else { Err(failure) }
+        if has_moved && error.cause() != Cause::Connection { Ok(()) } else { Err(error.into()) }
     }
 
-    /// Prints the records of an answer; returns true if there were any. Adds failures that pass.
-    fn take_all(
+    /// Passes on the records of a response; returns true if there were any. Adds errors that pass.
+    fn take_all<S: Sink>(
         &mut self,
         cluster: &mut Cluster,
         response: FetchResponse,
-        sink: &mut Sink<'_>,
-        passing: &mut Vec<Failure>,
-    ) -> Result<bool, Failure> {
+        sink: &mut S,
+        passing: &mut Vec<ClientError>,
+    ) -> Result<bool, Fault<S::Error>> {
         let mut has_moved = false;
         for answer in response.responses {
             let Some(topic) = self.topic_of(&answer) else { continue };
@@ -219,7 +242,7 @@ impl Fetcher {
                 let place = (topic.clone(), data.partition_index);
                 let before = self.positions.get(&place).copied();
                 match self.take(cluster, &place, data, sink) {
-                    Err(failure) if cluster::passes(&failure) => passing.push(failure),
+                    Err(Fault::Client(error)) if error.cause().passes() => passing.push(error),
                     taken => taken?,
                 }
                 has_moved |= self.positions.get(&place).copied() != before;
@@ -274,7 +297,7 @@ impl Fetcher {
         leader: i32,
         places: &[TopicPartition],
         wait_ms: i32,
-    ) -> Result<FetchResponse, Failure> {
+    ) -> Result<FetchResponse, ClientError> {
         let client = cluster.broker(leader)?;
         let version = client.best_version::<FetchRequest>()?;
         let mut topics: Vec<FetchTopic> = Vec::new();
@@ -296,37 +319,35 @@ impl Fetcher {
         request.session_epoch = NO_SESSION;
         request.topics = topics;
         let response = client.request_at(version, &request)?;
-        let name = places.first().map_or("", |(name, _)| name);
-        kafka_error::check(response.error_code, &format!("fetch {name}"), None)?;
+        let topic = || places.first().map_or_else(String::new, |(name, _)| name.clone());
+        Refusal::check(response.error_code, None, || Operation::Fetch { topic: topic() })?;
         Ok(response)
     }
 
-    /// Prints the records of one partition's answer that were not printed before.
-    fn take(
+    /// Passes on the records of one partition's response that were not passed on before.
+    fn take<S: Sink>(
         &mut self,
         cluster: &mut Cluster,
         place: &TopicPartition,
         data: PartitionData,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), Failure> {
+        sink: &mut S,
+    ) -> Result<(), Fault<S::Error>> {
         let (topic, partition) = (place.0.as_str(), place.1);
-        let shown = format!("{topic}/{partition}");
         let Some(position) = self.positions.get_mut(place) else { return Ok(()) };
         if data.error_code == ErrorCode::OffsetOutOfRange.code() {
-            return self.step_inside(cluster, place);
+            return Ok(self.step_inside(cluster, place, sink)?);
         }
-        let checked =
-            kafka_error::check(data.error_code, &format!("fetch {shown} at offset {position}"), None);
-        kafka_error::needing(checked, "read", &format!("--topic {topic}"))?;
+        Refusal::check(data.error_code, None, || fetching(place, Some(*position)))
+            .map_err(ClientError::from)?;
         let high_watermark = data.high_watermark;
         let is_empty = data.records.as_ref().is_none_or(Bytes::is_empty);
         let end = self.ends.as_ref().and_then(|ends| ends.offsets.get(place));
         let end = end.copied().unwrap_or(i64::MAX);
         let mut aborted = Aborted::new(data.aborted_transactions);
         let mut rest = data.records.unwrap_or_default();
-        while let Some(batch) = split_batch(&mut rest).map_err(|error| damaged(&shown, *position, &error))? {
-            let view = BatchView::parse(&batch).map_err(|error| damaged(&shown, *position, &error))?;
-            let wrong = |error| damaged(&shown, view.base_offset(), &error);
+        while let Some(batch) = split_batch(&mut rest).map_err(|error| damaged(place, *position, error))? {
+            let view = BatchView::parse(&batch).map_err(|error| damaged(place, *position, error))?;
+            let wrong = |error| damaged(place, view.base_offset(), error);
             // Control records end transactions; they are no one's data.
             let is_shown = !aborted.holds(&view) && !view.is_control();
             let records = if is_shown { Some(batch::records(&batch).map_err(wrong)?) } else { None };
@@ -345,29 +366,35 @@ impl Fetcher {
                     return Ok(());
                 }
                 let timestamp_ms = view.timestamp_of(&record);
-                sink.show(&Shown { topic, partition, offset, timestamp_ms, record: &record })?;
+                let fetched = FetchedRecord { topic, partition, offset, timestamp_ms, record: &record };
+                sink.take(&fetched).map_err(Fault::Sink)?;
                 *position = offset + 1;
             }
             *position = (*position).max(view.last_offset() + 1);
         }
         let is_at_the_end = is_empty && (high_watermark..end).contains(&*position);
-        if is_at_the_end { self.shorten(cluster, place) } else { Ok(()) }
+        if is_at_the_end {
+            self.shorten(cluster, place, sink)?;
+        }
+        Ok(())
     }
 
-    /// Moves a position that the log no longer contains to the nearest end of the log, and prints a
-    /// note.
-    fn step_inside(&mut self, cluster: &mut Cluster, place: &TopicPartition) -> Result<(), Failure> {
+    /// Moves a position that the log no longer contains to the nearest end of the log.
+    fn step_inside(
+        &mut self,
+        cluster: &mut Cluster,
+        place: &TopicPartition,
+        sink: &mut impl Sink,
+    ) -> Result<(), ClientError> {
         let mut at = |timestamp| self.offset_at(cluster, place, timestamp);
         let (start, end) = (at(EARLIEST)?, at(LATEST)?);
         let position = self.positions.entry(place.clone()).or_insert(start);
-        let shown = format!("{}/{}", place.0, place.1);
+        let shown = (place.0.as_str(), place.1);
         if *position < start {
-            tell!("{shown}: offsets {position} to {} are deleted; reading continues at {start}", start - 1);
+            sink.notice(Notice::Deleted { place: shown, position: *position, start });
             *position = start;
         } else if *position > end {
-            tell!(
-                "{shown}: the log ends at {end}, before the reached offset {position}; reading continues at {end}"
-            );
+            sink.notice(Notice::Beyond { place: shown, position: *position, end });
             *position = end;
         }
         self.lower_end(place, end);
@@ -377,11 +404,16 @@ impl Fetcher {
     /// Ends earlier if the log has become shorter, as an election of a replica that was not in sync
     /// makes it: its earlier end may never come. A new leader does not answer before it knows its
     /// high watermark.
-    fn shorten(&mut self, cluster: &mut Cluster, place: &TopicPartition) -> Result<(), Failure> {
+    fn shorten(
+        &mut self,
+        cluster: &mut Cluster,
+        place: &TopicPartition,
+        sink: &mut impl Sink,
+    ) -> Result<(), ClientError> {
         if self.ends.as_ref().is_some_and(|ends| ends.are_of_logs) {
             let end = self.offset_at(cluster, place, LATEST)?;
             if self.lower_end(place, end) {
-                tell!("{}/{}: the log has become shorter, and ends at {end}", place.0, place.1);
+                sink.notice(Notice::Shortened { place: (place.0.as_str(), place.1), end });
             }
         }
         Ok(())
@@ -405,55 +437,42 @@ impl Fetcher {
         cluster: &mut Cluster,
         place: &TopicPartition,
         timestamp: i64,
-    ) -> Result<i64, Failure> {
+    ) -> Result<i64, ClientError> {
         let (topic, partition) = (place.0.as_str(), place.1);
         let leader = self.leader(place);
         let query = OffsetQuery { topic, partition, leader, timestamp };
         let found = cluster.look_up(&[query], Isolation::Uncommitted)?;
         let found = found.get(place).map(|found| found.offset);
-        found.ok_or_else(|| Failure::new(format!("no offset of {topic}/{partition} in the answer")))
+        found.ok_or_else(|| ClientError::NoOffset { topic: topic.to_owned(), partition })
+    }
+}
+
+/// An error of the client, or of the sink.
+enum Fault<E> {
+    Client(ClientError),
+    Sink(E),
+}
+
+impl<E> From<ClientError> for Fault<E> {
+    fn from(error: ClientError) -> Self {
+        Self::Client(error)
     }
 }
 
 /// The partitions of a topic.
-pub(super) fn places_of(topic: &Topic) -> impl Iterator<Item = TopicPartition> {
+pub fn places_of(topic: &Topic) -> impl Iterator<Item = TopicPartition> {
     topic.leaders.keys().map(|partition| (topic.name.clone(), *partition))
 }
 
-/// A topic of a fetch request, without partitions.
-pub(crate) fn asked_topic(topic: &Topic, version: i16) -> FetchTopic {
-    let mut asked = FetchTopic::default();
-    if version >= BY_ID {
-        asked.topic_id = topic.id;
-    } else {
-        asked.topic = StrBytes::from(topic.name.as_str());
-    }
-    asked
+fn damaged(place: &TopicPartition, offset: i64, reason: BatchError) -> ClientError {
+    ClientError::DamagedBatch { topic: place.0.clone(), partition: place.1, offset, reason }
 }
 
-/// A partition of a fetch request.
-pub(crate) fn asked_partition(partition: i32, position: i64) -> FetchPartition {
-    let mut asked = FetchPartition::default();
-    asked.partition = partition;
-    asked.fetch_offset = position;
-    asked.current_leader_epoch = -1;
-    asked.partition_max_bytes = PARTITION_MAX_BYTES;
-    asked
+fn fetching(place: &TopicPartition, offset: Option<i64>) -> Operation {
+    Operation::FetchPartition { topic: place.0.clone(), partition: place.1, offset }
 }
 
-/// The next whole batch, checked against its checksum; `None` at the end and before a batch that
-/// was cut off there.
-pub(crate) fn split_batch(rest: &mut Bytes) -> Result<Option<Bytes>, BatchError> {
-    match batch::check_stored(rest) {
-        Ok(view) => Ok(Some(rest.split_to(view.bytes().len()))),
-        Err(BatchError::Truncated { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn damaged(place: &str, offset: i64, error: &BatchError) -> Failure {
-    Failure::with_next(
-        format!("{place}: the batch at offset {offset} is damaged: {error}"),
-        "run levada log dump on the segment file: if it finds no fault, the network is the cause",
-    )
+fn leaderless(place: &TopicPartition) -> ClientError {
+    let code = ErrorCode::LeaderNotAvailable.code();
+    Refusal { operation: fetching(place, None), code, message: None }.into()
 }

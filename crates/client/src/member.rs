@@ -1,11 +1,9 @@
-//! This process as a member of a group by KIP-848: the coordinator decides which partitions it
-//! reads.
+//! A member of a group by KIP-848: the coordinator decides which partitions it reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use levada_security::nonce;
-use levada_terminal::failure::Failure;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::consumer_group_heartbeat_request::TopicPartitions;
 use levada_wire::messages::consumer_group_heartbeat_response::Assignment;
@@ -14,17 +12,13 @@ use levada_wire::messages::{
 };
 use levada_wire::{StrBytes, Uuid};
 
-use super::Offsets;
-use super::topics::Wanted;
-use crate::cluster::{Cluster, Coordinated, TopicPartition};
-use crate::group::offsets::{self, Seat};
-use crate::kafka_error;
+use crate::cluster::{Cluster, TopicPartition};
+use crate::committed::{self, Seat};
+use crate::error::{Cause, Caused, ClientError};
+use crate::refusal::{Coordinated, Operation, Refusal};
 
 /// Version from which a heartbeat can carry a regular expression.
 const WITH_EXPRESSION: i16 = 1;
-/// Next step where the broker has no such groups.
-const WITH_MEMBERS: &str =
-    "a broker that supports the groups of KIP-848, such as Kafka 4.0 or later; or no --group";
 /// The epoch of a member that joins, and of one that leaves.
 const JOINING: i32 = 0;
 const LEAVING: i32 = -1;
@@ -32,10 +26,12 @@ const LEAVING: i32 = -1;
 const REBALANCE_TIMEOUT_MS: i32 = 60_000;
 
 /// Partitions of a member, with the ids of their topics.
-pub(super) type Held = BTreeMap<TopicPartition, Uuid>;
+pub type Held = BTreeMap<TopicPartition, Uuid>;
 
-/// A member of a group.
-pub(super) struct Member {
+/// A member of a group. It sends a heartbeat in each call of [`Member::beat`] in which one is due,
+/// so that the caller has to call it several times a second.
+#[derive(Debug)]
+pub struct Member {
     group: String,
     id: String,
     epoch: i32,
@@ -51,16 +47,17 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// A member that has not joined yet.
-    pub(super) fn new(group: &str, wanted: &Wanted) -> Self {
+    /// A member that has not joined yet. It will subscribe to the topics of these names, and to
+    /// those whose whole name matches the expression.
+    pub fn new<'a>(group: &str, names: impl Iterator<Item = &'a str>, expression: Option<String>) -> Self {
         Self {
             group: group.to_owned(),
             // Kafka's clients have ids of 22 characters; a longer id has no advantage.
             id: nonce().chars().take(22).collect(),
             epoch: JOINING,
             coordinator: None,
-            names: wanted.names().map(StrBytes::from).collect(),
-            expression: wanted.expression(),
+            names: names.map(StrBytes::from).collect(),
+            expression,
             topics: BTreeMap::new(),
             assigned: None,
             next_beat: Instant::now(),
@@ -68,23 +65,31 @@ impl Member {
         }
     }
 
-    pub(super) fn id(&self) -> &str {
+    /// Its id, which it has chosen.
+    #[must_use]
+    pub fn id(&self) -> &str {
         &self.id
     }
 
     /// True if two answers in a row gave the member no partition. One is not enough: a coordinator
     /// may look up the topics of a pattern after the member has joined.
-    pub(super) fn is_idle(&self) -> bool {
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
         self.idle_beats >= 2
     }
 
     /// Lets [`Member::is_idle`] wait for another heartbeat.
-    pub(super) fn wait_for_a_heartbeat(&mut self) {
+    pub fn wait_for_a_heartbeat(&mut self) {
         self.idle_beats = 1;
     }
 
-    /// Sends a heartbeat if one is due. Returns the partitions to read, if they have changed.
-    pub(super) fn beat(&mut self, cluster: &mut Cluster) -> Result<Option<Held>, Failure> {
+    /// Sends a heartbeat if one is due. Returns the partitions to read, if they have changed. The
+    /// next heartbeat acknowledges them.
+    ///
+    /// # Errors
+    /// The coordinator does not respond, or refuses the member. After an error that
+    /// [`is_healed_by_a_heartbeat`] the member only has to send the next one.
+    pub fn beat(&mut self, cluster: &mut Cluster) -> Result<Option<Held>, ClientError> {
         if Instant::now() < self.next_beat {
             return Ok(None);
         }
@@ -110,19 +115,27 @@ impl Member {
     }
 
     /// False after the group has rebalanced without it.
-    pub(super) fn has_joined(&self) -> bool {
+    #[must_use]
+    pub fn has_joined(&self) -> bool {
         self.epoch > JOINING
     }
 
     /// Commits these offsets, at which the next reader of the group resumes.
-    pub(super) fn commit(&mut self, cluster: &mut Cluster, places: &Offsets) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// As [`Member::beat`], and a refused partition.
+    pub fn commit(
+        &mut self,
+        cluster: &mut Cluster,
+        offsets: &BTreeMap<TopicPartition, i64>,
+    ) -> Result<(), ClientError> {
         let seat = Seat { group: &self.group, member: &self.id, epoch: self.epoch };
-        let committed = offsets::commit(cluster, seat, places);
+        let committed = committed::commit(cluster, seat, offsets);
         self.heed(committed)
     }
 
     /// Leaves the group, so that others need not wait for the end of the session.
-    pub(super) fn leave(&mut self, cluster: &mut Cluster) {
+    pub fn leave(&mut self, cluster: &mut Cluster) {
         if self.has_joined() {
             // Without an answer, the session's end does the same.
             let _ = self.heartbeat(cluster, LEAVING);
@@ -130,7 +143,7 @@ impl Member {
     }
 
     /// The connection is a new one: the next step is a heartbeat.
-    pub(super) fn hurry(&mut self) {
+    pub fn hurry(&mut self) {
         self.coordinator = None;
         self.next_beat = Instant::now();
     }
@@ -139,7 +152,7 @@ impl Member {
         &mut self,
         cluster: &mut Cluster,
         epoch: i32,
-    ) -> Result<ConsumerGroupHeartbeatResponse, Failure> {
+    ) -> Result<ConsumerGroupHeartbeatResponse, ClientError> {
         let mut request = ConsumerGroupHeartbeatRequest::default();
         request.group_id = StrBytes::from(self.group.as_str());
         request.member_id = StrBytes::from(self.id.as_str());
@@ -153,11 +166,14 @@ impl Member {
             request.topic_partitions = Some(self.owned(epoch));
         }
         let response = self.ask(cluster, &request)?;
-        let doing = format!("join group {}", self.group);
-        let code = response.error_code;
-        let checked = kafka_error::check(code, &doing, response.error_message.as_deref());
-        let checked = kafka_error::needing(checked, "read", &format!("--group {}", self.group));
-        self.heed(checked.map_err(|failure| if epoch == JOINING { refused(failure) } else { failure }))?;
+        let operation = || Operation::Join { group: self.group.clone() };
+        let checked = Refusal::check(response.error_code, response.error_message.as_deref(), operation);
+        self.heed(checked.map_err(|refusal| match refusal.error_code() {
+            // The coordinator creates a group that does not exist: this is its answer about a group
+            // of another type.
+            Some(ErrorCode::GroupIdNotFound) if epoch == JOINING => ClientError::OtherGroupType(refusal),
+            _ => refusal.into(),
+        }))?;
         Ok(response)
     }
 
@@ -180,19 +196,16 @@ impl Member {
         &mut self,
         cluster: &mut Cluster,
         request: &R,
-    ) -> Result<R::Response, Failure> {
+    ) -> Result<R::Response, ClientError> {
         let coordinator = match self.coordinator {
             Some(coordinator) => coordinator,
             None => cluster.coordinator(Coordinated::Group, &self.group)?,
         };
         let client = cluster.broker(coordinator)?;
-        let missing = |error| {
-            let what = format!("cannot join group {}: {error}", self.group);
-            Failure::with_next(what, WITH_MEMBERS)
-        };
+        let missing = |reason| ClientError::NoMembers { group: self.group.clone(), reason };
         let version = client.best_version::<R>().map_err(missing)?;
         if self.expression.is_some() && version < WITH_EXPRESSION {
-            return Err(Failure::new("the broker's groups do not support patterns: name the topics"));
+            return Err(ClientError::NoPatterns);
         }
         self.coordinator = Some(coordinator);
         Ok(client.request_at(version, request)?)
@@ -200,9 +213,9 @@ impl Member {
 
     /// A member that the group has rebalanced without rejoins; a member with a stale epoch requests
     /// the new one.
-    fn heed<T>(&mut self, done: Result<T, Failure>) -> Result<T, Failure> {
-        let Err(failure) = &done else { return done };
-        match failure.cause().code() {
+    fn heed<T>(&mut self, done: Result<T, ClientError>) -> Result<T, ClientError> {
+        let Err(error) = &done else { return done };
+        match error.cause().code() {
             Some(ErrorCode::StaleMemberEpoch) => self.hurry(),
             Some(ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch | ErrorCode::GroupIdNotFound) => {
                 self.epoch = JOINING;
@@ -216,7 +229,11 @@ impl Member {
     }
 
     /// Names in place of ids.
-    fn places(&mut self, cluster: &mut Cluster, assigned: &BTreeSet<(Uuid, i32)>) -> Result<Held, Failure> {
+    fn places(
+        &mut self,
+        cluster: &mut Cluster,
+        assigned: &BTreeSet<(Uuid, i32)>,
+    ) -> Result<Held, ClientError> {
         if assigned.iter().any(|(id, _)| !self.topics.contains_key(id)) {
             let topics = cluster.metadata(None, false)?.topics.into_iter();
             self.topics = topics
@@ -229,24 +246,11 @@ impl Member {
     }
 }
 
-/// A refusal to join. The coordinator creates a group that does not exist: GROUP_ID_NOT_FOUND is
-/// its answer about a group of another type, which no further heartbeat changes.
-fn refused(failure: Failure) -> Failure {
-    match failure {
-        Failure::Failed { what, cause, .. } if cause.code() == Some(ErrorCode::GroupIdNotFound) => {
-            Failure::with_next(what, "another --group; levada group list shows the type of each group")
-        }
-        Failure::Failed { what, cause, .. } if cause.code() == Some(ErrorCode::UnsupportedVersion) => {
-            Failure::with_next(what, WITH_MEMBERS).because(cause)
-        }
-        other => other,
-    }
-}
-
-/// True for an error after which the member only has to send a heartbeat.
-pub(super) fn is_healed_by_a_heartbeat(failure: &Failure) -> bool {
+/// True for the cause of an error after which the member only has to send a heartbeat.
+#[must_use]
+pub fn is_healed_by_a_heartbeat(cause: Cause) -> bool {
     matches!(
-        failure.cause().code(),
+        cause.code(),
         Some(
             ErrorCode::UnknownMemberId
                 | ErrorCode::FencedMemberEpoch

@@ -1,4 +1,5 @@
-//! A broker for unit tests, which answers each request as its closure does.
+//! A broker for unit tests, also those of crates that use this one (feature `testing`): it answers
+//! each request as its closure does.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
@@ -16,9 +17,10 @@ use levada_wire::messages::find_coordinator_response::Coordinator;
 use levada_wire::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
+use levada_wire::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use levada_wire::messages::{
-    ApiVersionsResponse, FindCoordinatorRequest, FindCoordinatorResponse, KafkaMessage, KafkaResponse,
-    MetadataResponse,
+    ApiVersionsResponse, FindCoordinatorRequest, FindCoordinatorResponse, InitProducerIdResponse,
+    KafkaMessage, KafkaResponse, MetadataResponse, ProduceRequest, ProduceResponse,
 };
 use levada_wire::{ApiKey, RequestHeader, StrBytes, Uuid, decode, encode_response};
 
@@ -49,14 +51,17 @@ const OFFERED: [(ApiKey, i16); 20] = [
 const FRAME_BYTES: u32 = 64 << 20;
 
 /// A listener with one thread for each connection.
-pub(crate) struct FakeBroker {
+#[derive(Debug)]
+pub struct FakeBroker {
     address: String,
     closed: Arc<AtomicUsize>,
 }
 
 /// A request to the fake broker.
-pub(crate) struct Asked {
-    pub(crate) header: RequestHeader,
+#[derive(Debug)]
+pub struct Asked {
+    /// Its header.
+    pub header: RequestHeader,
     body: Bytes,
     port: u16,
     is_last: Cell<bool>,
@@ -64,12 +69,12 @@ pub(crate) struct Asked {
 
 /// A topic of the fake broker's metadata: its name, its id, and the leader of each partition, or
 /// -1.
-pub(crate) type FakeTopic<'a> = (&'a str, u128, &'a [i32]);
+pub type FakeTopic<'a> = (&'a str, u128, &'a [i32]);
 
 impl FakeBroker {
     /// Serves until the end of the process. `answer` returns the frame of the response, or `None`
     /// to close the connection.
-    pub(crate) fn start(answer: impl FnMut(&Asked) -> Option<Bytes> + Send + 'static) -> Self {
+    pub fn start(answer: impl FnMut(&Asked) -> Option<Bytes> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("an address").port();
         let answer = Arc::new(Mutex::new(answer));
@@ -91,8 +96,21 @@ impl FakeBroker {
         Self { address: format!("127.0.0.1:{port}"), closed }
     }
 
+    /// A broker with a topic `clicks`, which gives each batch to `take`, with its partition; the
+    /// result is the error code of the answer.
+    pub fn storing(
+        leaders: &'static [i32],
+        mut take: impl FnMut(&Asked, i32, Bytes) -> i16 + Send + 'static,
+    ) -> Self {
+        Self::start(move |asked| match asked.header.api {
+            ApiKey::Metadata => asked.metadata(&[("clicks", 1, leaders)]),
+            ApiKey::InitProducerId => asked.answer(&InitProducerIdResponse::default()),
+            _ => asked.produced(|partition, batch| take(asked, partition, batch)),
+        })
+    }
+
     /// Waits until this number of connections has ended.
-    pub(crate) fn await_closed(&self, count: usize) {
+    pub fn await_closed(&self, count: usize) {
         let started = Instant::now();
         while self.closed.load(Ordering::SeqCst) < count {
             assert!(started.elapsed() < Duration::from_secs(60), "no connection has ended");
@@ -100,7 +118,9 @@ impl FakeBroker {
         }
     }
 
-    pub(crate) fn address(&self) -> &str {
+    /// Its address, `host:port`.
+    #[must_use]
+    pub fn address(&self) -> &str {
         &self.address
     }
 }
@@ -146,27 +166,46 @@ fn versions() -> ApiVersionsResponse {
 
 impl Asked {
     /// The body of the request.
-    pub(crate) fn decoded<R: KafkaMessage>(&self) -> R {
+    pub fn decoded<R: KafkaMessage>(&self) -> R {
         decode(self.body.clone(), self.header.version).expect("a request")
     }
 
     /// Port of the broker.
-    pub(crate) fn port(&self) -> u16 {
+    #[must_use]
+    pub fn port(&self) -> u16 {
         self.port
     }
 
     /// Closes the connection after the answer.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.is_last.set(true);
     }
 
     /// The frame of a response.
-    pub(crate) fn answer<R: KafkaResponse>(&self, response: &R) -> Option<Bytes> {
+    pub fn answer<R: KafkaResponse>(&self, response: &R) -> Option<Bytes> {
         Some(encode_response(self.header.correlation_id, self.header.version, response).expect("a response"))
     }
 
+    /// The frame of the response to a produce request with one batch, which `take` gets with its
+    /// partition; the result is the error code.
+    pub fn produced(&self, take: impl FnOnce(i32, Bytes) -> i16) -> Option<Bytes> {
+        let request = self.decoded::<ProduceRequest>();
+        let asked = &request.topic_data[0];
+        let index = asked.partition_data[0].index;
+        let batch = asked.partition_data[0].records.clone().expect("a batch");
+        let mut partition = PartitionProduceResponse::default();
+        (partition.index, partition.error_code) = (index, take(index, batch));
+        let mut topic = TopicProduceResponse::default();
+        topic.name = asked.name.clone();
+        topic.partition_responses = vec![partition];
+        let mut response = ProduceResponse::default();
+        response.responses = vec![topic];
+        if request.acks == 0 { Some(Bytes::new()) } else { self.answer(&response) }
+    }
+
     /// The frame of a response that names this broker as the coordinator.
-    pub(crate) fn coordinator(&self) -> Option<Bytes> {
+    #[must_use]
+    pub fn coordinator(&self) -> Option<Bytes> {
         let mut coordinator = Coordinator::default();
         coordinator.key = self.decoded::<FindCoordinatorRequest>().coordinator_keys[0].clone();
         (coordinator.node_id, coordinator.port) = (1, i32::from(self.port));
@@ -177,7 +216,8 @@ impl Asked {
     }
 
     /// The frame of a metadata response: this broker is each of the leaders, and the controller.
-    pub(crate) fn metadata(&self, topics: &[FakeTopic<'_>]) -> Option<Bytes> {
+    #[must_use]
+    pub fn metadata(&self, topics: &[FakeTopic<'_>]) -> Option<Bytes> {
         let mut response = MetadataResponse::default();
         response.controller_id = 1;
         for node in topics.iter().flat_map(|topic| topic.2).chain([&1]).filter(|node| **node >= 0) {

@@ -4,10 +4,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Cluster;
-use crate::kafka_error;
-use levada_terminal::failure::{Cause, Failure};
 use levada_wire::error_code::ErrorCode;
+
+use crate::cluster::Cluster;
+use crate::error::{Cause, Caused};
+use crate::notice::{Notice, Watch};
 
 /// Pauses between two attempts: the first and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -18,12 +19,12 @@ const MISSING_LIMIT: Duration = Duration::from_secs(60);
 /// Time that offsets of a group may be in an open transaction if there is no other limit: Kafka's
 /// `transaction.max.timeout.ms` by default, after which the coordinator aborts the transaction.
 const UNSTABLE_LIMIT: Duration = Duration::from_secs(15 * 60);
-/// Time after which a refusal is printed: most pass within a moment, as leaders move.
+/// Time after which a refusal is reported: most pass within a moment, as leaders move.
 const QUIET: Duration = Duration::from_secs(5);
 
 /// Failures since the last success.
 #[derive(Debug)]
-pub(crate) struct Outage {
+pub struct Outage {
     /// Time that a broker or a leader may be away; `None` if there is no limit.
     limit: Option<Duration>,
     since: Option<Instant>,
@@ -32,52 +33,50 @@ pub(crate) struct Outage {
     is_refusal_told: bool,
 }
 
-/// True for a failure that ends when a broker returns, or when a partition gets a leader.
-pub(crate) fn passes(failure: &Failure) -> bool {
-    match failure.cause() {
-        Cause::Connection => true,
-        Cause::Code(code) => kafka_error::is_of_restart(code),
-        Cause::Other => false,
-    }
-}
-
 impl Outage {
-    /// No failure so far.
-    pub(crate) fn none(limit: Option<Duration>) -> Self {
+    /// No failure so far. A broker or a leader may be away for `limit`; without one, a topic may be
+    /// missing for a minute and offsets be in an open transaction for 15 minutes.
+    #[must_use]
+    pub fn none(limit: Option<Duration>) -> Self {
         Self { limit, since: None, pause: FIRST_PAUSE, is_told: false, is_refusal_told: false }
     }
 
     /// Notes a success.
-    pub(crate) fn over(&mut self) {
+    pub fn over<E>(&mut self, watch: &dyn Watch<E>) {
         if self.is_told {
-            tell!("connected again");
+            watch.notice(Notice::Connected);
         }
         // A partition may stay without a leader while others are read: one message is enough.
         *self = Self { is_refusal_told: self.is_refusal_told, ..Self::none(self.limit) };
     }
 
-    /// Returns the failure if it is permanent or has lasted too long. Otherwise waits, and
-    /// reconnects if the connection was lost. `is_asked_to_stop` ends the wait.
-    pub(crate) fn bear(
+    /// Blocks for a pause, from 100 ms to 1 s as the outage lasts, and reconnects if the connection
+    /// was lost. A request to stop ends the wait.
+    ///
+    /// # Errors
+    /// The error itself, or that of the last attempt to connect, if it is permanent or has lasted
+    /// too long, or if the caller stops.
+    pub fn bear<E: Caused>(
         &mut self,
         cluster: &mut Cluster,
-        failure: Failure,
-        is_asked_to_stop: &dyn Fn() -> bool,
-    ) -> Result<(), Failure> {
-        let mut failure = failure;
+        error: E,
+        watch: &dyn Watch<E>,
+    ) -> Result<(), E> {
+        let mut error = error;
         loop {
             let since = self.since.get_or_insert_with(Instant::now).elapsed();
-            let is_over = limit(self.limit, failure.cause()).is_some_and(|limit| since >= limit);
-            if !passes(&failure) || is_over || is_asked_to_stop() {
-                return Err(failure);
+            let cause = error.cause();
+            let is_over = limit(self.limit, cause).is_some_and(|limit| since >= limit);
+            if !cause.passes() || is_over || watch.is_asked_to_stop() {
+                return Err(error);
             }
-            let was_lost = failure.cause() == Cause::Connection;
+            let was_lost = cause == Cause::Connection;
             if was_lost && !self.is_told {
-                tell!("{}; connecting again", failure.line());
+                watch.notice(Notice::Lost(&error));
                 self.is_told = true;
             }
             if !was_lost && !self.is_refusal_told && since >= QUIET {
-                tell!("{}; trying again", failure.line());
+                watch.notice(Notice::Refused(&error));
                 self.is_refusal_told = true;
             }
             thread::sleep(self.pause);
@@ -87,7 +86,7 @@ impl Outage {
             }
             match cluster.reconnect() {
                 Ok(()) => return Ok(()),
-                Err(other) => failure = other,
+                Err(other) => error = other.into(),
             }
         }
     }

@@ -1,11 +1,11 @@
-//! Kafka's client properties: the names that the command line reads, misspelt names, and the values
-//! of protocol and mechanism.
+//! Kafka's client properties: the names that a [`Login`](crate::Login) reads, misspelt names, and
+//! the values of protocol and mechanism.
 //!
 //! Catalogue: the names of Kafka's client properties.
 
 use levada_security::sasl::Mechanism;
 
-/// The client properties that the command line reads, and true for those that hold a secret.
+/// The client properties that a login reads, and true for those that hold a secret.
 const PROPERTIES: [(&str, bool); 17] = [
     ("sasl.jaas.config", true),
     ("sasl.mechanism", false),
@@ -94,23 +94,25 @@ const OMITTED: [&str; 59] = [
 const DISTANCE_MAX: usize = 3;
 
 /// The read properties, for messages.
-pub(crate) const READ: &str = "security.protocol, sasl.* and ssl.*";
+pub const READ: &str = "security.protocol, sasl.* and ssl.*";
 
 /// A name in a file of client properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Name {
-    /// The command line reads it.
+pub enum Name {
+    /// A login reads it.
     Read,
-    /// Kafka's admin client reads it, and the command line does not.
+    /// Kafka's admin client reads it, and a login does not.
     Omitted,
     /// A misspelt name of this property.
     Misspelt(&'static str),
-    /// No client property of the command line, and the nearest one if it is similar.
+    /// No client property, and the nearest one if it is similar.
     Unknown(Option<&'static str>),
 }
 
 impl Name {
-    pub(crate) fn of(key: &str) -> Self {
+    /// The kind of this name.
+    #[must_use]
+    pub fn of(key: &str) -> Self {
         if PROPERTIES.iter().any(|(known, _)| *known == key) {
             return Self::Read;
         }
@@ -130,17 +132,18 @@ impl Name {
 }
 
 /// True for a client property whose value is not shown.
-pub(crate) fn is_secret(key: &str) -> bool {
+#[must_use]
+pub fn is_secret(key: &str) -> bool {
     PROPERTIES.iter().any(|(known, secret)| *known == key && *secret)
 }
 
 /// Checks the names of a file: fails if the name of a property of the login is misspelt, since the
 /// connection would not have the security that the file asks for. Returns a warning about names
 /// without an effect, if there are any.
-pub(crate) fn check_names<'a>(
-    source: &str,
-    keys: impl Iterator<Item = &'a str>,
-) -> Result<Option<String>, String> {
+///
+/// # Errors
+/// The first misspelt name, with `source`, the place of the properties.
+pub fn check_names<'a>(source: &str, keys: impl Iterator<Item = &'a str>) -> Result<Option<String>, String> {
     let mut unknown = Vec::new();
     for key in keys {
         match Name::of(key) {
@@ -160,8 +163,11 @@ pub(crate) fn check_names<'a>(
         .then(|| format!("{source}: without effect: {}; levada reads {READ}", all.join(", "))))
 }
 
-/// TLS and SASL of a security.protocol.
-pub(crate) fn protocol(name: Option<&str>) -> Result<(bool, bool), &'static str> {
+/// TLS and SASL of a `security.protocol`; neither without one.
+///
+/// # Errors
+/// There is no such protocol.
+pub fn protocol(name: Option<&str>) -> Result<(bool, bool), &'static str> {
     match name.unwrap_or("PLAINTEXT").to_uppercase().as_str() {
         "PLAINTEXT" => Ok((false, false)),
         "SSL" => Ok((true, false)),
@@ -171,8 +177,11 @@ pub(crate) fn protocol(name: Option<&str>) -> Result<(bool, bool), &'static str>
     }
 }
 
-/// A sasl.mechanism of the command line.
-pub(crate) fn mechanism(name: Option<&str>) -> Result<Mechanism, &'static str> {
+/// The mechanism of a `sasl.mechanism`.
+///
+/// # Errors
+/// There is none, or Levada does not have it.
+pub fn mechanism(name: Option<&str>) -> Result<Mechanism, &'static str> {
     name.and_then(Mechanism::from_name)
         .ok_or("sasl.mechanism must be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER")
 }

@@ -1,8 +1,6 @@
 //! Offsets by time: ListOffsets requests to the leaders of partitions.
 
 use std::collections::BTreeMap;
-use std::thread;
-use std::time::Instant;
 
 use levada_wire::StrBytes;
 use levada_wire::error_code::ErrorCode;
@@ -10,16 +8,16 @@ use levada_wire::messages::ListOffsetsRequest;
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use levada_wire::messages::list_offsets_response::ListOffsetsPartitionResponse;
 
-use super::{COMING_POLL, COMING_WAIT, Cluster, NO_LEADER, Topic};
-use crate::kafka_error;
-use levada_terminal::failure::Failure;
+use super::{Cluster, NO_LEADER, Topic, until_settled};
+use crate::error::ClientError;
+use crate::refusal::{Operation, Refusal};
 
 /// Timestamp for the end of the log.
-pub(crate) const LATEST: i64 = -1;
+pub const LATEST: i64 = -1;
 /// Timestamp for the start of the log.
-pub(crate) const EARLIEST: i64 = -2;
+pub const EARLIEST: i64 = -2;
 /// Timestamp for the record with the greatest timestamp.
-pub(crate) const MAX_TIMESTAMP: i64 = -3;
+pub const MAX_TIMESTAMP: i64 = -3;
 
 /// The first version of ListOffsets with [`MAX_TIMESTAMP`].
 const MAX_TIMESTAMP_VERSION: i16 = 7;
@@ -32,62 +30,77 @@ const COMING: [i16; 3] = [
 ];
 
 /// A topic's name and a partition's number.
-pub(crate) type TopicPartition = (String, i32);
+pub type TopicPartition = (String, i32);
 
 /// Records up to which an end offset counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Isolation {
+pub enum Isolation {
     /// All.
     Uncommitted = 0,
     /// Records before the first open transaction.
     Committed = 1,
 }
 
-/// A partition, its leader, and the requested time: milliseconds or one of the constants above.
-pub(crate) struct OffsetQuery<'a> {
-    pub(crate) topic: &'a str,
-    pub(crate) partition: i32,
-    pub(crate) leader: i32,
-    pub(crate) timestamp: i64,
+/// A partition, its leader, and the requested time: milliseconds, [`EARLIEST`], [`LATEST`] or
+/// [`MAX_TIMESTAMP`].
+#[derive(Clone, Copy, Debug)]
+pub struct OffsetQuery<'a> {
+    /// The topic's name.
+    pub topic: &'a str,
+    /// The partition.
+    pub partition: i32,
+    /// The broker that leads it.
+    pub leader: i32,
+    /// Milliseconds since 1970, or a constant.
+    pub timestamp: i64,
 }
 
 /// Result of a leader; both are -1 if there is no such record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FoundOffset {
-    pub(crate) offset: i64,
-    pub(crate) timestamp_ms: i64,
+pub struct FoundOffset {
+    /// The offset.
+    pub offset: i64,
+    /// Milliseconds since 1970.
+    pub timestamp_ms: i64,
 }
 
 impl FoundOffset {
     /// The offset, if there is one.
-    pub(crate) fn offset(self) -> Option<i64> {
+    #[must_use]
+    pub fn offset(self) -> Option<i64> {
         Some(self.offset).filter(|offset| *offset >= 0)
     }
 }
 
 impl Cluster {
     /// The offset of each partition at its timestamp; -1 if there is none.
-    pub(crate) fn offsets(
+    ///
+    /// # Errors
+    /// A partition does not exist or has no leader, or as [`Cluster::look_up`].
+    pub fn offsets(
         &mut self,
         topic: &Topic,
         timestamps: &BTreeMap<i32, i64>,
-    ) -> Result<BTreeMap<i32, i64>, Failure> {
+    ) -> Result<BTreeMap<i32, i64>, ClientError> {
         let asked = timestamps.iter().map(|(partition, timestamp)| {
             let leader = topic.present_leader(*partition)?;
             Ok(OffsetQuery { topic: &topic.name, partition: *partition, leader, timestamp: *timestamp })
         });
-        let asked = asked.collect::<Result<Vec<_>, Failure>>()?;
+        let asked = asked.collect::<Result<Vec<_>, ClientError>>()?;
         let found = self.look_up(&asked, Isolation::Uncommitted)?;
         Ok(found.into_iter().map(|((_, partition), found)| (partition, found.offset)).collect())
     }
 
     /// The offset of every partition of these topics at one time, of partitions with a leader.
-    pub(crate) fn offsets_at<'a>(
+    ///
+    /// # Errors
+    /// As [`Cluster::look_up`].
+    pub fn offsets_at<'a>(
         &mut self,
         topics: impl IntoIterator<Item = &'a Topic>,
         timestamp: i64,
         isolation: Isolation,
-    ) -> Result<BTreeMap<TopicPartition, FoundOffset>, Failure> {
+    ) -> Result<BTreeMap<TopicPartition, FoundOffset>, ClientError> {
         let each = |topic: &'a Topic| {
             let led = topic.leaders.iter().filter(|(_, leader)| **leader != NO_LEADER);
             led.map(move |(partition, leader)| OffsetQuery {
@@ -101,29 +114,26 @@ impl Cluster {
         self.look_up(&asked, isolation)
     }
 
-    /// Sends requests to the leaders, and repeats them while a leader has not taken over its
-    /// partition.
-    pub(crate) fn look_up(
+    /// Sends requests to the leaders, and repeats them for up to 10 s while a leader has not taken
+    /// over its partition.
+    ///
+    /// # Errors
+    /// A request gets no response, or a leader refuses a partition.
+    pub fn look_up(
         &mut self,
         asked: &[OffsetQuery<'_>],
         isolation: Isolation,
-    ) -> Result<BTreeMap<TopicPartition, FoundOffset>, Failure> {
-        let started = Instant::now();
-        loop {
-            let answered = self.ask_leaders(asked, isolation)?;
-            let coming = answered.values().any(|answer| COMING.contains(&answer.error_code));
-            if coming && started.elapsed() < COMING_WAIT {
-                thread::sleep(COMING_POLL);
-                continue;
-            }
-            let found = answered.into_iter().map(|(place, answer)| {
-                let doing = format!("offsets of {}/{}", place.0, place.1);
-                let checked = kafka_error::check(answer.error_code, &doing, None);
-                kafka_error::needing(checked, "describe", &format!("--topic {}", place.0))?;
-                Ok((place, FoundOffset { offset: answer.offset, timestamp_ms: answer.timestamp }))
-            });
-            return found.collect();
-        }
+    ) -> Result<BTreeMap<TopicPartition, FoundOffset>, ClientError> {
+        let is_coming = |answered: &BTreeMap<_, ListOffsetsPartitionResponse>| {
+            answered.values().any(|answer| COMING.contains(&answer.error_code))
+        };
+        let answered = until_settled(is_coming, || self.ask_leaders(asked, isolation))?;
+        let found = answered.into_iter().map(|(place, answer)| {
+            let operation = || Operation::ListOffset { topic: place.0.clone(), partition: place.1 };
+            Refusal::check(answer.error_code, None, operation)?;
+            Ok((place, FoundOffset { offset: answer.offset, timestamp_ms: answer.timestamp }))
+        });
+        found.collect()
     }
 
     /// Sends one request to each leader.
@@ -131,7 +141,7 @@ impl Cluster {
         &mut self,
         asked: &[OffsetQuery<'_>],
         isolation: Isolation,
-    ) -> Result<BTreeMap<TopicPartition, ListOffsetsPartitionResponse>, Failure> {
+    ) -> Result<BTreeMap<TopicPartition, ListOffsetsPartitionResponse>, ClientError> {
         let mut by_leader: BTreeMap<i32, BTreeMap<&str, Vec<ListOffsetsPartition>>> = BTreeMap::new();
         for one in asked {
             let mut partition = ListOffsetsPartition::default();
@@ -155,7 +165,7 @@ impl Cluster {
             request.topics = topics.into_iter().map(topic).collect();
             let client = self.broker(leader)?;
             if newest && client.best_version::<ListOffsetsRequest>()? < MAX_TIMESTAMP_VERSION {
-                return Err(Failure::new(format!("broker {leader} cannot find the greatest timestamp")));
+                return Err(ClientError::NoMaxTimestamp { node: leader });
             }
             for topic in client.request(&request)?.topics {
                 let name = topic.name.as_str();

@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use levada_base::batch::Builder;
-use levada_terminal::failure::Failure;
 
-use super::producer::Producer;
+use super::sequence::Sequences;
+use crate::error::ClientError;
+use crate::notice::{BatchLabel, Notice, Watch};
 
 /// Pauses between two attempts: the first and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Time after which a refusal is printed: most pass within a moment, as leaders move.
+/// Time after which a refusal is reported: most pass within a moment, as leaders move.
 const QUIET: Duration = Duration::from_secs(5);
 
 /// A batch that is complete.
@@ -22,28 +23,25 @@ pub(super) struct Ready {
     builder: Option<Builder>,
     /// The batch from then on, with the numbers of its producer.
     encoded: Bytes,
-    pub(super) records: u64,
+    pub(super) label: BatchLabel,
     /// Bytes of keys and values.
     pub(super) bytes: u64,
     size_bytes: usize,
-    /// Number of records, and of which lines.
-    shown: String,
     since: Instant,
     /// The broker may have stored the batch.
     is_in_doubt: bool,
-    /// The user knows that it waits.
+    /// The wait is reported.
     is_told: bool,
 }
 
 impl Ready {
-    pub(super) fn new(shown: String, builder: Builder, bytes: u64) -> Self {
+    pub(super) fn new(label: BatchLabel, builder: Builder, bytes: u64) -> Self {
         Self {
-            records: builder.len() as u64,
+            label,
             size_bytes: builder.size_bytes(),
             builder: Some(builder),
             encoded: Bytes::new(),
             bytes,
-            shown,
             since: Instant::now(),
             is_in_doubt: false,
             is_told: false,
@@ -51,18 +49,13 @@ impl Ready {
     }
 
     /// The batch, which gets the producer's next numbers the first time.
-    pub(super) fn encoded(
-        &mut self,
-        partition: i32,
-        producer: Option<&mut Producer>,
-    ) -> Result<Bytes, Failure> {
+    pub(super) fn encoded(&mut self, sequences: Option<&mut Sequences>) -> Result<Bytes, ClientError> {
         if let Some(builder) = self.builder.take() {
-            let builder = match producer {
-                Some(producer) => producer.number(partition, builder),
+            let builder = match sequences {
+                Some(sequences) => sequences.number(self.label.partition, builder),
                 None => builder,
             };
-            let refused = |error| Failure::new(format!("cannot encode a batch: {error}"));
-            self.encoded = builder.build().map_err(refused)?.freeze();
+            self.encoded = builder.build().map_err(ClientError::Encode)?.freeze();
         }
         Ok(self.encoded.clone())
     }
@@ -82,18 +75,17 @@ impl Ready {
         self.is_in_doubt |= is_in_doubt;
     }
 
-    /// Prints why the batch waits, once.
-    pub(super) fn tell_waiting(&mut self, failure: &Failure) {
+    /// Reports why the batch waits, once.
+    pub(super) fn report_waiting(&mut self, error: &ClientError, watch: &dyn Watch<ClientError>) {
         if !self.is_told && self.age() >= QUIET {
             self.is_told = true;
-            tell!("{}; trying again: {}", failure.line(), self.shown);
+            watch.notice(Notice::Waits { batch: &self.label, error });
         }
     }
 
-    /// Prints that the batch was not acknowledged.
-    pub(super) fn tell_lost(&self, topic: &str, partition: i32) {
-        let doubt = if self.is_in_doubt { "; the broker may have stored them anyway" } else { "" };
-        tell!("not acknowledged: {} for {topic}/{partition}{doubt}", self.shown);
+    /// Reports that the batch was not acknowledged.
+    pub(super) fn report_lost(&self, watch: &dyn Watch<ClientError>) {
+        watch.notice(Notice::NotAcknowledged { batch: &self.label, is_in_doubt: self.is_in_doubt });
     }
 }
 
@@ -108,7 +100,7 @@ pub(super) struct Waiting {
     /// A batch was acknowledged since the last attempt.
     pub(super) has_progress: bool,
     /// The failure of the last attempt.
-    pub(super) last_failure: Option<Failure>,
+    pub(super) last_failure: Option<ClientError>,
 }
 
 impl Waiting {
@@ -132,9 +124,9 @@ impl Waiting {
     }
 
     /// Adds a batch behind those of its partition.
-    pub(super) fn push(&mut self, partition: i32, batch: Ready) {
+    pub(super) fn push(&mut self, batch: Ready) {
         self.size_bytes += batch.size_bytes;
-        self.queues.entry(partition).or_default().push_back(batch);
+        self.queues.entry(batch.label.partition).or_default().push_back(batch);
         self.next.get_or_insert_with(|| (Instant::now() + FIRST_PAUSE, FIRST_PAUSE));
     }
 
@@ -150,9 +142,9 @@ impl Waiting {
     }
 
     /// Returns a batch to the front of its partition.
-    pub(super) fn put_back(&mut self, partition: i32, batch: Ready) {
+    pub(super) fn put_back(&mut self, batch: Ready) {
         self.size_bytes += batch.size_bytes;
-        self.queues.entry(partition).or_default().push_front(batch);
+        self.queues.entry(batch.label.partition).or_default().push_front(batch);
     }
 
     /// Time until the next attempt.
@@ -174,10 +166,8 @@ impl Waiting {
         self.last_failure.take_if(|_| self.queues.is_empty());
     }
 
-    /// Prints which batches were not acknowledged.
-    pub(super) fn tell_lost(&self, topic: &str) {
-        for (partition, queue) in &self.queues {
-            queue.iter().for_each(|batch| batch.tell_lost(topic, *partition));
-        }
+    /// Reports which batches were not acknowledged.
+    pub(super) fn report_lost(&self, watch: &dyn Watch<ClientError>) {
+        self.queues.values().flatten().for_each(|batch| batch.report_lost(watch));
     }
 }

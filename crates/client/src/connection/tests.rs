@@ -1,12 +1,13 @@
-//! Tests of `client`, against a listener that answers as told.
+//! Tests of a connection, against a listener that answers as told.
 
 use std::net::{SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 
+use levada_wire::messages::api_versions_response::ApiVersion;
+use levada_wire::messages::{HeartbeatRequest, HeartbeatResponse};
+use levada_wire::{ApiKey, RequestHeader, encode_response};
+
 use super::*;
-use crate::messages::api_versions_response::ApiVersion;
-use crate::messages::{HeartbeatRequest, HeartbeatResponse};
-use crate::{ApiKey, RequestHeader, encode_response};
 
 /// Reaction of a listener to the next request.
 type Answer = Box<dyn Fn(&RequestHeader) -> Vec<u8> + Send>;
@@ -58,23 +59,23 @@ fn heartbeat(error_code: i16, id_offset: i32) -> Answer {
     })
 }
 
-fn options() -> ClientOptions {
-    ClientOptions { client_id: "me".into(), timeout: Duration::from_secs(20), max_frame_bytes: 1000 }
+fn options() -> ConnectionOptions {
+    ConnectionOptions { client_id: "me".into(), timeout: Duration::from_secs(20), max_frame_bytes: 1000 }
 }
 
 #[test]
 fn requests_go_out_in_the_best_common_version() {
     let offered = versions(0, 4, &[(ApiKey::Heartbeat, 0, 3), (ApiKey::ListGroups, 7, 9)]);
     let (address, served) = listen(vec![offered, heartbeat(27, 0), heartbeat(0, 0), heartbeat(0, 0)]);
-    let mut client = Client::connect(&address.to_string(), &options()).unwrap();
-    assert_eq!(client.request(&HeartbeatRequest::default()).unwrap().error_code, 27);
-    assert_eq!(client.request_at(4, &HeartbeatRequest::default()).unwrap().error_code, 0);
-    let error = client.request(&crate::messages::ListGroupsRequest::default()).unwrap_err();
-    assert!(matches!(error, ClientError::NoCommonVersion { offered: Some(_), .. }), "{error}");
-    let error = client.request(&crate::messages::MetadataRequest::default()).unwrap_err();
-    assert!(matches!(error, ClientError::NoCommonVersion { offered: None, .. }), "{error}");
-    let id = client.send_request(2, &HeartbeatRequest::default()).unwrap();
-    assert_eq!(client.receive_response::<HeartbeatRequest>(2).unwrap().0, id);
+    let mut connection = Connection::connect(&address.to_string(), &options()).unwrap();
+    assert_eq!(connection.request(&HeartbeatRequest::default()).unwrap().error_code, 27);
+    assert_eq!(connection.request_at(4, &HeartbeatRequest::default()).unwrap().error_code, 0);
+    let error = connection.request(&levada_wire::messages::ListGroupsRequest::default()).unwrap_err();
+    assert!(matches!(error, ConnectionError::NoCommonVersion { offered: Some(_), .. }), "{error}");
+    let error = connection.request(&levada_wire::messages::MetadataRequest::default()).unwrap_err();
+    assert!(matches!(error, ConnectionError::NoCommonVersion { offered: None, .. }), "{error}");
+    let id = connection.send_request(2, &HeartbeatRequest::default()).unwrap();
+    assert_eq!(connection.receive_response::<HeartbeatRequest>(2).unwrap().0, id);
     let seen: Vec<_> = served.join().unwrap().into_iter().map(|h| (h.api, h.version, h.client_id)).collect();
     let me = Some(StrBytes::from("me"));
     let heartbeats = [3, 4, 2].map(|version| (ApiKey::Heartbeat, version, me.clone()));
@@ -85,8 +86,8 @@ fn requests_go_out_in_the_best_common_version() {
 fn an_older_broker_is_asked_again_in_version_0() {
     let offered: &[_] = &[(ApiKey::Heartbeat, 0, 1)];
     let (address, served) = listen(vec![versions(35, 0, offered), versions(0, 0, offered), heartbeat(0, 0)]);
-    let mut client = Client::connect(&address.to_string(), &options()).unwrap();
-    client.request(&HeartbeatRequest::default()).unwrap();
+    let mut connection = Connection::connect(&address.to_string(), &options()).unwrap();
+    connection.request(&HeartbeatRequest::default()).unwrap();
     let seen: Vec<_> = served.join().unwrap().into_iter().map(|header| header.version).collect();
     assert_eq!(seen, [4, 0, 1]);
 }
@@ -94,24 +95,29 @@ fn an_older_broker_is_asked_again_in_version_0() {
 #[test]
 fn failures_say_what_happened() {
     #[track_caller]
-    fn check(answers: Vec<Answer>, expected: fn(&ClientError) -> bool) {
+    fn check(answers: Vec<Answer>, expected: fn(&ConnectionError) -> bool) {
         let (address, _served) = listen(answers);
-        let connected = Client::connect(&address.to_string(), &options());
-        let error =
-            connected.and_then(|mut client| client.request(&HeartbeatRequest::default())).unwrap_err();
+        let connected = Connection::connect(&address.to_string(), &options());
+        let error = connected
+            .and_then(|mut connection| connection.request(&HeartbeatRequest::default()))
+            .unwrap_err();
         assert!(expected(&error), "{error}");
     }
     let offered = || versions(0, 4, &[(ApiKey::Heartbeat, 0, 3)]);
-    let closed = |error: &ClientError| matches!(error, ClientError::Closed { .. } | ClientError::Lost { .. });
-    check(vec![versions(58, 4, &[])], |error| matches!(error, ClientError::Refused { error_code: 58 }));
+    let closed = |error: &ConnectionError| {
+        matches!(error, ConnectionError::Closed { .. } | ConnectionError::Lost { .. })
+    };
+    check(vec![versions(58, 4, &[])], |error| matches!(error, ConnectionError::Refused { error_code: 58 }));
     check(vec![offered(), Box::new(|_| b"\0\0\0\x09abc".to_vec())], closed);
-    check(vec![offered(), heartbeat(0, 1)], |error| matches!(error, ClientError::WrongCorrelation { .. }));
+    check(vec![offered(), heartbeat(0, 1)], |error| {
+        matches!(error, ConnectionError::WrongCorrelation { .. })
+    });
     let too_large = Box::new(|_: &RequestHeader| 1001u32.to_be_bytes().to_vec());
-    check(vec![offered(), too_large], |error| matches!(error, ClientError::Frame(_)));
+    check(vec![offered(), too_large], |error| matches!(error, ConnectionError::Frame(_)));
     let garbage = Box::new(|_: &RequestHeader| b"\0\0\0\x05\0\0\0\x02x".to_vec());
-    check(vec![offered(), garbage], |error| matches!(error, ClientError::Response(_)));
+    check(vec![offered(), garbage], |error| matches!(error, ConnectionError::Response(_)));
 
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = Client::connect(&unused.to_string(), &options()).unwrap_err();
-    assert!(matches!(error, ClientError::Connect { .. }), "{error}");
+    let error = Connection::connect(&unused.to_string(), &options()).unwrap_err();
+    assert!(matches!(error, ConnectionError::Connect { .. }), "{error}");
 }

@@ -1,5 +1,5 @@
-//! A blocking Kafka client of one connection, for tools and tests: it requests the broker's
-//! versions, sends each request in the highest common version, and lets tests send arbitrary bytes.
+//! One blocking connection to one broker: it requests the broker's versions, sends each request in
+//! the highest common version, and lets tests send arbitrary bytes.
 
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
@@ -7,11 +7,10 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use bytes::Bytes;
-
-use crate::codec::{self, DecodeError, EncodeError};
-use crate::error_code::ErrorCode;
-use crate::frame::{self, FrameBuffer, FrameError};
-use crate::messages::{ApiVersionsRequest, ApiVersionsResponse, KafkaRequest, RequestResponsePair, StrBytes};
+use levada_wire::error_code::ErrorCode;
+use levada_wire::frame::{self, FrameBuffer, FrameError};
+use levada_wire::messages::{ApiVersionsRequest, ApiVersionsResponse, KafkaRequest, RequestResponsePair};
+use levada_wire::{DecodeError, EncodeError, StrBytes, decode_response, encode_request};
 
 /// The version of the first ApiVersions request; a broker that does not support it answers with
 /// version 0.
@@ -19,7 +18,7 @@ const FIRST_API_VERSIONS: i16 = 4;
 
 /// Options of a connection.
 #[derive(Clone, Debug)]
-pub struct ClientOptions {
+pub struct ConnectionOptions {
     /// The client's name for itself.
     pub client_id: String,
     /// For connecting, and for each read and write.
@@ -28,7 +27,7 @@ pub struct ClientOptions {
     pub max_frame_bytes: u32,
 }
 
-impl Default for ClientOptions {
+impl Default for ConnectionOptions {
     fn default() -> Self {
         Self {
             client_id: "levada".into(),
@@ -45,7 +44,7 @@ impl<T: Read + Write + Send + Debug> Channel for T {}
 
 /// One connection to one broker. Every call blocks until done or until the timeout.
 #[derive(Debug)]
-pub struct Client {
+pub struct Connection {
     address: String,
     client_id: String,
     channel: Box<dyn Channel>,
@@ -66,35 +65,35 @@ pub struct OfferedVersions {
     pub max: i16,
 }
 
-impl Client {
+impl Connection {
     /// Connects to `address` (`host:port`) and requests the broker's versions.
     ///
     /// # Errors The address does not resolve, no server answers there, or the answer is not
     /// Kafka's.
-    pub fn connect(address: &str, options: &ClientOptions) -> Result<Self, ClientError> {
+    pub fn connect(address: &str, options: &ConnectionOptions) -> Result<Self, ConnectionError> {
         Self::connect_over(address, options, |_, socket| Ok(Box::new(socket)))
     }
 
     /// The same, over what `channel` makes of the host's name and the socket, such as TLS.
     ///
     /// # Errors
-    /// As [`connect`](Client::connect), and errors of `channel`.
+    /// As [`connect`](Connection::connect), and errors of `channel`.
     pub fn connect_over(
         address: &str,
-        options: &ClientOptions,
+        options: &ConnectionOptions,
         channel: impl FnOnce(&str, TcpStream) -> io::Result<Box<dyn Channel>>,
-    ) -> Result<Self, ClientError> {
-        let mut client = Self::connect_over_unnegotiated(address, options, channel)?;
-        client.negotiate()?;
-        Ok(client)
+    ) -> Result<Self, ConnectionError> {
+        let mut connection = Self::connect_over_unnegotiated(address, options, channel)?;
+        connection.negotiate()?;
+        Ok(connection)
     }
 
-    /// Connects without sending anything. [`request`](Client::request) needs versions, so only
-    /// [`request_at`](Client::request_at) and raw frames work until
-    /// [`negotiate`](Client::negotiate).
+    /// Connects without sending anything. [`request`](Connection::request) needs versions, so only
+    /// [`request_at`](Connection::request_at) and raw frames work until
+    /// [`negotiate`](Connection::negotiate).
     ///
     /// # Errors The address does not resolve or no server answers there.
-    pub fn connect_unnegotiated(address: &str, options: &ClientOptions) -> Result<Self, ClientError> {
+    pub fn connect_unnegotiated(address: &str, options: &ConnectionOptions) -> Result<Self, ConnectionError> {
         Self::connect_over_unnegotiated(address, options, |_, socket| Ok(Box::new(socket)))
     }
 
@@ -103,13 +102,13 @@ impl Client {
     /// # Errors No server answers, or `channel` fails.
     pub fn connect_over_unnegotiated(
         address: &str,
-        options: &ClientOptions,
+        options: &ConnectionOptions,
         channel: impl FnOnce(&str, TcpStream) -> io::Result<Box<dyn Channel>>,
-    ) -> Result<Self, ClientError> {
+    ) -> Result<Self, ConnectionError> {
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let channel = open(address, options.timeout)
             .and_then(|socket| channel(host.trim_start_matches('[').trim_end_matches(']'), socket))
-            .map_err(|source| ClientError::Connect { address: address.into(), source })?;
+            .map_err(|source| ConnectionError::Connect { address: address.into(), source })?;
         Ok(Self {
             address: address.into(),
             client_id: options.client_id.clone(),
@@ -125,7 +124,7 @@ impl Client {
     ///
     /// # Errors
     /// The connection fails, or the broker refuses.
-    pub fn negotiate(&mut self) -> Result<ApiVersionsResponse, ClientError> {
+    pub fn negotiate(&mut self) -> Result<ApiVersionsResponse, ConnectionError> {
         let mut request = ApiVersionsRequest::default();
         request.client_software_name = StrBytes::from("levada");
         request.client_software_version = StrBytes::from(env!("CARGO_PKG_VERSION"));
@@ -137,9 +136,9 @@ impl Client {
             self.send_request(version, &ApiVersionsRequest::default())?;
             frame = self.receive()?;
         }
-        let (_, response) = codec::decode_response::<ApiVersionsResponse>(frame, version)?;
+        let (_, response) = decode_response::<ApiVersionsResponse>(frame, version)?;
         if response.error_code != 0 {
-            return Err(ClientError::Refused { error_code: response.error_code });
+            return Err(ConnectionError::Refused { error_code: response.error_code });
         }
         let offered = response.api_keys.iter();
         self.versions = offered
@@ -148,16 +147,16 @@ impl Client {
         Ok(response)
     }
 
-    /// Versions of the broker; empty before [`negotiate`](Client::negotiate).
+    /// Versions of the broker; empty before [`negotiate`](Connection::negotiate).
     pub fn versions(&self) -> &[OfferedVersions] {
         &self.versions
     }
 
-    /// The highest version of `R` that the broker and this crate support.
+    /// The highest version of `R` that the broker and Levada support.
     ///
     /// # Errors
     /// There is none.
-    pub fn best_version<R: KafkaRequest>(&self) -> Result<i16, ClientError> {
+    pub fn best_version<R: KafkaRequest>(&self) -> Result<i16, ConnectionError> {
         let key = R::API_KEY.value();
         let ours = R::SUPPORTED_VERSIONS;
         let newest = R::API_DESCRIPTOR.latest_stable_version().unwrap_or(ours.max()).value();
@@ -165,7 +164,7 @@ impl Client {
         let best = offered.map(|offered| newest.min(offered.max));
         match (best, offered) {
             (Some(best), Some(offered)) if best >= offered.min.max(ours.min().value()) => Ok(best),
-            _ => Err(ClientError::NoCommonVersion { request: R::NAME, offered: offered.copied() }),
+            _ => Err(ConnectionError::NoCommonVersion { request: R::NAME, offered: offered.copied() }),
         }
     }
 
@@ -173,7 +172,7 @@ impl Client {
     ///
     /// # Errors
     /// No common version, a failed connection, or bytes that are not a response.
-    pub fn request<R: RequestResponsePair>(&mut self, request: &R) -> Result<R::Response, ClientError> {
+    pub fn request<R: RequestResponsePair>(&mut self, request: &R) -> Result<R::Response, ConnectionError> {
         self.request_at(self.best_version::<R>()?, request)
     }
 
@@ -186,11 +185,11 @@ impl Client {
         &mut self,
         version: i16,
         request: &R,
-    ) -> Result<R::Response, ClientError> {
+    ) -> Result<R::Response, ConnectionError> {
         let sent = self.send_request(version, request)?;
         let (received, response) = self.receive_response::<R>(version)?;
         if received != sent {
-            return Err(ClientError::WrongCorrelation { sent, received });
+            return Err(ConnectionError::WrongCorrelation { sent, received });
         }
         Ok(response)
     }
@@ -200,10 +199,14 @@ impl Client {
     ///
     /// # Errors
     /// The request is not expressible in `version`, or the connection fails.
-    pub fn send_request<R: KafkaRequest>(&mut self, version: i16, request: &R) -> Result<i32, ClientError> {
+    pub fn send_request<R: KafkaRequest>(
+        &mut self,
+        version: i16,
+        request: &R,
+    ) -> Result<i32, ConnectionError> {
         let correlation_id = self.next_correlation_id;
         self.next_correlation_id = correlation_id.wrapping_add(1);
-        let frame = codec::encode_request(correlation_id, Some(&self.client_id), version, request)?;
+        let frame = encode_request(correlation_id, Some(&self.client_id), version, request)?;
         self.send(&frame)?;
         Ok(correlation_id)
     }
@@ -216,16 +219,16 @@ impl Client {
     pub fn receive_response<R: RequestResponsePair>(
         &mut self,
         version: i16,
-    ) -> Result<(i32, R::Response), ClientError> {
+    ) -> Result<(i32, R::Response), ConnectionError> {
         let frame = self.receive()?;
-        Ok(codec::decode_response(frame, version)?)
+        Ok(decode_response(frame, version)?)
     }
 
     /// Sends bytes as they are; the caller has made the frame, its size included.
     ///
     /// # Errors
     /// The connection fails.
-    pub fn send(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), ConnectionError> {
         self.channel.write_all(bytes).and_then(|()| self.channel.flush()).map_err(|source| self.lost(source))
     }
 
@@ -233,13 +236,13 @@ impl Client {
     ///
     /// # Errors
     /// The connection fails or ends, or the frame is too large.
-    pub fn receive(&mut self) -> Result<Bytes, ClientError> {
+    pub fn receive(&mut self) -> Result<Bytes, ConnectionError> {
         loop {
             if let Some(frame) = self.frames.next_frame()? {
                 return Ok(frame.freeze());
             }
             let count = match self.channel.read(&mut self.scratch) {
-                Ok(0) => return Err(ClientError::Closed { address: self.address.clone() }),
+                Ok(0) => return Err(ConnectionError::Closed { address: self.address.clone() }),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(self.lost(error)),
@@ -249,13 +252,13 @@ impl Client {
     }
 
     /// True if a whole frame has been received and not yet returned: the next
-    /// [`receive`](Client::receive) does not block.
+    /// [`receive`](Connection::receive) does not block.
     pub fn has_frame(&self) -> bool {
         self.frames.has_frame()
     }
 
-    fn lost(&self, source: io::Error) -> ClientError {
-        ClientError::Lost { address: self.address.clone(), source }
+    fn lost(&self, source: io::Error) -> ConnectionError {
+        ConnectionError::Lost { address: self.address.clone(), source }
     }
 }
 
@@ -277,7 +280,7 @@ fn open(address: &str, timeout: Duration) -> io::Result<TcpStream> {
 
 /// The reason why a request got no response.
 #[derive(Debug, thiserror::Error)]
-pub enum ClientError {
+pub enum ConnectionError {
     /// No broker could be reached at the address.
     #[error("cannot connect to {address}: {source}")]
     Connect {
@@ -306,7 +309,7 @@ pub enum ClientError {
         /// Kafka's error code.
         error_code: i16,
     },
-    /// The broker does not offer a version of the request that this crate supports.
+    /// The broker does not offer a version of the request that Levada supports.
     #[error("no common version of {request}: the broker offers {offered:?}")]
     NoCommonVersion {
         /// The request.
@@ -331,6 +334,20 @@ pub enum ClientError {
     /// The request cannot be expressed in the version.
     #[error(transparent)]
     Request(#[from] EncodeError),
+}
+
+impl ConnectionError {
+    /// True for an error that ends when a broker returns. A wrong certificate or name is permanent.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        const PERMANENT: [io::ErrorKind; 3] =
+            [io::ErrorKind::InvalidData, io::ErrorKind::InvalidInput, io::ErrorKind::NotFound];
+        match self {
+            Self::Connect { source, .. } => !PERMANENT.contains(&source.kind()),
+            Self::Lost { .. } | Self::Closed { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,39 @@
+//! The consumer of a reader's records.
+
+use levada_base::batch::Record;
+
+use crate::error::ClientError;
+use crate::notice::Notice;
+
+/// A record with its place.
+#[derive(Clone, Copy, Debug)]
+pub struct FetchedRecord<'a> {
+    /// The topic's name.
+    pub topic: &'a str,
+    /// The partition.
+    pub partition: i32,
+    /// The record's offset.
+    pub offset: i64,
+    /// Milliseconds since 1970.
+    pub timestamp_ms: i64,
+    /// Key, value and headers.
+    pub record: &'a Record,
+}
+
+/// The consumer of the records.
+pub trait Sink {
+    /// The error of a consumer that can fail, which may also hold one of the client.
+    type Error: From<ClientError>;
+
+    /// True once it takes no further record. A record that it did not take is fetched again.
+    fn is_done(&self) -> bool;
+
+    /// Takes the next record of a partition.
+    ///
+    /// # Errors
+    /// The consumer fails: the record counts as not taken, and the fetch ends.
+    fn take(&mut self, record: &FetchedRecord<'_>) -> Result<(), Self::Error>;
+
+    /// Takes note of a position or an end that had to be changed.
+    fn notice(&mut self, notice: Notice<'_, ClientError>);
+}

@@ -1,0 +1,49 @@
+//! Tests of what follows a refusal.
+
+use super::*;
+
+fn next_step(failure: Failure) -> String {
+    match failure {
+        Failure::Failed { next, .. } => next.unwrap_or_default(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_refusal_names_the_user_and_the_line_that_grants() {
+    let refused = check(29, "fetch clicks/0", None);
+    let failure = needing(refused, "read", "--topic clicks").unwrap_err();
+    assert_eq!(
+        failure.line(),
+        "fetch clicks/0: User:ANONYMOUS may not read topic clicks (TOPIC_AUTHORIZATION_FAILED)"
+    );
+    let expected = "levada acl add 'ANONYMOUS' --allow read --topic clicks, as a user who may change access";
+    assert_eq!(next_step(failure), expected);
+    let other = needing(check(3, "topic clicks", None), "read", "--topic clicks").unwrap_err();
+    assert!(other.line().contains("UNKNOWN_TOPIC"), "other failures stay as they are");
+}
+
+#[test]
+fn names_that_collide_are_no_wrong_characters() {
+    let said = "Topic 'a.b' collides with existing topic: a_b";
+    let step = next_step(check(17, "create topic a.b", Some(said)).unwrap_err());
+    assert!(step.contains("a.b and a_b exclude each other"), "{step}");
+    assert!(next_step(check(17, "create topic a b", None).unwrap_err()).contains("a-z A-Z 0-9"));
+    let said = "Cannot append to internal topic __consumer_offsets";
+    let step = next_step(check(17, "produce to __consumer_offsets/0", Some(said)).unwrap_err());
+    assert!(step.starts_with("another topic"), "{step}");
+}
+
+#[test]
+fn a_refusal_names_everything_that_a_command_needs() {
+    let refused = needing(check(30, "find the coordinator of readers", None), "describe", "--group readers");
+    let failure = needing_all(refused, "read", "--group readers --topic clicks").unwrap_err();
+    assert_eq!(
+        failure.line(),
+        "find the coordinator of readers: User:ANONYMOUS may not describe group readers (GROUP_AUTHORIZATION_FAILED)"
+    );
+    let expected = "levada acl add 'ANONYMOUS' --allow read --group readers --topic clicks, as a user who may change access";
+    assert_eq!(next_step(failure), expected);
+    let other = needing_all(check(3, "topic clicks", None), "read", "--topic clicks").unwrap_err();
+    assert!(next_step(other).contains("levada topic list"), "other failures stay as they are");
+}
