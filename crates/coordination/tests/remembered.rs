@@ -94,7 +94,7 @@ fn check(name: &str, machine: &mut dyn Machine) {
     assert!(kept <= KEPT_BYTES, "{name}: {kept} bytes are left of {}", most - before);
 }
 
-/// A group coordinator whose log takes everything at once and keeps nothing.
+/// A group coordinator whose log takes everything immediately and keeps nothing.
 struct GroupMachine {
     coordinator: Groups,
     now_ms: i64,
@@ -244,7 +244,7 @@ impl Machine for GroupMachine {
     }
 }
 
-/// A transaction coordinator whose log and markers are written at once and kept nowhere.
+/// A transaction coordinator whose log and markers are written immediately and kept nowhere.
 struct TxnMachine {
     coordinator: Txns,
     now_ms: i64,
@@ -285,7 +285,7 @@ impl TxnMachine {
     fn ask(&mut self, request: impl Request<Txns>) -> TxnOutcome {
         self.ticket += 1;
         self.step(request.event(TxnTicket(self.ticket)));
-        self.answer.take().expect("an answer at once")
+        self.answer.take().expect("an answer immediately")
     }
 }
 
@@ -329,7 +329,7 @@ impl Machine for TxnMachine {
     }
 }
 
-/// A coordinator of share-group state whose log takes everything at once and keeps nothing.
+/// A coordinator of share-group state whose log takes everything immediately and keeps nothing.
 struct ShareMachine {
     coordinator: Shares,
     now_ms: i64,
@@ -379,7 +379,7 @@ impl ShareMachine {
 
     fn ask<P: StatePart>(&mut self, group_id: &str, part: P) {
         self.step(StateRequest::new(group_id, vec![part]).event(GroupTicket(0)));
-        let outcome = self.answer.take().expect("an answer at once");
+        let outcome = self.answer.take().expect("an answer immediately");
         assert!(outcome.iter().all(Result::is_ok), "{outcome:?}");
     }
 }

@@ -11,16 +11,12 @@ use super::Complaint;
 const BASE: &str = "c47a74637d0dc66ae7a9a827b84c91daeb0d9996";
 
 /// Words of another language's idiom, or of two meanings, with what to write instead.
-const WORDS: [(&str, &str); 9] = [
+const WORDS: [(&str, &str); 5] = [
     ("as little as", "nor"),
     ("at once", "immediately, or at the same time"),
     ("behind it", "after it; \"behind\" is for lag alone"),
     ("behind the", "after the; \"behind\" is for lag alone"),
-    ("for as long as", "while"),
-    ("go by", "follow"),
-    ("goes by", "follows"),
     ("in front of", "before"),
-    ("of its own", "separate"),
 ];
 
 /// In a line with one of these words, "behind" is lag.
@@ -71,11 +67,8 @@ fn check_lines(diff: &str) -> Vec<Complaint> {
         if let Some(file) = line.strip_prefix("+++ ") {
             path = file.strip_prefix("b/").unwrap_or(file).into();
         } else if let Some(place) = line.strip_prefix("@@ ") {
-            at = place
-                .split(['+', ',', ' '])
-                .filter(|part| !part.starts_with('-'))
-                .find_map(|part| part.parse().ok())
-                .unwrap_or(0);
+            let numbers = place.split('+').nth(1).unwrap_or_default();
+            at = numbers.split([',', ' ']).next().and_then(|number| number.parse().ok()).unwrap_or(0);
         } else if let Some(text) = line.strip_prefix('+') {
             if !removed.contains(text.trim()) {
                 let found = word(&path, text).or_else(|| is_test.then(|| test_name(text)).flatten());

@@ -41,8 +41,8 @@ impl SharePartition {
     }
 
     /// The dead letters of these offsets, as pairs of the first and the last one, are written or
-    /// were given up. Archives the records at once: if the write fails, a later leader writes the
-    /// dead letters again.
+    /// were given up. Archives the records immediately: if the write fails, a later leader writes
+    /// the dead letters again.
     pub fn dead_letters_done(&mut self, offsets: &[(i64, i64)]) -> Option<StateWrite> {
         if self.phase != SharePhase::Active {
             return None;

@@ -51,7 +51,7 @@ fn nothing_is_acquired_without_records_or_room() {
 }
 
 #[test]
-fn new_records_are_divided_at_the_bounds_of_batches() {
+fn new_records_are_divided_at_batch_bounds() {
     run("fetch a batch=5 0-29 -> 0-29*1");
     run("fetch a batch=5 2-6 7-11 12-16 17-41 -> 2-6*1 7-11*1 12-16*1 17-41*1");
     run("fetch a batch=10 0-3 4-7 8-11 12-15 16-19 -> 0-11*1 12-19*1");
@@ -66,7 +66,7 @@ fn new_records_are_divided_at_the_bounds_of_batches() {
 }
 
 #[test]
-fn holes_of_the_log_belong_to_the_records_around_them() {
+fn holes_belong_to_the_records_around_them() {
     // One read over a hole: the client reports the gap. Two reads: the hole is not tracked.
     run("fetch a 0-9 20-29 -> 0-29*1
          ack a 0-9:a 10-19:g 20-29:a -> 0-9 done 1, 10-19 gone 1, 20-29 done 1
@@ -210,7 +210,7 @@ fn records_of_aborted_transactions_are_not_delivered() {
          ack a 5-9:a -> invalid state
          ack a 0-4:a 10-14:a
          at -> start 15 end 15 next 15 complete 0");
-    // Only aborted records: the start offset passes them at once.
+    // Only aborted records: the start offset passes them immediately.
     run("fetch a 0-4x 5-9x -> nothing
          at -> start 10 end 10 next 10 complete 0");
     run("fetch a batch=5 0-4x 5-9 10-11x 12-14 -> 5-9*1 12-14*1");

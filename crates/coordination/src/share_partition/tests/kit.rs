@@ -12,7 +12,7 @@
 //! | `log 10` | `moved` or `same` |
 //! | `state`, `at`, `can`, `letters`, `deadline` | text |
 //!
-//! Writes succeed at once unless `hold` comes first. `write` ends the oldest one.
+//! Writes succeed immediately unless `hold` comes first. `write` ends the oldest one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

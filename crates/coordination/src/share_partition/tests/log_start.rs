@@ -3,7 +3,7 @@
 use super::kit::run;
 
 #[test]
-fn records_below_the_start_of_the_log_are_dropped() {
+fn records_below_the_log_start_are_dropped() {
     run("log 0 -> same
          log 10 -> moved
          at -> start 10 end 10 next 10 complete 0

@@ -22,7 +22,7 @@ fn locks_end_after_their_time() {
          pass 15000 -> 5-9 free 1
          deadline -> 5000
          pass 5000 -> 0-4 free 1");
-    // Late ticks end several locks at once.
+    // Late ticks end several locks together.
     run("fetch a 0-4 -> 0-4*1
          pass 1
          fetch b 5-9 -> 5-9*1
@@ -118,7 +118,7 @@ fn leaving_does_not_lower_delivery_counts() {
 }
 
 #[test]
-fn a_pending_release_of_a_member_can_be_taken_back() {
+fn a_pending_release_is_rolled_back() {
     run("fetch a 0-9 -> 0-9*1
          hold
          end a -> 0-9 free 1

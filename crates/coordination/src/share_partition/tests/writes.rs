@@ -45,7 +45,7 @@ fn a_failed_write_takes_the_changes_back() {
 }
 
 #[test]
-fn locks_that_end_meanwhile_count_when_changes_are_taken_back() {
+fn locks_that_ended_count_after_a_rollback() {
     run("fetch a 0-9 -> 0-9*1
          hold
          ack a 0-4:a

@@ -71,7 +71,7 @@ fn alike_ranges_that_meet_are_one() {
 }
 
 #[test]
-fn a_higher_count_wins_and_then_a_higher_state() {
+fn a_higher_count_wins_then_a_higher_state() {
     // Each range with one of less rank, whichever is stored.
     for (high, low) in [("0x2", "0x1"), ("0x2", "4x1"), ("2x1", "0x1"), ("4x3", "2x3"), ("0x1", "0x-1")] {
         for (first, second, expected) in [

@@ -135,7 +135,7 @@ fn unknown_tags_are_skipped() {
 }
 
 #[test]
-fn records_of_no_known_form_are_refused_or_skipped() {
+fn unknown_records_are_refused_or_skipped() {
     let decode = |key: &str, value: &str| Record::decode(unhex(key), Some(unhex(value)));
     assert!(matches!(decode(SNAPSHOT_KEY, "0001"), Err(RecordError::UnknownVersion(1))));
     assert!(matches!(decode(UPDATE_KEY, "ffff"), Err(RecordError::UnknownVersion(-1))));

@@ -59,7 +59,7 @@ pub(in crate::share_state) struct Rig {
     pub(in crate::share_state) log_start: usize,
     /// Offset after the last record that no crash loses.
     pub(in crate::share_state) committed: usize,
-    /// Reports of appends wait here while set; otherwise they are made at once.
+    /// Reports of appends wait here while set; otherwise they are made immediately.
     pub(in crate::share_state) hold_appends: bool,
     /// The next appends fail for this reason.
     pub(in crate::share_state) failure: Option<PersistFailure>,
@@ -230,13 +230,13 @@ impl Rig {
         self.answers.remove(&ticket)
     }
 
-    /// Sends a request about one key that is answered at once.
+    /// Sends a request about one key that is answered immediately.
     pub(in crate::share_state) fn ask<P: StatePart>(
         &mut self,
         part: P,
     ) -> Result<P::Answer, ShareStateError> {
         let ticket = self.send(vec![part]);
-        let mut answers = self.answer::<P>(ticket).expect("an answer at once");
+        let mut answers = self.answer::<P>(ticket).expect("an answer immediately");
         answers.pop().unwrap()
     }
 

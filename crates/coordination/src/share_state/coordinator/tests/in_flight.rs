@@ -125,7 +125,7 @@ fn a_failed_append_changes_nothing() {
 }
 
 #[test]
-fn a_key_that_could_not_be_made_does_not_exist() {
+fn a_key_that_failed_does_not_exist() {
     let mut rig = Rig::new(ShareStateConfig::default());
     rig.failure = Some(PersistFailure::Unavailable);
     assert_eq!(rig.ask(initialize(0, 0)), Err(ShareStateError::CoordinatorNotAvailable));
@@ -139,7 +139,7 @@ fn a_key_that_could_not_be_made_does_not_exist() {
 }
 
 #[test]
-fn a_key_is_made_and_removed_in_one_append() {
+fn one_append_makes_and_removes_a_key() {
     let mut rig = rig();
     rig.send(vec![ack(1)]);
     let (removal, fenced) = (rig.send(vec![delete(0)]), rig.send(vec![ack(2)]));

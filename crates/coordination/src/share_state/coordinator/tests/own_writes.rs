@@ -178,7 +178,7 @@ fn keys_without_a_topic_go_after_two_scans() {
 }
 
 #[test]
-fn the_log_is_pruned_up_to_the_oldest_snapshot() {
+fn pruning_ends_at_the_oldest_snapshot() {
     let mut rig = Rig::new(ShareStateConfig { updates_per_snapshot: 1, ..ShareStateConfig::default() });
     let redundant = |rig: &Rig| rig.coordinator.redundant_before();
     rig.ask(on(0)).unwrap();

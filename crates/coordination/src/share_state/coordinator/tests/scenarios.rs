@@ -158,7 +158,7 @@ fn a_read_of_a_new_leader_is_written() {
 }
 
 #[test]
-fn an_update_for_a_new_leader_repeats_the_start() {
+fn an_update_for_a_leader_repeats_the_start() {
     let mut rig = rig();
     rig.ask(initialize(0, 7)).unwrap();
     rig.ask(read(4)).unwrap();
@@ -380,7 +380,7 @@ fn write_of_2(offsets: &[i64]) -> WritePart {
 }
 
 #[test]
-fn newer_records_end_the_load_and_damaged_do_not() {
+fn only_newer_records_end_the_load() {
     let mut rig = rig();
     rig.ask(initialize(0, 5)).unwrap();
     let (good, value) = (&rig.log[0].key[..], rig.log[0].value.as_deref());

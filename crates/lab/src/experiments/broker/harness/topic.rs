@@ -123,7 +123,7 @@ pub(crate) fn failed(what: &'static str) -> impl FnOnce(ConnectionError) -> LabE
     move |error| LabError::step(what)(io::Error::other(error))
 }
 
-/// The offset behind the last record; none while the partition is not served.
+/// The offset after the last record; none while the partition is not served.
 fn end_offset(
     client: &mut levada_client::Connection,
     place: &TopicPartition,
@@ -140,7 +140,7 @@ pub(crate) fn served(
     Ok(ends(client, topic, 0..=partitions - 1)?.len())
 }
 
-/// The offset behind the last record of each of these partitions that is served.
+/// The offset after the last record of each of these partitions that is served.
 fn ends(
     client: &mut levada_client::Connection,
     topic: &str,
