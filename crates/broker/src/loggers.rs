@@ -36,6 +36,7 @@ const NAMES: &[&str] = &[
     "levada_config.dynamic",
     "levada_coordination",
     "levada_coordination.group",
+    "levada_coordination.share_state",
     "levada_coordination.txn",
     "levada_log",
     "levada_log.compact",
