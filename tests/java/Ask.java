@@ -51,11 +51,15 @@ import org.apache.kafka.common.requests.RequestUtils;
 public class Ask {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Set<String> CHANGING =
-            Set.of("topicId", "clusterId", "host", "port", "memberId", "leader", "producerId", "errorMessage",
-                    "transactionStartTimeMs", "lastTimestamp");
+            Set.of("topicId", "clusterId", "host", "port", "memberId", "leader", "producerId", "errorMessage");
+    /** The same in a conversation. */
+    private static final Set<String> TIMES = Set.of("transactionStartTimeMs", "lastTimestamp");
     /** A coordinator loads or moves, or a transaction ends. */
     private static final String PASSES = ".*\"errorCode\":(14|15|16|51)[,}].*";
     private static final Pattern BATCH = Pattern.compile("@(-?\\d+)/(-?\\d+)/(-?\\d+)/(\\d+)/(true|false)");
+
+    /** Whether the requests come on standard input. */
+    private static boolean converses = false;
 
     private final String host;
     private final int port;
@@ -77,6 +81,7 @@ public class Ask {
                 : ("\0" + arguments[2] + "\0" + arguments[3]).getBytes(StandardCharsets.UTF_8);
         Ask ask = new Ask(arguments[0], token);
         if (arguments[1].equals("-")) {
+            converses = true;
             BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
             for (String line = input.readLine(); line != null; line = input.readLine()) {
                 ask.answer(line);
@@ -205,6 +210,6 @@ public class Ask {
     private static boolean changes(String name, JsonNode value) {
         String text = value.asText();
         boolean nothing = value.isNull() || text.isEmpty() || text.equals("-1") || text.equals("AAAAAAAAAAAAAAAAAAAAAA");
-        return CHANGING.contains(name) && !nothing;
+        return (CHANGING.contains(name) || converses && TIMES.contains(name)) && !nothing;
     }
 }
