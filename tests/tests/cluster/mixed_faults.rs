@@ -11,6 +11,7 @@
 //! Soak: lasts 120 s
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use levada_testing::{lasting, seed};
@@ -37,8 +38,11 @@ const RATE: u32 = 100;
 /// Duration of a run for each unit of its scale.
 const RUN: Duration = Duration::from_secs(120);
 const DISK_BYTES: u64 = 8 << 30;
-/// Limits of a clock's error. Producers' states expire after a day.
-const CLOCK_MINUTES: std::ops::Range<u64> = 1..720;
+/// Limits of a clock that is ahead. Producers' states expire after a day.
+const MINUTES_AHEAD: Range<u64> = 1..720;
+/// Limits of a clock that is set back. A broker refuses records that are an hour ahead of its
+/// clock.
+const MINUTES_BACK: Range<u64> = 1..50;
 /// Difference between two clocks that the test takes for none.
 const SECOND_MS: i64 = 1_000;
 
@@ -74,7 +78,9 @@ impl Fault {
                     .expect("four"),
             ),
             _ => {
-                Self::Clock { is_ahead: random.random_bool(0.5), minutes: random.random_range(CLOCK_MINUTES) }
+                let is_ahead = random.random_bool(0.5);
+                let minutes = if is_ahead { MINUTES_AHEAD } else { MINUTES_BACK };
+                Self::Clock { is_ahead, minutes: random.random_range(minutes) }
             }
         }
     }
