@@ -11,10 +11,11 @@ use super::Complaint;
 const BASE: &str = "c47a74637d0dc66ae7a9a827b84c91daeb0d9996";
 
 /// Words of another language's idiom, or of two meanings, with what to write instead.
-const WORDS: [(&str, &str); 5] = [
+const WORDS: [(&str, &str); 6] = [
     ("as little as", "nor"),
     ("at once", "immediately, or at the same time"),
     ("behind it", "after it; \"behind\" is for lag alone"),
+    ("behind its", "after its; \"behind\" is for lag alone"),
     ("behind the", "after the; \"behind\" is for lag alone"),
     ("in front of", "before"),
 ];
@@ -123,7 +124,8 @@ fn check_titles(log: &str) -> Vec<Complaint> {
 
 /// The reason why a title is not valid.
 fn fault(title: &str) -> Option<String> {
-    if title.starts_with("Merge ") {
+    // A merge names the branch; what it brings has its own titles.
+    if title.starts_with("Merge branch ") {
         return None;
     }
     let columns = title.chars().count();

@@ -27,7 +27,7 @@ impl<'a> Reader<'a> {
         Self { input, separator, headers, partition, lines: 0, with_separator: 0 }
     }
 
-    /// The record of a line, with the headers of `--header` behind its own, and the partition of
+    /// The record of a line, with the headers of `--header` after its own, and the partition of
     /// `--partition` in place of its own.
     pub(super) fn read<'l>(&mut self, line: &'l [u8], number: u64) -> Result<Record<'l>, Failure>
     where

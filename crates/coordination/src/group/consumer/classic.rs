@@ -109,13 +109,13 @@ impl ConsumerGroup {
         if request.generation != current.epoch {
             return Err(GroupError::IllegalGeneration);
         }
-        let behind = current.epoch < self.due_epoch();
+        let lags = current.epoch < self.due_epoch();
         let can_go_on = match current.state {
             STABLE => false,
             UNRELEASED => !self.waits_for_others(&request.member_id, member),
             _ => true,
         };
-        if behind || can_go_on { Err(GroupError::RebalanceInProgress) } else { Ok(()) }
+        if lags || can_go_on { Err(GroupError::RebalanceInProgress) } else { Ok(()) }
     }
 
     /// Removes members that leave or that an operator removes. The instance id alone may name a

@@ -142,7 +142,7 @@ fn unknown_records_are_refused_or_skipped() {
     assert!(decode(SNAPSHOT_KEY, "0001").unwrap_err().is_newer());
     let cut = "0000 00000003 0000000b ffffffffffffffff";
     assert!(matches!(decode(UPDATE_KEY, cut), Err(RecordError::Malformed { .. })));
-    // A null list, and a huge list with nothing behind its length.
+    // A null list, and a huge list with nothing after its length.
     for list in ["00", "ffffff07"] {
         let error = decode(UPDATE_KEY, &format!("{cut}{list}")).unwrap_err();
         assert!(!error.is_newer(), "{error}");
