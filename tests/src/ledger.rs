@@ -44,6 +44,12 @@ pub struct Seen {
 /// Records that one reader saw, by topic, in the reader's order.
 pub type View = HashMap<String, Vec<Seen>>;
 
+/// The number of records that a reader of one topic saw, by the last line that it printed.
+pub fn count(lines: &[String]) -> u64 {
+    let last = lines.last().expect("a reader prints its count");
+    last.parse().unwrap_or_else(|error| panic!("{last}: {error}"))
+}
+
 /// Reads a writer's journal: lines `transaction outcome partition:number …`.
 pub fn journal(writer: &str, path: &Path) -> Vec<Transaction> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

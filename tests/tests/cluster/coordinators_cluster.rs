@@ -115,7 +115,7 @@ impl Stage {
             })
             .collect();
         let copiers = [OLD_COPY, NEW_COPY].map(|topic| (topic, copier(&cluster, topic, &mut seeds))).into();
-        let reader = reader(&cluster, "live");
+        let reader = reader(&cluster, "live", TOPICS);
         let mut committers = Tool::python("committers.py");
         let committers = committers.args([&cluster.bootstrap(), "input", &groups.to_string()]).spawn();
         Self {
@@ -310,9 +310,10 @@ impl Stage {
         for (_, writer) in std::mem::take(&mut self.writers) {
             writer.finish(LIMIT);
         }
+        let written = ledger::count(&reader(&self.cluster, "written", ["input"]).finish(LIMIT));
         await_some("copies of everything", LIMIT, || {
             self.tend();
-            self.seen.iter().all(|seen| *seen == self.seen[0]).then_some(())
+            self.seen.iter().all(|seen| *seen == written).then_some(())
         });
         for (_, copier) in self.copiers {
             copier.finish(LIMIT);
@@ -321,7 +322,7 @@ impl Stage {
         let commits = self.committers.finish(LIMIT).last().and_then(|line| line.parse::<u64>().ok());
         println!("{commits:?} commits acknowledged");
         assert!(commits.is_some_and(|commits| commits >= PROGRESS_RECORDS), "too few commits");
-        reader(&self.cluster, "last").finish(LIMIT);
+        reader(&self.cluster, "last", TOPICS).finish(LIMIT);
         if let Some(streams) = self.streams.take() {
             streams.judge(&self.cluster.bootstrap());
         }
@@ -457,10 +458,10 @@ fn copier(cluster: &Cluster, topic: &'static str, seeds: &mut StdRng) -> Convers
     client(cluster, topic == NEW_COPY, ["copier", &name]).args([&seed, topic]).spawn()
 }
 
-fn reader(cluster: &Cluster, name: &str) -> Conversation {
+fn reader<const N: usize>(cluster: &Cluster, name: &str, topics: [&str; N]) -> Conversation {
     let file = scratch(cluster).join(name).display().to_string();
     let mut tool = Tool::python("exactly_once.py");
-    tool.args(["reader", &cluster.bootstrap(), &PARTITIONS.to_string(), &file]).args(TOPICS).spawn()
+    tool.args(["reader", &cluster.bootstrap(), &PARTITIONS.to_string(), &file]).args(topics).spawn()
 }
 
 fn scratch(cluster: &Cluster) -> PathBuf {

@@ -94,7 +94,7 @@ impl Stage {
         let copiers = names
             .map(|(name, topic)| Copier { name, topic, process: copier(&node, name, topic, &mut seeds) })
             .into();
-        let reader = reader(&node, "live");
+        let reader = reader(&node, "live", TOPICS);
         let (frozen, replaced, seen, done) = (Vec::new(), Vec::new(), [0; TOPICS.len()], BTreeMap::new());
         Self { node, plan, seeds, writers, copiers, frozen, replaced, reader, seen, done }
     }
@@ -166,9 +166,10 @@ impl Stage {
         for writer in self.writers.drain(..) {
             writer.finish(LIMIT);
         }
+        let written = ledger::count(&reader(&self.node, "written", ["input"]).finish(LIMIT));
         await_some("copies of everything", LIMIT, || {
             self.tend();
-            (self.frozen.is_empty() && self.seen.iter().all(|seen| *seen == self.seen[0])).then_some(())
+            (self.frozen.is_empty() && self.seen.iter().all(|seen| *seen == written)).then_some(())
         });
         let copiers = self.copiers.into_iter().map(|copier| copier.process);
         for copier in copiers.chain(self.replaced) {
@@ -177,7 +178,7 @@ impl Stage {
         self.reader.finish(LIMIT);
         self.node.kill();
         self.node.start();
-        reader(&self.node, "last").finish(LIMIT);
+        reader(&self.node, "last", TOPICS).finish(LIMIT);
         let view = |name| ledger::view(&self.node.scratch().join(name));
         let (live, last) = (view("live"), view("last"));
         let journal = |name: &&str| ledger::journal(name, &self.node.scratch().join(name));
@@ -211,9 +212,9 @@ fn copier(node: &Node, name: &str, topic: &str, seeds: &mut StdRng) -> Conversat
     client(node, topic == NEW_COPY, ["copier", name]).args([&seed_of(seeds), topic]).spawn()
 }
 
-fn reader(node: &Node, name: &str) -> Conversation {
+fn reader<const N: usize>(node: &Node, name: &str, topics: [&str; N]) -> Conversation {
     let mut tool = Tool::python("exactly_once.py");
-    tool.args(["reader", &node.bootstrap(), PARTITIONS, &path(node, name)]).args(TOPICS).spawn()
+    tool.args(["reader", &node.bootstrap(), PARTITIONS, &path(node, name)]).args(topics).spawn()
 }
 
 fn seed_of(seeds: &mut StdRng) -> String {
