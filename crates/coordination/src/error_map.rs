@@ -36,6 +36,8 @@ impl From<GroupError> for ErrorCode {
             GroupError::UnreleasedInstanceId => Self::UnreleasedInstanceId,
             GroupError::UnsupportedAssignor => Self::UnsupportedAssignor,
             GroupError::InvalidRegularExpression => Self::InvalidRegularExpression,
+            GroupError::UnknownTopicOrPartition | GroupError::NoShareOffsets => Self::UnknownTopicOrPartition,
+            GroupError::ShareState(code) => Self::of_code(code).unwrap_or(Self::UnknownServerError),
             GroupError::UnknownServerError => Self::UnknownServerError,
         }
     }

@@ -1,4 +1,4 @@
-//! Consumer groups: members, generations and committed offsets.
+//! Consumer groups and share groups: members, generations and committed offsets.
 //!
 //! Everything here is a state machine without clock, socket or disk: a
 //! [`Machine`](crate::machine::Machine) with one [`Coordinator`] for each partition of
@@ -13,18 +13,21 @@ pub mod coordinator;
 mod embedded;
 pub mod error;
 pub mod event;
+mod hash;
 mod hosted;
 mod offsets;
 pub mod records;
 pub mod request;
+mod share;
 mod timers;
 pub mod topics;
 mod turn;
 
 pub use consumer::ASSIGNORS;
+pub use share::SHARE_ASSIGNOR;
 
 pub use crate::machine::{EncodedRecord, Keyed, PersistFailure, PersistId, Request, Ticket, partition_for};
-pub use config::{ConsumerConfig, GroupConfig, OwnSetting, OwnSettings};
+pub use config::{ConsumerConfig, GroupConfig, OwnSetting, OwnSettings, ShareConfig};
 pub use coordinator::Coordinator;
 pub use error::GroupError;
 pub use event::{Action, Event, Outcome, Payload, Producer};

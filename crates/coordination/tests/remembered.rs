@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use levada_base::Now;
-use levada_coordination::group::coordinator::{ListFilter as GroupFilter, MatchWork, Matched};
+use levada_coordination::group::coordinator::{
+    GroupWork, ListFilter as GroupFilter, MatchWork, Matched, ShareStateEnd,
+};
 use levada_coordination::group::event::{
     Action as GroupAction, Event as GroupEvent, Producer, Ticket as GroupTicket,
 };
@@ -31,12 +33,14 @@ use levada_coordination::txn::event::{
 use levada_coordination::txn::request::{AddRequest, InitRequest, Protocol as TxnProtocol};
 use levada_coordination::txn::{Coordinator as Txns, Outcome as TxnOutcome, Ticket as TxnTicket, TxnConfig};
 use levada_testing::scaled;
-use levada_wire::Uuid;
+use levada_wire::{ErrorCode, Uuid};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
+/// The share coordinator refuses all work.
+const REFUSED: ErrorCode = ErrorCode::CoordinatorNotAvailable;
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// Memory that a state machine keeps for later when it is empty again, whatever it held before.
@@ -125,9 +129,14 @@ impl GroupMachine {
                 match action {
                     GroupAction::Reply(..) => self.waiting -= 1,
                     GroupAction::Persist(id, _) => events.push_back(GroupEvent::Persisted(id, Ok(0))),
-                    GroupAction::Work(MatchWork { group_id, patterns, topics, .. }) => {
+                    GroupAction::Work(GroupWork::Match(MatchWork { group_id, patterns, topics, .. })) => {
                         let found = patterns.into_iter().map(|pattern| (pattern, BTreeSet::new())).collect();
                         events.push_back(GroupEvent::Matched(Matched { group_id, topics, found }));
+                    }
+                    GroupAction::Work(GroupWork::ShareState(work)) => {
+                        let end =
+                            ShareStateEnd { id: work.id, group_id: work.group_id, result: Err(REFUSED) };
+                        events.push_back(GroupEvent::ShareStateDone(end));
                     }
                 }
             }

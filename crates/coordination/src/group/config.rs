@@ -18,6 +18,8 @@ pub struct GroupConfig {
     pub new_member_join_timeout_ms: i64,
     /// Settings of consumer groups (KIP-848) only.
     pub consumer: ConsumerConfig,
+    /// Settings of share groups (KIP-932) only.
+    pub share: ShareConfig,
     /// Longest metadata of a commit, in UTF-16 units as Kafka counts (`offset.metadata.max.bytes`).
     pub offset_metadata_max_bytes: usize,
     /// Time that offsets outlive the last member (`offsets.retention.minutes`).
@@ -51,16 +53,50 @@ impl ConsumerConfig {
     }
 }
 
-/// Settings of single consumer groups, by group id.
+/// Settings of share groups; the defaults are Kafka's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareConfig {
+    /// Time without a heartbeat after which a member is removed (`group.share.session.timeout.ms`).
+    pub session_timeout_ms: i32,
+    /// Heartbeat interval of members (`group.share.heartbeat.interval.ms`).
+    pub heartbeat_interval_ms: i32,
+    /// Most members a group may have (`group.share.max.size`).
+    pub max_size: usize,
+    /// Least time between two target assignments (`group.share.assignment.interval.ms`).
+    pub assignment_interval_ms: i32,
+    /// Time after which the initialization of partitions begins again, unless its end has been
+    /// reported (`group.share.initialize.retry.interval.ms`).
+    pub initialize_retry_interval_ms: i64,
+}
+
+impl Default for ShareConfig {
+    fn default() -> Self {
+        Self {
+            session_timeout_ms: 45_000,
+            heartbeat_interval_ms: 5_000,
+            max_size: 200,
+            assignment_interval_ms: 1_000,
+            initialize_retry_interval_ms: 30_000,
+        }
+    }
+}
+
+/// Settings of single groups, by group id.
 pub type OwnSettings = BTreeMap<String, OwnSetting>;
 
-/// Settings of a consumer group; the coordinator's apply to the rest.
+/// Settings of a group; the coordinator's apply to the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnSetting {
     /// In place of [`ConsumerConfig::session_timeout_ms`] (`consumer.session.timeout.ms`).
     pub session_timeout_ms: Option<i32>,
     /// In place of [`ConsumerConfig::heartbeat_interval_ms`] (`consumer.heartbeat.interval.ms`).
     pub heartbeat_interval_ms: Option<i32>,
+    /// In place of [`ShareConfig::session_timeout_ms`] (`share.session.timeout.ms`).
+    pub share_session_timeout_ms: Option<i32>,
+    /// In place of [`ShareConfig::heartbeat_interval_ms`] (`share.heartbeat.interval.ms`).
+    pub share_heartbeat_interval_ms: Option<i32>,
+    /// In place of [`ShareConfig::assignment_interval_ms`] (`share.assignment.interval.ms`).
+    pub share_assignment_interval_ms: Option<i32>,
 }
 
 impl Default for ConsumerConfig {
@@ -84,6 +120,7 @@ impl Default for GroupConfig {
             max_size: i32::MAX as usize,
             new_member_join_timeout_ms: 300_000,
             consumer: ConsumerConfig::default(),
+            share: ShareConfig::default(),
             offset_metadata_max_bytes: 4_096,
             offsets_retention_ms: 7 * 24 * 60 * 60 * 1_000,
             offsets_retention_check_interval_ms: 600_000,

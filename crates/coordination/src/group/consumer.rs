@@ -14,7 +14,6 @@
 mod assign;
 mod classic;
 mod commit;
-mod hash;
 mod heartbeat;
 mod leave;
 mod migrate;
@@ -28,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use levada_wire::Uuid;
 
 pub use self::assign::ASSIGNORS;
+use super::hash;
 use super::records::{
     ConsumerRecord, CurrentValue, EpochPartitions, MemberMetadata, Partitions, Record, RegexValue,
 };

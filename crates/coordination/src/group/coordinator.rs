@@ -9,9 +9,13 @@
 mod appends;
 mod commits;
 mod consumers;
+mod deletion;
+mod held;
 mod matches;
 mod membership;
 mod migration;
+mod share_work;
+mod shares;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,12 +24,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub(in crate::group) use self::consumers::GroupDraft;
+pub(in crate::group) use self::shares::ShareWrite;
 
 use levada_base::Now;
 use levada_base::log_pace::LogPace;
 
 use self::appends::{Appends, HeldFetch};
-use self::consumers::HeldEvents;
+use self::held::HeldEvents;
+use self::share_work::ShareWorks;
 use super::classic::ClassicGroup;
 use super::config::{GroupConfig, OwnSettings};
 use super::consumer::ConsumerGroup;
@@ -33,14 +39,18 @@ use super::error::GroupError;
 use super::event::{Action, Event};
 use super::offsets::OffsetStore;
 use super::records::{Record, RecordError};
+use super::share::ShareGroup;
 use super::timers::{Alarm, TimerKey, Timers};
 use super::topics::{NoTopics, Topics};
 use super::turn::{AnyGroup, PendingWrite, REBALANCES_AT_ONCE, Rebalances, StepContext};
 
 pub use self::matches::{MatchWork, Matched};
+pub use self::share_work::{
+    GroupWork, RefusedPartitions, ShareStateChange, ShareStateEnd, ShareStateWork, ShareWorkId,
+};
 pub use self::view::{
-    DescribedConsumer, DescribedConsumerGroup, DescribedGroup, DescribedMember, ListFilter, ListedGroup,
-    MonitoredGroup, Room,
+    DescribedConsumer, DescribedConsumerGroup, DescribedGroup, DescribedMember, DescribedShareGroup,
+    DescribedShareMember, ListFilter, ListedGroup, MonitoredGroup, Room,
 };
 
 /// The groups of one partition of `__consumer_offsets`.
@@ -51,7 +61,11 @@ pub struct Coordinator {
     groups: BTreeMap<String, ClassicGroup>,
     /// No group is both here and in `groups`.
     consumers: BTreeMap<String, ConsumerGroup>,
-    /// Consumer groups that are being written, and the requests that wait for that.
+    /// No group is both here and in `groups` or `consumers`.
+    shares: BTreeMap<String, ShareGroup>,
+    /// Work at the share coordinator.
+    share_works: ShareWorks,
+    /// Consumer groups and share groups that are being written, and the requests that wait for it.
     writing: BTreeMap<String, HeldEvents>,
     /// Members of the consumer protocol that join classic groups whose assignments are being
     /// written, by group.
@@ -102,6 +116,8 @@ impl Coordinator {
             phase: Phase::Loading,
             groups: BTreeMap::new(),
             consumers: BTreeMap::new(),
+            shares: BTreeMap::new(),
+            share_works: ShareWorks::default(),
             writing: BTreeMap::new(),
             upgrades: BTreeMap::new(),
             matching: BTreeSet::new(),
@@ -125,6 +141,9 @@ impl Coordinator {
     pub fn replay(&mut self, record: Replayed) -> Result<(), RecordError> {
         match Record::decode(record.key, record.value)? {
             Record::Offset(key, value) => self.apply_offset(record.offset, record.transaction, key, value),
+            Record::Group(group_id, Some(_)) if self.shares.contains_key(&group_id) => {
+                tracing::warn!(group = group_id, "skipped a record of a classic group: the name is taken");
+            }
             Record::Group(group_id, Some(value)) => {
                 let group = ClassicGroup::from_record(group_id.clone(), value);
                 self.groups.insert(group_id, group);
@@ -133,6 +152,7 @@ impl Coordinator {
                 self.groups.remove(&group_id);
             }
             Record::Consumer(group_id, record) => self.apply_consumer(group_id, record),
+            Record::Share(group_id, record) => self.apply_share(group_id, record),
             Record::Other(_) => {}
         }
         Ok(())
@@ -186,6 +206,9 @@ impl Coordinator {
             Event::Heartbeat(ticket, request) => self.heartbeat(ticket, &request, now_ms),
             Event::Leave(ticket, request) => self.leave(ticket, request, now_ms),
             Event::ConsumerHeartbeat(ticket, request) => self.consumer_heartbeat(ticket, request, now_ms),
+            Event::ShareHeartbeat(ticket, request) => self.share_heartbeat(ticket, request, now_ms),
+            Event::AlterShareOffsets(ticket, request) => self.alter_share_offsets(ticket, &request, now_ms),
+            Event::DeleteShareOffsets(ticket, request) => self.delete_share_offsets(ticket, &request, now_ms),
             Event::Commit(ticket, request) => self.commit(ticket, request, now_ms),
             Event::TxnCommit(ticket, request) => self.commit_in_transaction(ticket, request, now_ms),
             Event::EndTxn(ticket, request) => self.end_transaction(ticket, request),
@@ -195,9 +218,13 @@ impl Coordinator {
             Event::Persisted(id, result) => self.persisted(id, result, now_ms),
             Event::Overdue(id) => self.overdue(id, now_ms),
             Event::Matched(matched) => self.matched(matched, now_ms),
+            Event::ShareStateDone(end) => self.share_state_done(end, now_ms),
             Event::Topics(topics) => self.topics_changed(topics),
             Event::OwnSettings(own) => self.own_settings = own,
-            Event::TopicsDeleted(topics) => self.forget_topics(&topics, now_ms),
+            Event::TopicsDeleted(topics) => {
+                self.forget_topics(&topics, now_ms);
+                self.forget_share_topics(&topics, now_ms);
+            }
             Event::Unload => self.unload(now_ms),
             Event::Loaded | Event::Tick => {}
         }
@@ -214,6 +241,7 @@ impl Coordinator {
             self.append(write, now_ms);
         }
         self.consumers_loaded();
+        self.shares_loaded();
     }
 
     /// Every waiter is sent to the next coordinator; it also owns the records that are being
@@ -222,10 +250,12 @@ impl Coordinator {
         self.phase = Phase::Unloaded;
         self.abandon_appends();
         self.abandon_held(GroupError::NotCoordinator);
+        self.abandon_share_works(GroupError::NotCoordinator);
         let (groups, mut turn) = self.turn(now_ms);
         groups.values_mut().for_each(|group| group.dissolve(&mut turn, GroupError::NotCoordinator));
         self.groups.clear();
         self.consumers.clear();
+        self.shares.clear();
         self.matching.clear();
         self.timers.clear();
         self.offsets = OffsetStore::default();
@@ -264,6 +294,12 @@ impl Coordinator {
                 _ => {}
             };
         }
+        if self.shares.contains_key(&group_id) {
+            if alarm == Alarm::SessionOver {
+                self.put_out_of_share(&group_id, &member_id, now_ms);
+            }
+            return;
+        }
         let (groups, mut turn) = self.turn(now_ms);
         let Some(group) = groups.get_mut(&group_id) else { return };
         let write = match alarm {
@@ -278,10 +314,25 @@ impl Coordinator {
         self.append_some(write, now_ms);
     }
 
-    /// Takes a group of either kind out.
+    /// Takes a group of any kind out.
     fn remove_group(&mut self, group_id: &str) -> Option<AnyGroup> {
         let classic = self.groups.remove(group_id).map(|group| AnyGroup::Classic(Box::new(group)));
-        classic.or_else(|| Some(AnyGroup::Consumer(Box::new(self.consumers.remove(group_id)?))))
+        let consumer = || Some(AnyGroup::Consumer(Box::new(self.consumers.remove(group_id)?)));
+        let removed = classic.or_else(consumer);
+        removed.or_else(|| Some(AnyGroup::Share(Box::new(self.shares.remove(group_id)?))))
+    }
+
+    /// Topics were created, deleted or extended.
+    fn topics_changed(&mut self, topics: Arc<dyn Topics>) {
+        self.topics = topics;
+        self.consumers.values_mut().for_each(ConsumerGroup::topics_changed);
+        let topics = &*self.topics;
+        self.shares.values_mut().for_each(|group| group.topics_changed(topics));
+    }
+
+    /// Works of this coordinator have names of the term from now on.
+    pub(super) fn set_term(&mut self, leader_epoch: i32) {
+        self.share_works.set_term(leader_epoch);
     }
 
     /// The groups, and the data that they use in a step.

@@ -90,6 +90,16 @@ pub enum GroupError {
     /// `INVALID_REGULAR_EXPRESSION`
     #[error("the SubscribedTopicRegex is not a valid regular expression")]
     InvalidRegularExpression,
+    /// `UNKNOWN_TOPIC_OR_PARTITION`
+    #[error("the topic or the partition does not exist")]
+    UnknownTopicOrPartition,
+    /// `UNKNOWN_TOPIC_OR_PARTITION`: the share group has no state of the topic.
+    #[error("There is no offset information to delete.")]
+    NoShareOffsets,
+    /// The error code of Kafka's with this number, with which the share coordinator has refused a
+    /// change of its state.
+    #[error("the share coordinator has refused the change (error code {0})")]
+    ShareState(i16),
     /// `UNKNOWN_SERVER_ERROR`
     #[error("the group coordinator failed to execute the request")]
     UnknownServerError,

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::config::OwnSettings;
-use super::coordinator::{Coordinator, MatchWork, Matched};
+use super::coordinator::{Coordinator, GroupWork, Matched, ShareStateEnd};
 use super::error::GroupError;
 use super::request::{
-    Answer, CommitOutcome, CommitRequest, ConsumerHeartbeatOutcome, ConsumerHeartbeatRequest, DeleteOutcome,
-    DeleteRequest, EndTxnOutcome, EndTxnRequest, FetchOutcome, FetchRequest, HeartbeatOutcome,
-    HeartbeatRequest, JoinOutcome, JoinRequest, LeaveOutcome, LeaveRequest, OffsetDeleteOutcome,
-    OffsetDeleteRequest, SyncOutcome, SyncRequest, TxnCommitRequest, refuse, refuse_delete, refuse_heartbeat,
+    AlterShareOffsetsOutcome, AlterShareOffsetsRequest, Answer, CommitOutcome, CommitRequest,
+    ConsumerHeartbeatOutcome, ConsumerHeartbeatRequest, DeleteOutcome, DeleteRequest,
+    DeleteShareOffsetsOutcome, DeleteShareOffsetsRequest, EndTxnOutcome, EndTxnRequest, FetchOutcome,
+    FetchRequest, HeartbeatOutcome, HeartbeatRequest, JoinOutcome, JoinRequest, LeaveOutcome, LeaveRequest,
+    OffsetDeleteOutcome, OffsetDeleteRequest, ShareHeartbeatOutcome, ShareHeartbeatRequest, SyncOutcome,
+    SyncRequest, TxnCommitRequest, refuse, refuse_delete, refuse_heartbeat,
 };
 use super::topics::{GoneTopic, Topics};
 use crate::machine::{self, Keyed, PersistFailure, Request, Signal};
@@ -31,8 +33,13 @@ macro_rules! requests {
             Persisted(PersistId, Result<i64, PersistFailure>),
             /// This append takes longer than a request may wait.
             Overdue(PersistId),
-            /// The expressions of a [`MatchWork`] have been compared with the names of topics.
+            /// The expressions of a [`MatchWork`](super::coordinator::MatchWork) have been compared
+            /// with the names of topics.
             Matched(Matched),
+            /// The share coordinator has done the work of a
+            /// [`ShareStateWork`](super::coordinator::ShareStateWork), or has refused it. One such
+            /// event must follow each work, in any order.
+            ShareStateDone(ShareStateEnd),
             /// Topics were created, deleted or extended. Needed before [`Event::Loaded`], and after
             /// each change.
             Topics(Arc<dyn Topics>),
@@ -80,6 +87,7 @@ macro_rules! requests {
                 match self {
                     $(Self::$kind(_, request) => $order(request),)*
                     Self::Matched(matched) => Some(&matched.group_id),
+                    Self::ShareStateDone(end) => Some(&end.group_id),
                     _ => None,
                 }
             }
@@ -135,6 +143,12 @@ requests! {
     Fetch(FetchRequest) -> FetchOutcome, at_once, true, refuse;
     /// Stored offsets are to go.
     OffsetDelete(OffsetDeleteRequest) -> OffsetDeleteOutcome, in_turn, true, refuse;
+    /// A member of a share group joins, sends a heartbeat, or leaves.
+    ShareHeartbeat(ShareHeartbeatRequest) -> ShareHeartbeatOutcome, in_turn, true, refuse;
+    /// Start offsets of a share group are to be set.
+    AlterShareOffsets(AlterShareOffsetsRequest) -> AlterShareOffsetsOutcome, in_turn, true, refuse;
+    /// Start offsets of a share group are to go.
+    DeleteShareOffsets(DeleteShareOffsetsRequest) -> DeleteShareOffsetsOutcome, in_turn, true, refuse;
     /// Groups are to be deleted.
     Delete(DeleteRequest) -> DeleteOutcome, in_turn, true, refuse_delete;
 }
@@ -160,7 +174,7 @@ impl From<Signal> for Event {
 }
 
 /// An order to the host.
-pub type Action = machine::Action<Outcome, Payload, MatchWork>;
+pub type Action = machine::Action<Outcome, Payload, GroupWork>;
 
 /// One batch to append.
 #[derive(Clone, Debug, PartialEq, Eq)]

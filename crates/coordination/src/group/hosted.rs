@@ -5,7 +5,7 @@ use levada_base::Now;
 use levada_base::batch::{self, BatchView, Builder, EndMarker, Marker, NO_SEQUENCE};
 
 use super::config::GroupConfig;
-use super::coordinator::{Coordinator, MatchWork, Replayed};
+use super::coordinator::{Coordinator, GroupWork, Replayed};
 use super::error::GroupError;
 use super::event::{Event, Outcome, Payload, Producer};
 use super::request::EndTxnRequest;
@@ -20,7 +20,7 @@ impl Machine for Coordinator {
     type Event = Event;
     type Outcome = Outcome;
     type Payload = Payload;
-    type Work = MatchWork;
+    type Work = GroupWork;
     type Error = GroupError;
 
     fn new(settings: &GroupConfig) -> Self {
@@ -28,7 +28,9 @@ impl Machine for Coordinator {
     }
 
     /// The topics and the groups' own settings stay at their last announcement.
-    fn begin(&mut self, _: i32) {}
+    fn begin(&mut self, leader_epoch: i32) {
+        self.set_term(leader_epoch);
+    }
 
     fn replay(&mut self, batch: &BatchView<'_>) -> Result<(), ReplayFault> {
         if batch.is_control() {

@@ -13,10 +13,14 @@ use serde::Serialize;
 use crate::machine::EncodedRecord;
 
 mod consumer;
+mod share;
 
 pub use self::consumer::{
     ClassicMember, ConsumerRecord, CurrentValue, EpochPartitions, EpochValue, MemberMetadata, Partitions,
     RegexValue, TargetEpoch,
+};
+pub use self::share::{
+    NamedPartitions, NamedTopic, ShareCurrentValue, ShareMemberMetadata, ShareRecord, StatePartitions,
 };
 
 /// A record of `__consumer_offsets`.
@@ -28,6 +32,8 @@ pub enum Record {
     Group(String, Option<GroupValue>),
     /// A record about a consumer group.
     Consumer(String, ConsumerRecord),
+    /// A record about a share group.
+    Share(String, ShareRecord),
     /// A kind of record that this broker does not use, with the version its key begins with.
     Other(i16),
 }
@@ -160,11 +166,17 @@ impl Record {
                 let group_id = string(key.read_string()).map_err(malformed)?;
                 Ok(Self::Group(group_id, value.map(GroupValue::decode).transpose()?))
             }
-            version => match consumer::decode(version, &mut key, value)? {
-                Some((group_id, record)) => Ok(Self::Consumer(group_id, record)),
-                None => Ok(Self::Other(version)),
-            },
+            version => Self::decode_modern(version, &mut key, value),
         }
+    }
+
+    /// The rest of a record of a consumer group, of a share group, or of another kind.
+    fn decode_modern(version: i16, key: &mut Decoder, value: Option<Bytes>) -> Result<Self, RecordError> {
+        if let Some((group_id, record)) = consumer::decode(version, key, value.clone())? {
+            return Ok(Self::Consumer(group_id, record));
+        }
+        let share = share::decode(version, key, value)?;
+        Ok(share.map_or(Self::Other(version), |(group_id, record)| Self::Share(group_id, record)))
     }
 
     /// The record in the bytes Kafka 4.3 writes.
@@ -189,6 +201,7 @@ impl Record {
                 group.as_ref().map(|group| group.encode(&mut value)).transpose()?
             }
             Self::Consumer(group_id, record) => record.encode(group_id, &mut key, &mut value)?.then_some(()),
+            Self::Share(group_id, record) => record.encode(group_id, &mut key, &mut value)?.then_some(()),
             Self::Other(version) => {
                 Encoder::new(&mut key).write_i16(*version)?;
                 None

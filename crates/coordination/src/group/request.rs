@@ -15,10 +15,16 @@ use crate::machine::Keyed;
 
 mod consumer;
 mod offsets;
+mod share;
 
 pub use self::consumer::{ConsumerBeat, ConsumerHeartbeatOutcome, ConsumerHeartbeatRequest};
 pub use self::offsets::{
     EndTxnOutcome, EndTxnRequest, OffsetDeleteOutcome, OffsetDeleteRequest, TxnCommitRequest,
+};
+pub use self::share::{
+    AlterShareOffsetsOutcome, AlterShareOffsetsRequest, AlteredTopic, DeleteShareOffsetsOutcome,
+    DeleteShareOffsetsRequest, DeletedTopic, ShareBeat, ShareHeartbeatOutcome, ShareHeartbeatRequest,
+    StartOffsetTopic, StartOffsets,
 };
 
 /// The answer to a request whose effect is stored before it is sent.
@@ -411,7 +417,10 @@ keyed_by_group!(
     CommitRequest,
     TxnCommitRequest,
     FetchRequest,
-    OffsetDeleteRequest
+    OffsetDeleteRequest,
+    ShareHeartbeatRequest,
+    AlterShareOffsetsRequest,
+    DeleteShareOffsetsRequest
 );
 
 impl Keyed for DeleteRequest {

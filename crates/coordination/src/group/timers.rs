@@ -66,6 +66,11 @@ impl Timers {
         self.now_ms = now_ms;
     }
 
+    /// The time, by the steady clock.
+    pub(super) fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
     /// Sets or moves an alarm to some time from now. Alarms of the same time go off in the order
     /// they were set.
     pub(super) fn set_in(&mut self, key: TimerKey, delay_ms: i64, alarm: Alarm) {

@@ -7,10 +7,11 @@ use bytes::Bytes;
 use super::classic::ClassicGroup;
 use super::config::GroupConfig;
 use super::consumer::ConsumerGroup;
-use super::coordinator::GroupDraft;
+use super::coordinator::{GroupDraft, ShareWrite};
 use super::event::{Action, Outcome, Ticket};
 use super::records::Record;
 use super::request::Protocol;
+use super::share::ShareGroup;
 use super::timers::{Alarm, TimerKey, Timers};
 
 /// Lines of the log at once about rebalances of one coordinator's groups; then one a second.
@@ -100,15 +101,19 @@ pub(super) enum Continuation {
     Returned(Box<Returned>),
     /// The draft is the consumer group; if the append failed, the group stays unchanged.
     Draft(Box<GroupDraft>),
+    /// As [`Continuation::Draft`], for a share group.
+    Share(Box<ShareWrite>),
 }
 
-/// A group of either kind.
+/// A group of any kind.
 #[derive(Debug)]
 pub(super) enum AnyGroup {
     /// A classic group.
     Classic(Box<ClassicGroup>),
     /// A consumer group.
     Consumer(Box<ConsumerGroup>),
+    /// A share group.
+    Share(Box<ShareGroup>),
 }
 
 impl AnyGroup {
@@ -117,6 +122,7 @@ impl AnyGroup {
         match self {
             Self::Classic(group) => group.id(),
             Self::Consumer(group) => group.id(),
+            Self::Share(group) => group.id(),
         }
     }
 }

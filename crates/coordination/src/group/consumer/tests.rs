@@ -502,7 +502,8 @@ fn a_full_group_turns_new_members_away() {
 #[test]
 fn a_group_sets_its_own_times() {
     let mut rig = rig();
-    let own = OwnSetting { session_timeout_ms: Some(60_000), heartbeat_interval_ms: Some(7_000) };
+    let (session_timeout_ms, heartbeat_interval_ms) = (Some(60_000), Some(7_000));
+    let own = OwnSetting { session_timeout_ms, heartbeat_interval_ms, ..OwnSetting::default() };
     rig.step(Event::OwnSettings(Arc::new(OwnSettings::from([(GROUP.to_owned(), own)]))));
     let first = ok(&mut rig, enter("a", &["t"]));
     assert_eq!(first.heartbeat_interval_ms, 7_000);

@@ -99,6 +99,15 @@ impl Appends {
         self.assignments.contains_key(group_id)
     }
 
+    /// True if the removal of a group of that name is being written.
+    pub(super) fn is_removing(&self, group_id: &str) -> bool {
+        let removed = self.under_way.values().filter_map(|append| match &append.write.then {
+            Continuation::Deleted(_, _, groups) | Continuation::Expired(groups) => Some(groups),
+            _ => None,
+        });
+        removed.flatten().any(|group| group.id() == group_id)
+    }
+
     /// The offsets of the group that are being written.
     pub(super) fn keys_of_group<'a>(&'a self, group_id: &'a str) -> impl Iterator<Item = &'a OffsetKey> {
         let appends = self.offsets.get(group_id).into_iter().flatten();
@@ -212,6 +221,11 @@ impl Coordinator {
                     self.reply(ticket, outcome.failed(error));
                 }
             }
+            Continuation::Share(write) => {
+                if let Some((ticket, outcome)) = write.take_answer() {
+                    self.reply(ticket, outcome.failed(error));
+                }
+            }
             Continuation::Assign(assignment) => {
                 let (group_id, generation) = (assignment.group_id.clone(), assignment.generation);
                 let (groups, mut turn) = self.turn(now_ms);
@@ -241,6 +255,11 @@ impl Coordinator {
                 Continuation::Draft(mut draft) => {
                     if let Some((ticket, outcome)) = draft.take_answer() {
                         self.reply(ticket, outcome.failed(error));
+                    }
+                }
+                Continuation::Share(write) => {
+                    for (ticket, outcome) in write.refused(error) {
+                        self.reply(ticket, outcome);
                     }
                 }
                 // Members that wait are answered by their groups.
@@ -279,7 +298,7 @@ impl Coordinator {
                     self.apply_offset(base_offset + index, transaction, key, value);
                 }
                 (Record::Offset(key, _), Err(_)) => self.drop_unused(&key.group_id),
-                (Record::Group(..) | Record::Consumer(..) | Record::Other(_), _) => {}
+                (Record::Group(..) | Record::Consumer(..) | Record::Share(..) | Record::Other(_), _) => {}
             }
         }
         let next = self.follow(write.then, error, now_ms);
@@ -298,10 +317,14 @@ impl Coordinator {
                 self.reply(ticket, result_of(outcome));
                 // A commit that was in the log before the removal has made the group again.
                 deleted.iter().filter(|_| error.is_none()).for_each(|group| self.drop_unused(group.id()));
+                let shares = deleted.iter().filter(|group| matches!(group, AnyGroup::Share(_)));
+                let shares = shares.map(|group| group.id().to_owned()).collect();
                 self.restore(deleted, error);
+                self.release_deleted(shares, now_ms);
             }
             Continuation::Expired(expired) => self.restore(expired, error),
             Continuation::Draft(draft) => self.draft_written(*draft, error, now_ms),
+            Continuation::Share(write) => self.share_written(*write, error, now_ms),
             Continuation::NewGroup(group_id) => self.unmake(&group_id, error, now_ms),
             Continuation::Assign(assignment) => {
                 let (groups, mut turn) = self.turn(now_ms);
@@ -319,7 +342,7 @@ impl Coordinator {
     /// Groups whose end could not be written are still there, unless others have taken their names.
     fn restore(&mut self, groups: Vec<AnyGroup>, error: Option<GroupError>) {
         for group in groups.into_iter().filter(|_| error.is_some()) {
-            if self.groups.contains_key(group.id()) || self.consumers.contains_key(group.id()) {
+            if self.knows(group.id()) {
                 continue;
             }
             match group {
@@ -328,6 +351,9 @@ impl Coordinator {
                 }
                 AnyGroup::Consumer(group) => {
                     self.consumers.insert(group.id().to_owned(), *group);
+                }
+                AnyGroup::Share(group) => {
+                    self.shares.insert(group.id().to_owned(), *group);
                 }
             }
         }

@@ -7,6 +7,7 @@ use levada_wire::Uuid;
 
 use super::Coordinator;
 use super::appends::HeldFetch;
+use super::held::HeldEvents;
 use crate::group::classic::ClassicGroup;
 use crate::group::config::GroupConfig;
 use crate::group::error::GroupError;
@@ -51,6 +52,9 @@ impl Coordinator {
         if let Some(group) = self.consumers.get(&request.group_id) {
             let (epoch, version) = (request.generation, Some(request.api_version));
             return group.commit(&request.member_id, epoch, version, &request.topics, &*self.topics);
+        }
+        if self.shares.contains_key(&request.group_id) {
+            return Err(GroupError::GroupIdNotFound);
         }
         if !self.groups.contains_key(&request.group_id) {
             if request.generation >= 0 {
@@ -103,6 +107,10 @@ impl Coordinator {
                 GroupError::StaleMemberEpoch => GroupError::IllegalGeneration,
                 error => error,
             });
+        }
+        let is_share_written = self.writing.get(&request.group_id).is_some_and(HeldEvents::is_share);
+        if is_share_written || self.shares.contains_key(&request.group_id) {
+            return Err(GroupError::GroupIdNotFound);
         }
         if !self.groups.contains_key(&request.group_id) {
             if request.generation >= 0 {
@@ -190,8 +198,7 @@ impl Coordinator {
         value: Option<OffsetValue>,
     ) {
         if let Some(value) = &value
-            && !self.groups.contains_key(&key.group_id)
-            && !self.consumers.contains_key(&key.group_id)
+            && !self.knows(&key.group_id)
         {
             let group = ClassicGroup::new(key.group_id.clone(), value.commit_timestamp_ms);
             self.groups.insert(key.group_id.clone(), group);

@@ -1,29 +1,18 @@
 //! Consumer groups: dispatch of requests and alarms, one at a time for each group.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::held::HeldEvents;
 use super::{Coordinator, ListFilter};
 use crate::group::classic::ClassicGroup;
 use crate::group::consumer::{ASSIGNORS, ConsumerGroup, Draft};
 use crate::group::error::GroupError;
-use crate::group::event::{Event, Outcome, Ticket};
+use crate::group::event::{Outcome, Ticket};
 use crate::group::records::{ConsumerRecord, Record};
 use crate::group::request::{ConsumerBeat, ConsumerHeartbeatRequest};
 use crate::group::timers::{Alarm, TimerKey};
 use crate::group::topics::{Topics, Visible};
 use crate::group::turn::{Continuation, PendingWrite, Rebalance};
-
-/// Requests and alarms of a group, held until its write is in the log.
-#[derive(Debug, Default)]
-pub(super) struct HeldEvents(VecDeque<Held>);
-
-#[derive(Debug)]
-enum Held {
-    Event(Box<Event>),
-    /// A suspended alarm.
-    Alarm(TimerKey),
-}
 
 /// The draft of a consumer group that is being written.
 #[derive(Debug)]
@@ -97,38 +86,6 @@ pub(super) fn invalid(request: &ConsumerHeartbeatRequest) -> Option<GroupError> 
 }
 
 impl Coordinator {
-    /// Holds an event if its group is being written; gives it back otherwise.
-    pub(super) fn hold(&mut self, event: Event) -> Option<Event> {
-        let Some(group_id) = event.group_id() else { return Some(event) };
-        if let Some(waiting) = self.writing.get_mut(group_id) {
-            waiting.0.push_back(Held::Event(Box::new(event)));
-            return None;
-        }
-        // A consumer group takes over the assignments of the classic group: those in the log.
-        if matches!(event, Event::ConsumerHeartbeat(..)) && self.appends.has_assignments(group_id) {
-            self.upgrades.entry(group_id.to_owned()).or_default().push(event);
-            return None;
-        }
-        Some(event)
-    }
-
-    /// Handles members that have waited for the assignments of a classic group, unless others are
-    /// being written now.
-    pub(super) fn release_upgrades(&mut self, group_id: &str, now_ms: i64) {
-        if !self.appends.has_assignments(group_id) {
-            let waiting = self.upgrades.remove(group_id).unwrap_or_default();
-            waiting.into_iter().for_each(|event| self.handle(event, now_ms));
-        }
-    }
-
-    /// As [`Coordinator::hold`], for an alarm that has fired.
-    pub(super) fn holds_alarm(&mut self, group_id: &str, key: &TimerKey, alarm: Alarm) -> bool {
-        let Some(waiting) = self.writing.get_mut(group_id) else { return false };
-        waiting.0.push_back(Held::Alarm(key.clone()));
-        self.timers.suspend(key.clone(), alarm);
-        true
-    }
-
     pub(super) fn consumer_heartbeat(
         &mut self,
         ticket: Ticket,
@@ -186,7 +143,7 @@ impl Coordinator {
         if self.consumers.contains_key(group_id) {
             return Ok((None, Vec::new()));
         }
-        if request.member_epoch != 0 {
+        if request.member_epoch != 0 || self.shares.contains_key(group_id) {
             return Err(GroupError::GroupIdNotFound);
         }
         let founded = ConsumerGroup::new(group_id.clone());
@@ -263,26 +220,12 @@ impl Coordinator {
     /// The group's records are in the log, or could not be written. Held events are then processed.
     pub(super) fn draft_written(&mut self, draft: GroupDraft, error: Option<GroupError>, now_ms: i64) {
         let group_id = draft.becomes.id().to_owned();
-        let waiting = self.writing.remove(&group_id).unwrap_or_default();
+        let held = self.writing.remove(&group_id).unwrap_or_default();
         match error {
             None => self.apply_draft(draft, now_ms),
             Some(error) => self.drop_draft(draft, error),
         }
-        let mut waiting = waiting.0;
-        while let Some(held) = waiting.pop_front() {
-            match held {
-                Held::Event(event) => self.handle(*event, now_ms),
-                Held::Alarm(key) => {
-                    // A held heartbeat before it may have set the alarm again.
-                    if let Some(alarm) = self.timers.resume(&key) {
-                        self.alarm(key, alarm, now_ms);
-                    }
-                }
-            }
-            if let Some(again) = self.writing.get_mut(&group_id) {
-                again.0.append(&mut waiting);
-            }
-        }
+        self.resume(&group_id, held, now_ms);
     }
 
     fn apply_draft(&mut self, draft: GroupDraft, now_ms: i64) {
@@ -349,7 +292,7 @@ impl Coordinator {
         self.append_some(write, now_ms);
     }
 
-    fn forget_alarms(&mut self, group_id: &str, member_id: &str) {
+    pub(super) fn forget_alarms(&mut self, group_id: &str, member_id: &str) {
         let name = || (group_id.to_owned(), member_id.to_owned());
         for key in [TimerKey::Session, TimerKey::Revocation, TimerKey::MemberJoin, TimerKey::MemberSync] {
             let (group_id, member_id) = name();
@@ -415,14 +358,19 @@ impl Coordinator {
                     if record.is_tombstone() {
                         return;
                     }
-                    // Offsets may have come first, and with them a group that only holds offsets.
-                    if self.groups.get(&group_id).is_some_and(ClassicGroup::is_simple) {
-                        self.groups.remove(&group_id);
-                    }
+                    self.displace_simple(&group_id);
                 }
                 let new = || ConsumerGroup::new(group_id.clone());
                 self.consumers.entry(group_id.clone()).or_insert_with(new).apply(record);
             }
+        }
+    }
+
+    /// A group of another kind takes the place of a group that only holds offsets: offsets may have
+    /// come first in the log.
+    pub(super) fn displace_simple(&mut self, group_id: &str) {
+        if self.groups.get(group_id).is_some_and(ClassicGroup::is_simple) {
+            self.groups.remove(group_id);
         }
     }
 
@@ -434,12 +382,6 @@ impl Coordinator {
     fn heartbeat_interval_ms(&self, group_id: &str) -> i32 {
         let own = self.own_settings.get(group_id).and_then(|own| own.heartbeat_interval_ms);
         own.unwrap_or(self.config.consumer.heartbeat_interval_ms)
-    }
-
-    /// Topics were created, deleted or extended.
-    pub(super) fn topics_changed(&mut self, topics: Arc<dyn Topics>) {
-        self.topics = topics;
-        self.consumers.values_mut().for_each(ConsumerGroup::topics_changed);
     }
 
     /// A classic member comes into a consumer group without members: the group becomes a classic
@@ -458,20 +400,6 @@ impl Coordinator {
             .map(ConsumerGroup::listed)
             .filter(|group| filter.lets_through(group))
             .collect()
-    }
-
-    /// Refuses held requests; their clients find the coordinator again.
-    pub(super) fn abandon_held(&mut self, error: GroupError) {
-        for event in std::mem::take(&mut self.upgrades).into_values().flatten() {
-            self.refuse(&event, error);
-        }
-        for (_, waiting) in std::mem::take(&mut self.writing) {
-            for held in waiting.0 {
-                if let Held::Event(event) = held {
-                    self.refuse(&event, error);
-                }
-            }
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Coordinator;
 use super::consumers::{DraftedGroup, GroupDraft};
+use super::share_work::GroupWork;
 use crate::group::consumer::Draft;
 use crate::group::event::Action;
 use crate::group::topics::{Topics, Visible};
@@ -51,7 +52,7 @@ impl Coordinator {
         if !patterns.is_empty() && self.matching.insert(group_id.to_owned()) {
             let topics = self.topics.clone();
             let work = MatchWork { group_id: group_id.to_owned(), patterns, topics, visible };
-            self.actions.push(Action::Work(work));
+            self.actions.push(Action::Work(GroupWork::Match(work)));
         }
     }
 

@@ -5,10 +5,8 @@ use crate::group::classic::ClassicGroup;
 use crate::group::config::GroupConfig;
 use crate::group::error::GroupError;
 use crate::group::event::{Event, Outcome, Ticket};
-use crate::group::records::Record;
 use crate::group::request::{
-    DeleteRequest, HeartbeatRequest, JoinOutcome, JoinRequest, LeaveRequest, LeftMember, SyncOutcome,
-    SyncRequest,
+    HeartbeatRequest, JoinOutcome, JoinRequest, LeaveRequest, LeftMember, SyncOutcome, SyncRequest,
 };
 use crate::group::turn::{Continuation, PendingWrite};
 use crate::machine::Keyed;
@@ -21,6 +19,9 @@ pub(super) fn invalid(event: &Event, config: &GroupConfig) -> Option<GroupError>
         Event::Heartbeat(_, request) => request.key(),
         Event::Leave(_, request) => request.key(),
         Event::ConsumerHeartbeat(_, request) => return super::consumers::invalid(request),
+        Event::ShareHeartbeat(_, request) => return super::shares::invalid(request),
+        Event::AlterShareOffsets(_, request) => request.key(),
+        Event::DeleteShareOffsets(_, request) => request.key(),
         Event::TxnCommit(_, request) => request.key(),
         Event::OffsetDelete(_, request) => request.key(),
         // Consumers that only commit and fetch may do so in the group without a name.
@@ -39,6 +40,10 @@ impl Coordinator {
         let consumer = self.consumers.get(&request.group_id);
         if consumer.is_some_and(|group| group.validate_delete().is_err()) {
             return self.join_consumer_group(ticket, &request, now_ms);
+        }
+        if self.shares.contains_key(&request.group_id) {
+            let outcome = JoinOutcome::error("", GroupError::InconsistentGroupProtocol);
+            return self.reply(ticket, Outcome::Join(outcome));
         }
         let is_new = !self.groups.contains_key(&request.group_id);
         if is_new && !request.member_id.is_empty() {
@@ -102,45 +107,6 @@ impl Coordinator {
                 self.append(PendingWrite { then: Continuation::Reply(ticket, outcome), ..write }, now_ms)
             }
             None => self.reply(ticket, outcome),
-        }
-    }
-
-    /// Groups without members are deleted with all their offsets; the others get an error.
-    pub(super) fn delete(&mut self, ticket: Ticket, request: DeleteRequest, now_ms: i64) {
-        let (mut records, mut deleted, mut outcome) = (Vec::new(), Vec::new(), Vec::new());
-        for group_id in request.group_ids {
-            let error = self.validate_delete(&group_id).err();
-            if error.is_none() {
-                let mut keys = self.offsets.keys_of_group(&group_id);
-                keys.extend(self.appends.keys_of_group(&group_id).cloned());
-                keys.sort_unstable();
-                keys.dedup();
-                records.extend(keys.into_iter().map(|key| Record::Offset(key, None)));
-                records.extend(self.end_of(&group_id));
-                deleted.extend(self.remove_group(&group_id));
-            }
-            outcome.push((group_id, error));
-        }
-        let outcome = Outcome::Delete(outcome);
-        if records.is_empty() {
-            return self.reply(ticket, outcome);
-        }
-        self.append(PendingWrite { records, then: Continuation::Deleted(ticket, outcome, deleted) }, now_ms);
-    }
-
-    fn validate_delete(&self, group_id: &str) -> Result<(), GroupError> {
-        match (self.groups.get(group_id), self.consumers.get(group_id)) {
-            (Some(group), _) => group.validate_delete(),
-            (None, Some(group)) => group.validate_delete(),
-            (None, None) => Err(GroupError::GroupIdNotFound),
-        }
-    }
-
-    /// The records that end a group without members.
-    pub(super) fn end_of(&self, group_id: &str) -> Vec<Record> {
-        match self.consumers.get(group_id) {
-            Some(group) => group.tombstones(),
-            None => vec![Record::Group(group_id.to_owned(), None)],
         }
     }
 }

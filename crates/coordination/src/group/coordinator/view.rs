@@ -9,6 +9,7 @@ use crate::group::classic::{ClassicGroup, State};
 use crate::group::consumer::ConsumerGroup;
 use crate::group::error::GroupError;
 use crate::group::records::Partitions;
+use crate::group::share::ShareGroup;
 
 /// Filter of groups to list; an empty part lets everything through.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +85,42 @@ pub struct DescribedConsumer {
     pub is_classic: bool,
 }
 
+/// A share group as ShareGroupDescribe shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedShareGroup {
+    /// The group.
+    pub group_id: String,
+    /// `Empty` or `Stable`.
+    pub state: &'static str,
+    /// Its epoch.
+    pub epoch: i32,
+    /// The epoch of its target assignment.
+    pub target_epoch: i32,
+    /// The assignor in use.
+    pub assignor: &'static str,
+    /// The members.
+    pub members: Vec<DescribedShareMember>,
+}
+
+/// A member of a [`DescribedShareGroup`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedShareMember {
+    /// The member's id.
+    pub member_id: String,
+    /// Its rack.
+    pub rack_id: Option<String>,
+    /// The epoch it is in.
+    pub epoch: i32,
+    /// Its client id.
+    pub client_id: String,
+    /// Address of the member.
+    pub client_host: String,
+    /// The topics it names.
+    pub topics: Vec<String>,
+    /// Partitions that it may read, also of topics that are gone.
+    pub assigned: Partitions,
+}
+
 /// A group as ListGroups shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedGroup {
@@ -92,9 +129,9 @@ pub struct ListedGroup {
     /// Kind of group; empty if it has never had a member.
     pub protocol_type: String,
     /// `Empty`, `PreparingRebalance`, `CompletingRebalance` or `Stable`; of consumer groups
-    /// `Empty`, `Assigning`, `Reconciling` or `Stable`.
+    /// `Empty`, `Assigning`, `Reconciling` or `Stable`; of share groups `Empty` or `Stable`.
     pub state: &'static str,
-    /// `classic` or `consumer`
+    /// `classic`, `consumer` or `share`
     pub group_type: &'static str,
 }
 
@@ -104,7 +141,8 @@ pub struct ListedGroup {
 pub struct DescribedGroup {
     /// None: the group exists.
     pub error: Option<GroupError>,
-    /// True if there is a consumer group of that name: it is no classic group, and `Dead`.
+    /// True if there is a consumer group or a share group of that name: it is no classic group, and
+    /// `Dead`.
     pub is_consumer: bool,
     /// The group.
     pub group_id: String,
@@ -168,9 +206,11 @@ impl Coordinator {
         }
         let classic = self.groups.values().map(|group| (group.listed(), group.counts()));
         let consumer = self.consumers.values().map(|group| (group.listed(), group.counts()));
-        let all = self.groups.len() + self.consumers.len();
+        let share = self.shares.values().map(|group| (group.listed(), group.counts()));
+        let all = self.group_count();
         let id_bytes_max = room.id_bytes;
-        let named = classic.chain(consumer).filter(|(listed, _)| listed.group_id.len() <= id_bytes_max);
+        let named =
+            classic.chain(consumer).chain(share).filter(|(listed, _)| listed.group_id.len() <= id_bytes_max);
         let taken = named.take(room.groups).map(|(listed, (members, rebalances))| {
             let offsets = self.offsets.committed(&listed.group_id).take(room.offsets);
             let offsets: Vec<_> =
@@ -193,13 +233,14 @@ impl Coordinator {
         let listed = self.groups.values().map(ClassicGroup::listed);
         let mut listed: Vec<ListedGroup> = listed.filter(|group| filter.lets_through(group)).collect();
         listed.extend(self.listed_consumers(filter));
+        listed.extend(self.listed_shares(filter));
         listed.sort_by(|a, b| a.group_id.cmp(&b.group_id));
         Ok(listed)
     }
 
-    /// Number of groups of both kinds.
+    /// Number of groups of all kinds.
     pub fn group_count(&self) -> usize {
-        self.groups.len() + self.consumers.len()
+        self.groups.len() + self.consumers.len() + self.shares.len()
     }
 
     /// One group with its members.
@@ -218,16 +259,27 @@ impl Coordinator {
         self.consumers.get(group_id).map(ConsumerGroup::described).ok_or(GroupError::GroupIdNotFound)
     }
 
+    /// One share group with its members.
+    ///
+    /// # Errors
+    /// If there is none of that name, and as [`Coordinator::list`].
+    pub fn describe_share(&self, group_id: &str) -> Result<DescribedShareGroup, GroupError> {
+        self.serving()?;
+        self.shares.get(group_id).map(ShareGroup::described).ok_or(GroupError::GroupIdNotFound)
+    }
+
     /// True if there is a group of that name, of any kind.
     pub fn knows(&self, group_id: &str) -> bool {
-        self.groups.contains_key(group_id) || self.consumers.contains_key(group_id)
+        self.groups.contains_key(group_id)
+            || self.consumers.contains_key(group_id)
+            || self.shares.contains_key(group_id)
     }
 
     fn absent(&self, group_id: &str, error: GroupError) -> DescribedGroup {
         let dead = error == GroupError::GroupIdNotFound;
         DescribedGroup {
             error: Some(error),
-            is_consumer: dead && self.consumers.contains_key(group_id),
+            is_consumer: dead && self.knows(group_id),
             group_id: group_id.to_owned(),
             state: if dead { State::Dead.name() } else { "" },
             protocol_type: String::new(),
@@ -236,7 +288,7 @@ impl Coordinator {
         }
     }
 
-    fn serving(&self) -> Result<(), GroupError> {
+    pub(super) fn serving(&self) -> Result<(), GroupError> {
         match self.phase {
             Phase::Serving => Ok(()),
             Phase::Loading => Err(GroupError::CoordinatorLoadInProgress),

@@ -149,7 +149,7 @@ pub(super) fn decode(
     Ok(Some((group_id, record)))
 }
 
-fn read<T>(
+pub(super) fn read<T>(
     part: &'static str,
     value: Option<Bytes>,
     fields: impl FnOnce(&mut Decoder) -> Result<T, DecodeError>,
@@ -218,17 +218,11 @@ impl ConsumerRecord {
             }
             Self::TargetEpoch(Some(value)) => {
                 out.write_i16(0)?;
-                out.write_i32(value.epoch)?;
-                tag(out, (value.timestamp_ms != 0).then_some(&value.timestamp_ms.to_be_bytes()))?;
+                write_target_epoch(out, *value)?;
             }
             Self::Target(_, Some(partitions)) => {
                 out.write_i16(0)?;
-                out.write_compact_array_len(partitions.len())?;
-                for (topic, partitions) in partitions {
-                    write_topic(out, *topic, partitions.iter())?;
-                    no_tags(out)?;
-                }
-                no_tags(out)?;
+                write_target(out, partitions)?;
             }
             Self::Current(_, Some(current)) => {
                 out.write_i16(0)?;
@@ -300,9 +294,25 @@ impl CurrentValue {
     }
 }
 
-type Out<'a> = Encoder<BufferTarget<'a>>;
+pub(super) type Out<'a> = Encoder<BufferTarget<'a>>;
 
-fn write_strings<'a>(
+/// The epoch of a target assignment, to the end of the value.
+pub(super) fn write_target_epoch(out: &mut Out<'_>, value: TargetEpoch) -> Result<(), EncodeError> {
+    out.write_i32(value.epoch)?;
+    tag(out, (value.timestamp_ms != 0).then_some(&value.timestamp_ms.to_be_bytes()))
+}
+
+/// Partitions by topic, to the end of the value.
+pub(super) fn write_target(out: &mut Out<'_>, partitions: &Partitions) -> Result<(), EncodeError> {
+    out.write_compact_array_len(partitions.len())?;
+    for (topic, partitions) in partitions {
+        write_topic(out, *topic, partitions.iter())?;
+        no_tags(out)?;
+    }
+    no_tags(out)
+}
+
+pub(super) fn write_strings<'a>(
     out: &mut Out<'_>,
     strings: impl ExactSizeIterator<Item = &'a String>,
 ) -> Result<(), EncodeError> {
@@ -326,7 +336,7 @@ fn write_topic<'a>(
     Ok(())
 }
 
-fn no_tags(out: &mut Out<'_>) -> Result<(), EncodeError> {
+pub(super) fn no_tags(out: &mut Out<'_>) -> Result<(), EncodeError> {
     out.write_unsigned_varint(0)
 }
 
@@ -364,7 +374,7 @@ fn epoch(value: &mut Decoder) -> Result<EpochValue, DecodeError> {
     Ok(read)
 }
 
-fn target_epoch(value: &mut Decoder) -> Result<TargetEpoch, DecodeError> {
+pub(super) fn target_epoch(value: &mut Decoder) -> Result<TargetEpoch, DecodeError> {
     let mut read = TargetEpoch { epoch: value.read_i32()?, timestamp_ms: 0 };
     read_tag(value, |field| {
         read.timestamp_ms = field.read_i64()?;
@@ -408,7 +418,7 @@ fn classic(value: &mut Decoder) -> Result<ClassicMember, DecodeError> {
     Ok(ClassicMember { session_timeout_ms, protocols })
 }
 
-fn target(value: &mut Decoder) -> Result<Partitions, DecodeError> {
+pub(super) fn target(value: &mut Decoder) -> Result<Partitions, DecodeError> {
     let count = value.read_compact_array_len()?;
     let topics = value.read_vec(count, |value| {
         let (topic, partitions) = read_topic(value)?;
@@ -456,7 +466,7 @@ fn regex(value: &mut Decoder) -> Result<RegexValue, DecodeError> {
     Ok(read)
 }
 
-fn read_strings(value: &mut Decoder) -> Result<BTreeSet<String>, DecodeError> {
+pub(super) fn read_strings(value: &mut Decoder) -> Result<BTreeSet<String>, DecodeError> {
     let count = value.read_compact_array_len()?;
     let strings = value.read_vec(count, |value| string(value.read_compact_string()))?;
     Ok(strings.into_iter().collect())

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use levada_base::Now;
-use levada_wire::Uuid;
+use levada_wire::{ErrorCode, Uuid};
 
 use crate::group::config::GroupConfig;
-use crate::group::coordinator::{Coordinator, MatchWork, Matched, Replayed};
+use crate::group::coordinator::{
+    Coordinator, GroupWork, MatchWork, Matched, RefusedPartitions, Replayed, ShareStateEnd, ShareStateWork,
+};
 use crate::group::error::GroupError;
 use crate::group::event::{Action, Event, Outcome, Payload};
 use crate::group::request::{
@@ -45,10 +47,15 @@ pub(in crate::group) struct Rig {
     /// Comparisons wait here while set; otherwise they are done at once.
     pub(in crate::group) hold_works: bool,
     pub(in crate::group) works: VecDeque<MatchWork>,
+    /// Works at the share coordinator wait here while set; otherwise they are done at once.
+    pub(in crate::group) hold_share_works: bool,
+    pub(in crate::group) share_works: VecDeque<ShareStateWork>,
     answers: BTreeMap<Ticket, Outcome>,
     /// Tickets that have not been answered.
     pub(in crate::group) waiting: BTreeSet<Ticket>,
     next: u64,
+    /// Number of restarts.
+    terms: i32,
 }
 
 /// The settings of most tests: no initial delay, short sessions allowed.
@@ -68,9 +75,12 @@ impl Rig {
             held: VecDeque::new(),
             hold_works: false,
             works: VecDeque::new(),
+            hold_share_works: false,
+            share_works: VecDeque::new(),
             answers: BTreeMap::new(),
             waiting: BTreeSet::new(),
             next: 0,
+            terms: 0,
         };
         rig.step(Event::Loaded);
         rig
@@ -85,11 +95,15 @@ impl Rig {
                     self.answers.insert(ticket, outcome);
                 }
                 Action::Persist(id, payload) => self.held.push_back((id, payload)),
-                Action::Work(work) => self.works.push_back(work),
+                Action::Work(GroupWork::Match(work)) => self.works.push_back(work),
+                Action::Work(GroupWork::ShareState(work)) => self.share_works.push_back(work),
             }
         }
         if !self.hold_works {
             while self.finish_work() {}
+        }
+        if !self.hold_share_works {
+            while self.finish_share_work(Ok(RefusedPartitions::new())) {}
         }
         if !self.hold_appends {
             self.finish_appends();
@@ -104,6 +118,16 @@ impl Rig {
         let mut comparison = Comparison::of(patterns);
         while comparison.go_on(&topics.names(), |name| visible.has(name)) {}
         self.step(Event::Matched(Matched { group_id, topics, found: comparison.found() }));
+        true
+    }
+
+    /// The share coordinator has done the oldest work, or has refused it; false if there is none.
+    pub(in crate::group) fn finish_share_work(
+        &mut self,
+        result: Result<RefusedPartitions, ErrorCode>,
+    ) -> bool {
+        let Some(ShareStateWork { id, group_id, .. }) = self.share_works.pop_front() else { return false };
+        self.step(Event::ShareStateDone(ShareStateEnd { id, group_id, result }));
         true
     }
 
@@ -174,9 +198,12 @@ impl Rig {
     /// The broker is killed and starts again from its log; nobody who waited gets an answer.
     pub(in crate::group) fn restart(&mut self) {
         self.coordinator = Coordinator::new(self.config.clone());
+        self.terms += 1;
+        self.coordinator.set_term(self.terms);
         self.waiting.clear();
         self.held.clear();
         self.works.clear();
+        self.share_works.clear();
         for (offset, logged) in (0..).zip(&self.log) {
             match logged {
                 Logged::Record(record, transaction) => {
@@ -214,6 +241,16 @@ impl Rig {
 
     pub(in crate::group) fn answer<R: Request<Coordinator>>(&mut self, ticket: Ticket) -> Option<R::Answer> {
         self.answers.remove(&ticket).map(|outcome| R::answer(outcome).unwrap())
+    }
+
+    /// Drops an answer; true if it is to a deletion of groups that has deleted the group.
+    pub(in crate::group) fn forget_answer(&mut self, ticket: Ticket) -> bool {
+        match self.answers.remove(&ticket) {
+            Some(Outcome::Delete(groups)) => {
+                groups.iter().any(|(group_id, error)| group_id == GROUP && error.is_none())
+            }
+            _ => false,
+        }
     }
 
     /// Sends a request that is answered at once.

@@ -1,5 +1,5 @@
-//! The hash of the subscribed topics, by which a consumer group detects changes, as Kafka 4.3
-//! computes it (KIP-1101).
+//! The hash of the subscribed topics, by which consumer groups and share groups detect changes, as
+//! Kafka 4.3 computes it (KIP-1101).
 
 use std::collections::BTreeSet;
 
