@@ -5,6 +5,7 @@
 //! Soak: seed random, repeated
 
 mod consumers;
+mod shares;
 
 use std::collections::BTreeMap;
 
