@@ -314,6 +314,37 @@ fn groups_of_all_kinds_are_deleted_together() {
 }
 
 #[test]
+fn a_deletion_waits_for_the_writes_of_its_groups() {
+    let mut rig = rig();
+    let of = |group_id: &str, request| ShareHeartbeatRequest { group_id: group_id.into(), ..request };
+    for group_id in ["one", "two"] {
+        rig.ask(of(group_id, enter("a", &["t"]))).unwrap();
+    }
+    rig.ask(of("one", beat("a", -1))).unwrap();
+    rig.hold_appends = true;
+    let leave = rig.send(of("two", beat("a", -1)));
+    // The second group is being written: the deletion of both waits, and then finds it empty.
+    let first = rig.send(delete(&["one", "two"]));
+    assert!(rig.finish_append(None));
+    assert!(rig.answer::<ShareHeartbeatRequest>(leave).unwrap().is_ok());
+    rig.hold_share_works = true;
+    assert!(rig.finish_append(None) && rig.finish_append(None));
+    assert_eq!(rig.share_works.len(), 2);
+    // While the state is deleted, a member joins the second group, and is being written at the end.
+    assert!(rig.finish_share_work(done()));
+    let join = rig.send(of("two", enter("b", &["t"])));
+    let held = rig.send(of("two", beat("b", -1)));
+    assert!(rig.finish_share_work(done()));
+    rig.hold_appends = false;
+    rig.finish_appends();
+    assert!(rig.answer::<ShareHeartbeatRequest>(join).unwrap().is_ok());
+    assert!(rig.answer::<ShareHeartbeatRequest>(held).unwrap().is_ok());
+    let answer = rig.answer::<DeleteRequest>(first).unwrap();
+    assert_eq!(answer, [("one".to_owned(), None), ("two".to_owned(), None)]);
+    assert_eq!(rig.coordinator.group_count(), 0);
+}
+
+#[test]
 fn a_deletion_that_is_not_written_restores_the_group() {
     let mut rig = rig();
     settled(&mut rig);

@@ -107,11 +107,14 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut rig = Rig::new(share_config());
+        let mut random = Random(seed);
+        let mut settings = share_config();
+        settings.share.assignment_interval_ms = [0, 1_000, 4_000][random.below(3)];
+        let mut rig = Rig::new(settings);
         rig.hold_share_works = true;
         let mut world = Self {
             rig,
-            random: Random(seed),
+            random,
             clients: (0..5).map(|_| Client::default()).collect(),
             catalogue: [("t".to_owned(), 5), ("u".to_owned(), 3)].into(),
             gone: BTreeSet::new(),
