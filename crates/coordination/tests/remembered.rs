@@ -16,8 +16,8 @@ use levada_coordination::group::event::{
     Action as GroupAction, Event as GroupEvent, Producer, Ticket as GroupTicket,
 };
 use levada_coordination::group::request::{
-    CommitPartition, CommitRequest, CommitTopic, ConsumerHeartbeatRequest, EndTxnRequest, JoinRequest,
-    Protocol, TxnCommitRequest,
+    CommitPartition, CommitRequest, CommitTopic, ConsumerHeartbeatRequest, DeleteRequest, EndTxnRequest,
+    JoinRequest, Protocol, ShareHeartbeatRequest, TxnCommitRequest,
 };
 use levada_coordination::group::{Coordinator as Groups, GroupConfig, Visible};
 use levada_coordination::machine::Request;
@@ -191,6 +191,22 @@ impl GroupMachine {
             visible: Visible::default(),
         });
     }
+
+    /// A share group has a member, and is deleted: share groups do not expire.
+    fn share(&mut self, group_id: String, member_id: String) {
+        for member_epoch in [0, -1] {
+            self.send(ShareHeartbeatRequest {
+                group_id: group_id.clone(),
+                member_id: member_id.clone(),
+                member_epoch,
+                rack_id: None,
+                client_id: "client".to_owned(),
+                client_host: "/127.0.0.1".to_owned(),
+                topics: Some(vec!["topic".to_owned()]),
+            });
+        }
+        self.send(DeleteRequest { group_ids: vec![group_id] });
+    }
 }
 
 fn positions() -> Vec<CommitTopic> {
@@ -210,6 +226,7 @@ impl Machine for GroupMachine {
             format!("member-{number}"),
             Some(format!("topic-{ALL_DIGITS}-{number:07}.*")),
         );
+        self.share(format!("share-{number}"), format!("member-{number}"));
         self.send(CommitRequest {
             api_version: 8,
             group_id: format!("simple-{number}"),

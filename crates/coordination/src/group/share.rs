@@ -8,11 +8,11 @@
 //! the other ones that its members subscribe to, and the coordinator's host has their state
 //! initialized (`share/state.rs`).
 //!
-//! Differences to Kafka 4.3, where Kafka leaves a group with wrong state or an epoch that rises with
-//! every heartbeat: the end of an initialization does not count for partitions whose deletion has
-//! begun since, nor for topics that are gone; state of topics that are gone asks for no assignment;
-//! a clock that was set back delays no assignment. A start offset counts as set once the record of
-//! it is in the log.
+//! Differences to Kafka 4.3, which there keeps wrong state or raises the epoch with every
+//! heartbeat: the end of an initialization does not count for partitions whose deletion has begun
+//! since, nor for topics that are gone; state of topics that are gone asks for no assignment; a
+//! clock that was set back delays no assignment. A start offset counts as set once the record of it
+//! is in the log.
 
 mod assign;
 mod beat;
