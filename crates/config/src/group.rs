@@ -1,13 +1,14 @@
 //! Configuration of single groups: Kafka's keys, their bounds, and the broker keys behind them.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use super::describe::{ConfigSource, Described, Synonym, layers};
 use super::key::{ConfigKey, Valid, boolean, int, string};
 use super::layers::Values;
 use super::{BrokerConfig, Origin};
+
+mod share;
+
+use share::check_offset_reset;
+pub use share::{ShareGroupSettings, ShareStart};
 
 /// A key that a group may set. The value that holds without it, Kafka's default, has the name
 /// `broker`.
@@ -70,11 +71,16 @@ macro_rules! member_keys {
 const MEMBER_KEYS: [[GroupKey; 3]; 3] =
     [member_keys!("consumer"), member_keys!("share"), member_keys!("streams")];
 
+const RECORD_LOCK_DURATION_MS: &str = "share.record.lock.duration.ms";
+const DELIVERY_COUNT_LIMIT: &str = "share.delivery.count.limit";
+const PARTITION_MAX_RECORD_LOCKS: &str = "share.partition.max.record.locks";
 const OFFSET_RESET: &str = "share.auto.offset.reset";
+const ISOLATION_LEVEL: &str = "share.isolation.level";
+const RENEW_ENABLE: &str = "share.renew.acknowledge.enable";
 
 const OTHER_KEYS: [GroupKey; 8] = [
     bounded(
-        int("share.record.lock.duration.ms", "Time for which a consumer holds an acquired record.")
+        int(RECORD_LOCK_DURATION_MS, "Time for which a consumer holds an acquired record.")
             .default("30000")
             .at_least(1000),
         "group.share.record.lock.duration.ms",
@@ -84,19 +90,16 @@ const OTHER_KEYS: [GroupKey; 8] = [
         ],
     ),
     bounded(
-        int("share.delivery.count.limit", "Maximum number of delivery attempts of a record.")
+        int(DELIVERY_COUNT_LIMIT, "Maximum number of delivery attempts of a record.")
             .default("5")
             .at_least(2),
         "group.share.delivery.count.limit",
         [("group.share.min.delivery.count.limit", 2), ("group.share.max.delivery.count.limit", 10)],
     ),
     bounded(
-        int(
-            "share.partition.max.record.locks",
-            "Maximum number of records of a partition acquired at a time.",
-        )
-        .default("2000")
-        .at_least(100),
+        int(PARTITION_MAX_RECORD_LOCKS, "Maximum number of records of a partition acquired at a time.")
+            .default("2000")
+            .at_least(100),
         "group.share.partition.max.record.locks",
         [
             ("group.share.min.partition.max.record.locks", 100),
@@ -105,15 +108,14 @@ const OTHER_KEYS: [GroupKey; 8] = [
     ),
     free(string(OFFSET_RESET, "Start of a share group without offsets.").default("latest"), OFFSET_RESET),
     free(
-        string("share.isolation.level", "Isolation level of share groups.")
+        string(ISOLATION_LEVEL, "Isolation level of share groups.")
             .default("read_uncommitted")
             .valid(Valid::OneOf(&["read_committed", "read_uncommitted"])),
-        "share.isolation.level",
+        ISOLATION_LEVEL,
     ),
     free(
-        boolean("share.renew.acknowledge.enable", "Allow share consumers to renew their record locks.")
-            .default("true"),
-        "share.renew.acknowledge.enable",
+        boolean(RENEW_ENABLE, "Allow share consumers to renew their record locks.").default("true"),
+        RENEW_ENABLE,
     ),
     bounded(
         int("streams.num.standby.replicas", "Standby replicas of each task.").default("0").at_least(0),
@@ -128,9 +130,13 @@ const OTHER_KEYS: [GroupKey; 8] = [
     ),
 ];
 
-/// The keys that have an effect: those of consumer groups, which alone are served.
-const SESSION_TIMEOUT_MS: &str = "consumer.session.timeout.ms";
-const HEARTBEAT_INTERVAL_MS: &str = "consumer.heartbeat.interval.ms";
+/// The session timeout and the heartbeat interval of each kind of group.
+const SESSIONS: [[&str; 2]; 3] = [
+    ["consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"],
+    ["share.session.timeout.ms", "share.heartbeat.interval.ms"],
+    ["streams.session.timeout.ms", "streams.heartbeat.interval.ms"],
+];
+const SHARE_ASSIGNMENT_INTERVAL_MS: &str = "share.assignment.interval.ms";
 
 fn keys() -> impl Iterator<Item = &'static GroupKey> {
     MEMBER_KEYS.iter().flatten().chain(&OTHER_KEYS)
@@ -153,58 +159,11 @@ pub fn check_group(broker: &BrokerConfig, values: &Values) -> Result<(), String>
         None => check_bounds(broker, known, value),
     })?;
     let number = |name| broker.group_number(name, values);
-    if number(SESSION_TIMEOUT_MS) > number(HEARTBEAT_INTERVAL_MS) {
-        Ok(())
-    } else {
-        Err(format!("{SESSION_TIMEOUT_MS} must be greater than {HEARTBEAT_INTERVAL_MS}"))
+    match SESSIONS.iter().find(|[session, heartbeat]| number(session) <= number(heartbeat)) {
+        None => Ok(()),
+        Some([session, heartbeat]) => Err(format!("{session} must be greater than {heartbeat}")),
     }
 }
-
-/// Checks the start of a share group; the error is Kafka's sentence.
-fn check_offset_reset(value: &str) -> Result<(), String> {
-    if ["earliest", "latest"].contains(&value) || value.strip_prefix("by_duration:").is_some_and(is_duration)
-    {
-        return Ok(());
-    }
-    Err(format!(
-        "Invalid value {value} for configuration {OFFSET_RESET}: Invalid value `{value}` for configuration \
-         {OFFSET_RESET}. The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
-    ))
-}
-
-/// True if the text is a duration as in `P1DT2H3M4.5S` that is not negative. Each part may have a
-/// sign, and so may the whole.
-fn is_duration(text: &str) -> bool {
-    let Some(found) = DURATION.captures(text).filter(|_| !text.ends_with(['T', 't'])) else { return false };
-    let parts = [("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1)];
-    let mut seconds: Option<i64> = None;
-    for (part, unit) in parts {
-        let Some(number) = found.name(part) else { continue };
-        let Ok(number) = number.as_str().parse::<i64>() else { return false };
-        let sum = number.checked_mul(unit).and_then(|part| seconds.unwrap_or(0).checked_add(part));
-        let Some(sum) = sum else { return false };
-        seconds = Some(sum);
-    }
-    let Some(seconds) = seconds else { return false };
-    let starts_with_minus = |part| found.name(part).is_some_and(|part| part.as_str().starts_with('-'));
-    let has_fraction =
-        found.name("fraction").is_some_and(|digits| digits.as_str().contains(|one| one != '0'));
-    // In halves of a second, which is enough for the sign.
-    let fraction = i128::from(has_fraction) * if starts_with_minus("seconds") { -1 } else { 1 };
-    let halves = 2 * i128::from(seconds) + fraction;
-    if starts_with_minus("sign") { halves <= 0 } else { halves >= 0 }
-}
-
-/// The parts of a duration.
-static DURATION: LazyLock<Regex> = LazyLock::new(|| {
-    let number = "[-+]?[0-9]+";
-    let days = format!("(?:(?<days>{number})D)?");
-    let hours = format!("(?:(?<hours>{number})H)?");
-    let minutes = format!("(?:(?<minutes>{number})M)?");
-    let seconds = format!("(?:(?<seconds>{number})(?:[.,](?<fraction>[0-9]{{0,9}}))?S)?");
-    let expression = format!(r"(?i)\A(?<sign>[-+]?)P{days}(?:T{hours}{minutes}{seconds})?\z");
-    Regex::new(&expression).expect("the expression is valid")
-});
 
 fn check_bounds(broker: &BrokerConfig, known: &GroupKey, value: &str) -> Result<(), String> {
     let (Some([least, most]), Ok(value)) = (known.bounds, value.trim().parse::<i64>()) else { return Ok(()) };
@@ -221,15 +180,34 @@ fn check_bounds(broker: &BrokerConfig, known: &GroupKey, value: &str) -> Result<
 impl BrokerConfig {
     /// Session timeout of members of a consumer group with these settings, if the group sets it.
     pub fn own_session_timeout_ms(&self, own: &Values) -> Option<i32> {
-        own.get(SESSION_TIMEOUT_MS)?;
-        i32::try_from(self.group_number(SESSION_TIMEOUT_MS, own)?).ok()
+        self.own_number("consumer.session.timeout.ms", own)
     }
 
     /// Heartbeat interval of members of a consumer group with these settings, if the group sets
     /// one.
     pub fn own_heartbeat_interval_ms(&self, own: &Values) -> Option<i32> {
-        own.get(HEARTBEAT_INTERVAL_MS)?;
-        i32::try_from(self.group_number(HEARTBEAT_INTERVAL_MS, own)?).ok()
+        self.own_number("consumer.heartbeat.interval.ms", own)
+    }
+
+    /// Session timeout of members of a share group with these settings, if the group sets it.
+    pub fn own_share_session_timeout_ms(&self, own: &Values) -> Option<i32> {
+        self.own_number("share.session.timeout.ms", own)
+    }
+
+    /// Heartbeat interval of members of a share group with these settings, if the group sets one.
+    pub fn own_share_heartbeat_interval_ms(&self, own: &Values) -> Option<i32> {
+        self.own_number("share.heartbeat.interval.ms", own)
+    }
+
+    /// Assignment interval of a share group with these settings, if the group sets one.
+    pub fn own_share_assignment_interval_ms(&self, own: &Values) -> Option<i32> {
+        self.own_number(SHARE_ASSIGNMENT_INTERVAL_MS, own)
+    }
+
+    /// The number in force for a group with these settings, if the group sets one.
+    fn own_number(&self, name: &str, own: &Values) -> Option<i32> {
+        own.get(name)?;
+        i32::try_from(self.group_number(name, own)?).ok()
     }
 
     /// The number in force for a group with these settings. Bounds may have been drawn closer since

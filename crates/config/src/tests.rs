@@ -733,6 +733,19 @@ fn groups_and_subscriptions_are_checked_in_kafkas_words() {
     assert_eq!(wide.own_session_timeout_ms(&short), Some(20_000));
     assert_eq!(broker.own_session_timeout_ms(&short), Some(45_000), "the bounds are closer now");
     assert_eq!(broker.own_heartbeat_interval_ms(&short), None);
+    let share = own(&[
+        ("share.session.timeout.ms", "50000"),
+        ("share.heartbeat.interval.ms", "6000"),
+        ("share.assignment.interval.ms", "0"),
+    ]);
+    assert_eq!(check_group(&broker, &share), Ok(()));
+    let shown = [
+        broker.own_share_session_timeout_ms(&share),
+        broker.own_share_heartbeat_interval_ms(&share),
+        broker.own_share_assignment_interval_ms(&share),
+        broker.own_share_assignment_interval_ms(&short),
+    ];
+    assert_eq!(shown, [Some(50_000), Some(6_000), Some(0), None]);
     let subscription = |name: &str, value: &str| match check_client_metrics(&own(&[(name, value)])) {
         Ok(()) => None,
         Err(Wrong::Request(message)) => Some((42, message)),
@@ -754,6 +767,47 @@ fn groups_and_subscriptions_are_checked_in_kafkas_words() {
     let interval = "Invalid value 1 for interval.ms, interval must be between 100 and 3600000 (1 hour)";
     assert_eq!(subscription("interval.ms", "1").unwrap(), (42, interval.to_owned()));
     assert_eq!(subscription("foo", "1").unwrap().0, 42);
+}
+
+#[test]
+fn share_groups_have_kafkas_settings_unless_set() {
+    let broker = BrokerConfig::default();
+    let kafka = ShareGroupSettings {
+        record_lock_duration_ms: 30_000,
+        delivery_count_limit: 5,
+        partition_max_record_locks: 2_000,
+        start: ShareStart::Latest,
+        committed_only: false,
+        renew_enabled: true,
+    };
+    assert_eq!(broker.share_group(&own(&[])), kafka);
+    let all = [
+        ("share.record.lock.duration.ms", "15000"),
+        ("share.delivery.count.limit", "2"),
+        ("share.partition.max.record.locks", "4000"),
+        ("share.auto.offset.reset", " earliest"),
+        ("share.isolation.level", "read_committed"),
+        ("share.renew.acknowledge.enable", "FALSE"),
+    ];
+    assert_eq!(check_group(&broker, &own(&all)), Ok(()));
+    let set = ShareGroupSettings {
+        record_lock_duration_ms: 15_000,
+        delivery_count_limit: 2,
+        partition_max_record_locks: 4_000,
+        start: ShareStart::Earliest,
+        committed_only: true,
+        renew_enabled: false,
+    };
+    assert_eq!(broker.share_group(&own(&all)), set);
+    let closer = own(&[("share.delivery.count.limit", "60"), ("share.record.lock.duration.ms", "5")]);
+    let shown = broker.share_group(&closer);
+    assert_eq!((shown.delivery_count_limit, shown.record_lock_duration_ms), (10, 15_000), "bounds hold");
+    let starts = [("PT1H", 3_600_000), ("P1DT0.0015S", 86_400_001), ("-PT-2S", 2_000), ("PT0S", 0)];
+    for (duration, ms) in starts {
+        let set = own(&[("share.auto.offset.reset", &format!("by_duration:{duration}"))]);
+        assert_eq!(check_group(&broker, &set), Ok(()), "{duration}");
+        assert_eq!(broker.share_group(&set).start, ShareStart::Since(ms), "{duration}");
+    }
 }
 
 #[test]

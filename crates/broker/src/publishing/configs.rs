@@ -66,6 +66,9 @@ impl Publisher {
             let own = OwnSetting {
                 session_timeout_ms: config.own_session_timeout_ms(values),
                 heartbeat_interval_ms: config.own_heartbeat_interval_ms(values),
+                share_session_timeout_ms: config.own_share_session_timeout_ms(values),
+                share_heartbeat_interval_ms: config.own_share_heartbeat_interval_ms(values),
+                share_assignment_interval_ms: config.own_share_assignment_interval_ms(values),
             };
             (resource.name.clone(), own)
         });
