@@ -44,6 +44,7 @@ mod leaders;
 mod merged;
 pub(crate) mod meter;
 mod nodes;
+mod share_state;
 mod tokens;
 
 /// Builds a message of the codec crate: its defaults, with these fields set.
@@ -161,6 +162,13 @@ serve! {
         ConsumerGroupDescribe => k69_consumer_group_describe,
         ListConfigResources => k74_list_config_resources,
         DescribeTopicPartitions => k75_describe_topic_partitions,
+        ShareGroupHeartbeat => k76_share_group_heartbeat,
+        ShareGroupDescribe => k77_share_group_describe,
+        InitializeShareGroupState => k83_initialize_share_group_state,
+        ReadShareGroupState => k84_read_share_group_state,
+        WriteShareGroupState => k85_write_share_group_state,
+        DeleteShareGroupState => k86_delete_share_group_state,
+        ReadShareGroupStateSummary => k87_read_share_group_state_summary,
     }
     in_cluster {
         CreateDelegationToken => k38_create_delegation_token,

@@ -17,6 +17,7 @@ use crate::controller::Controller;
 use crate::coordinator::Coordinators;
 use crate::fetch_session::Sessions;
 use crate::live_config::LiveConfig;
+use crate::peers::PeerRequests;
 use crate::publishing::Publisher;
 use crate::quota::QuotaBook;
 use crate::replica::Replicas;
@@ -47,6 +48,7 @@ pub(crate) struct Broker {
     publisher: Arc<Publisher>,
     controller: Arc<Controller>,
     transactions: Arc<Transactions>,
+    peers: Arc<PeerRequests>,
     access: Access,
     tls: Arc<Tls>,
     quotas: Arc<QuotaBook>,
@@ -100,6 +102,11 @@ impl Broker {
     /// Transactions in the partitions of this broker.
     pub(crate) fn transactions(&self) -> &Arc<Transactions> {
         &self.transactions
+    }
+
+    /// Requests to other brokers.
+    pub(crate) fn peers(&self) -> &PeerRequests {
+        &self.peers
     }
 
     /// Access control, and the keys of tokens.

@@ -1,30 +1,32 @@
-//! The coordinators of groups and transactions: one for each partition of their topics, for as long
-//! as the partition exists.
+//! The coordinators of groups, of transactions and of the states of share groups: one for each
+//! partition of their topics, for as long as the partition exists.
 //!
-//! `host` drives a state machine: that of [`group`], or that of
-//! [`txn`]. `slots` is the table of the coordinators of one topic and
-//! their clock, `replay` reads the logs that they keep their state in, `announcements` sends
-//! metadata to group coordinators, `matches` compares their regular expressions with the names of
-//! topics.
+//! `host` drives a state machine: that of [`group`], of [`txn`] or of [`share_state`]. `slots` is
+//! the table of the coordinators of one topic and their clock, `replay` reads the logs that they
+//! keep their state in, `announcements` sends metadata to coordinators, `group_work` does the work
+//! of group coordinators, `matches` compares their regular expressions with the names of topics,
+//! `prunes` deletes records of share states that are no longer needed.
 
 use std::sync::Arc;
 
 use levada_coordination::group::{self, Event, GoneTopic, OwnSettings};
-use levada_coordination::txn;
+use levada_coordination::{share_state, txn};
 use levada_metadata::image::Image;
 
 use crate::live_config::LiveConfig;
-use crate::replica::{OFFSETS_TOPIC, Partition, TRANSACTIONS_TOPIC, TopicPartition};
+use crate::replica::{OFFSETS_TOPIC, Partition, SHARE_STATES_TOPIC, TRANSACTIONS_TOPIC, TopicPartition};
 
 mod announcements;
+pub(crate) mod group_work;
 mod host;
 mod matches;
+mod prunes;
 mod replay;
 mod settings;
 mod slots;
 
 use self::announcements::Announcements;
-use self::host::Host;
+use self::host::{Host, Terms};
 pub(crate) use self::host::{Job, Load};
 
 /// All coordinators of this broker.
@@ -32,17 +34,22 @@ pub(crate) struct Coordinators {
     config: Arc<LiveConfig>,
     groups: Host<group::Coordinator>,
     txns: Host<txn::Coordinator>,
+    share_states: Host<share_state::Coordinator>,
     announcements: Announcements,
 }
+
+/// The topics of the coordinators.
+const TOPICS: [&str; 3] = [OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATES_TOPIC];
 
 impl Coordinators {
     /// No coordinators: there are as many as their topics have partitions.
     pub(crate) fn new(config: Arc<LiveConfig>) -> Self {
-        let (groups, txns) = {
-            let config = config.load();
-            (Host::new(settings::group_config(&config)), Host::new(settings::txn_config(&config)))
-        };
-        Self { config, groups, txns, announcements: Announcements::new() }
+        let loaded = config.load();
+        let groups = Host::new(settings::group_config(&loaded));
+        let txns = Host::new(settings::txn_config(&loaded));
+        let share_states = Host::new(settings::share_state_config(&loaded));
+        drop(loaded);
+        Self { config, groups, txns, share_states, announcements: Announcements::new() }
     }
 
     /// The group coordinators.
@@ -55,24 +62,37 @@ impl Coordinators {
         &self.txns
     }
 
-    /// Sees to it that each partition that `__consumer_offsets` and `__transaction_state` have by
-    /// the image has a coordinator. Before any of them is opened, and as part of the change of
-    /// metadata that makes them.
+    /// The coordinators of the states of share groups.
+    pub(crate) fn share_states(&self) -> &Host<share_state::Coordinator> {
+        &self.share_states
+    }
+
+    /// The coordinators whose topic this is.
+    fn of(&self, topic: &str) -> Option<&dyn Terms> {
+        match topic {
+            OFFSETS_TOPIC => Some(&self.groups),
+            TRANSACTIONS_TOPIC => Some(&self.txns),
+            SHARE_STATES_TOPIC => Some(&self.share_states),
+            _ => None,
+        }
+    }
+
+    /// Sees to it that each partition that the topics of coordinators have by the image has a
+    /// coordinator. Before any of them is opened, and as part of the change of metadata that makes
+    /// them.
     pub(crate) fn provide(&self, image: &Image) {
-        let count = |topic| image.topic(topic).map_or(0, |topic| topic.partition_count());
-        let (offsets, states) = (count(OFFSETS_TOPIC), count(TRANSACTIONS_TOPIC));
         let config = self.config.load();
-        let (groups, txns) = (config.offsets.topic_partitions, config.transactions.topic_partitions);
-        for (topic, before, count, key, configured) in [
-            (OFFSETS_TOPIC, self.groups.provide(offsets), offsets, "offsets.topic.num.partitions", groups),
-            (
-                TRANSACTIONS_TOPIC,
-                self.txns.provide(states),
-                states,
-                "transaction.state.log.num.partitions",
-                txns,
-            ),
-        ] {
+        for topic in TOPICS {
+            let Some(coordinators) = self.of(topic) else { continue };
+            let count = image.topic(topic).map_or(0, |topic| topic.partition_count());
+            let before = coordinators.provide(count);
+            let (key, configured) = match topic {
+                OFFSETS_TOPIC => ("offsets.topic.num.partitions", config.offsets.topic_partitions),
+                TRANSACTIONS_TOPIC => {
+                    ("transaction.state.log.num.partitions", config.transactions.topic_partitions)
+                }
+                _ => ("share.coordinator.state.topic.num.partitions", config.share_states.topic_partitions),
+            };
             if before < count && i32::try_from(count) != Ok(configured) {
                 tracing::warn!(
                     topic,
@@ -92,10 +112,10 @@ impl Coordinators {
         }
     }
 
-    /// Notifies group coordinators of topics that were created, deleted or extended. `latest` is
-    /// called in the order of the changes.
+    /// Notifies coordinators of topics that were created, deleted or extended. `latest` is called
+    /// in the order of the changes.
     pub(crate) fn topics_changed(&self, latest: impl FnOnce() -> Arc<Image>) {
-        self.announcements.topics(&self.groups, latest);
+        self.announcements.topics((&self.groups, &self.share_states), latest);
     }
 
     /// Passes the settings of single groups to group coordinators.
@@ -103,77 +123,69 @@ impl Coordinators {
         self.announcements.own_settings(&self.groups, latest);
     }
 
-    /// Notifies group coordinators of deleted topics, and deletes the offsets of the topics.
+    /// Notifies coordinators of deleted topics: committed offsets of the topics and states of their
+    /// partitions are deleted.
     pub(crate) fn topics_deleted(&self, topics: &[GoneTopic]) {
         self.groups.step_all_loaded(|| Event::TopicsDeleted(topics.to_vec()));
+        let ids: Vec<_> = topics.iter().map(|topic| topic.topic_id).collect();
+        self.share_states.step_all_loaded(|| share_state::Event::TopicsDeleted(ids.clone()));
     }
 
     /// Begins a term of the coordinator of this partition, if it has one: the coordinator is
     /// loading until the returned load ends. This broker leads the partition. Not at the same time
     /// as a change of leadership.
     pub(crate) fn begin(&self, partition: &Arc<Partition>) -> Option<Load> {
-        let repeat = || self.announcements.repeat(&self.groups, partition.index());
-        match partition.topic() {
-            OFFSETS_TOPIC => self.groups.begin(partition, repeat),
-            TRANSACTIONS_TOPIC => self.txns.begin(partition, || {}),
-            _ => None,
-        }
+        let index = partition.index();
+        let repeat = || match partition.topic() {
+            OFFSETS_TOPIC => self.announcements.repeat_to_group(&self.groups, index),
+            SHARE_STATES_TOPIC => self.announcements.repeat_to_share_state(&self.share_states, index),
+            _ => {}
+        };
+        self.of(partition.topic())?.begin(partition, &repeat)
     }
 
     /// Ends the term of the coordinator of this partition, if its leadership is over, and begins a
     /// new term if this broker leads: see [`Coordinators::begin`].
     pub(crate) fn follow(&self, partition: &Arc<Partition>) -> Option<Load> {
-        let is_outdated = match partition.topic() {
-            OFFSETS_TOPIC => self.groups.is_outdated(partition),
-            TRANSACTIONS_TOPIC => self.txns.is_outdated(partition),
-            _ => false,
-        };
-        if is_outdated {
-            self.resign_at(partition.topic(), partition.index());
+        let coordinators = self.of(partition.topic())?;
+        if !coordinators.is_outdated(partition) {
+            return None;
         }
-        (is_outdated && partition.leadership().is_leader()).then(|| self.begin(partition)).flatten()
+        coordinators.resign_at(partition.index());
+        partition.leadership().is_leader().then(|| self.begin(partition)).flatten()
     }
 
     /// Ends the term of the coordinator of this partition, if it has one.
     pub(crate) fn resign_at(&self, topic: &str, index: i32) {
-        match topic {
-            OFFSETS_TOPIC => self.groups.resign_at(index),
-            TRANSACTIONS_TOPIC => self.txns.resign_at(index),
-            _ => {}
+        if let Some(coordinators) = self.of(topic) {
+            coordinators.resign_at(index);
         }
     }
 
     /// The log of this partition is checked before its coordinator answers; until then it is
     /// loading.
     pub(crate) fn expect(&self, (topic, index): &TopicPartition) {
-        match topic.as_str() {
-            OFFSETS_TOPIC => self.groups.expect(*index),
-            TRANSACTIONS_TOPIC => self.txns.expect(*index),
-            _ => {}
+        if let Some(coordinators) = self.of(topic) {
+            coordinators.expect(*index);
         }
     }
 
     /// This partition cannot be opened: its coordinator is not available until it can.
     pub(crate) fn give_up(&self, (topic, index): &TopicPartition) {
-        match topic.as_str() {
-            OFFSETS_TOPIC => self.groups.give_up(*index),
-            TRANSACTIONS_TOPIC => self.txns.give_up(*index),
-            _ => {}
+        if let Some(coordinators) = self.of(topic) {
+            coordinators.give_up(*index);
         }
     }
 
     /// The topic is deleted, and with it go its coordinators.
     pub(crate) fn resign(&self, topic: &str) {
-        match topic {
-            OFFSETS_TOPIC => self.groups.resign(),
-            TRANSACTIONS_TOPIC => self.txns.resign(),
-            _ => {}
+        if let Some(coordinators) = self.of(topic) {
+            coordinators.resign();
         }
     }
 
     /// Answers all requests that wait; nothing is served afterwards.
     pub(crate) fn unload(&self) {
-        self.groups.unload();
-        self.txns.unload();
+        TOPICS.iter().filter_map(|topic| self.of(topic)).for_each(Terms::unload);
     }
 }

@@ -39,6 +39,7 @@ mod replay;
 mod replica;
 mod request_memory;
 pub mod server;
+mod share;
 pub mod source;
 mod stats;
 mod time_slice;

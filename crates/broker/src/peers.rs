@@ -29,6 +29,7 @@ const IDLE: Duration = Duration::from_secs(600);
 pub(crate) enum Subject {
     Markers,
     Verification,
+    ShareStates,
 }
 
 impl Subject {
@@ -36,6 +37,7 @@ impl Subject {
         match self {
             Self::Markers => "transaction-markers",
             Self::Verification => "transaction-verification",
+            Self::ShareStates => "share-states",
         }
     }
 }

@@ -74,7 +74,8 @@ pub(crate) use self::lease::{Lease, Witness};
 pub(crate) use self::moves::MoveView;
 use self::moves::Moves;
 pub(crate) use self::partition::{
-    OFFSETS_TOPIC, Partition, PartitionIdentity, Partitions, TRANSACTIONS_TOPIC, TopicPartition,
+    OFFSETS_TOPIC, Partition, PartitionIdentity, Partitions, SHARE_STATES_TOPIC, TRANSACTIONS_TOPIC,
+    TopicPartition,
 };
 use self::replication::Replication;
 pub use self::replication::ReplicationState;

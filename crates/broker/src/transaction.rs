@@ -81,9 +81,8 @@ impl Transactions {
         (config, metadata): (Arc<LiveConfig>, Arc<Metadata>),
         replicas: Arc<Replicas>,
         coordinators: Arc<Coordinators>,
-        controller: Arc<Controller>,
+        (controller, peers): (Arc<Controller>, Arc<PeerRequests>),
     ) -> Self {
-        let peers = Arc::new(PeerRequests::new(config.clone(), metadata.clone()));
         let markers = Arc::new(RemoteMarkers::new(config.clone(), metadata.clone(), peers.clone()));
         let verification = Arc::new(RemoteVerification::new(peers.clone()));
         Self { config, replicas, coordinators, controller, metadata, peers, markers, verification }

@@ -78,6 +78,8 @@ pub struct BrokerConfig {
     pub offsets: OffsetsConfig,
     /// `transaction.*`, `transactional.*`.
     pub transactions: TransactionsConfig,
+    /// `share.coordinator.*`.
+    pub share_states: ShareStatesConfig,
     /// `log.cleaner.*`.
     pub cleaner: CleanerConfig,
     /// `num.recovery.threads.per.data.dir`, if it is set.
@@ -116,6 +118,27 @@ pub struct GroupConfig {
     pub consumer_migration: Migration,
     /// `group.coordinator.rebalance.protocols` has `consumer`.
     pub consumer_protocol: bool,
+    /// `group.share.session.timeout.ms`.
+    pub share_session_timeout_ms: i32,
+    /// `group.share.heartbeat.interval.ms`.
+    pub share_heartbeat_interval_ms: i32,
+    /// `group.share.max.size`.
+    pub share_max_size: u32,
+}
+
+/// The states of shared partitions, and the topic that keeps them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareStatesConfig {
+    /// `share.coordinator.snapshot.update.records.per.snapshot`.
+    pub updates_per_snapshot: u32,
+    /// `share.coordinator.state.topic.num.partitions`.
+    pub topic_partitions: i32,
+    /// `share.coordinator.state.topic.replication.factor`.
+    pub topic_replication_factor: i16,
+    /// `share.coordinator.state.topic.min.isr`.
+    pub topic_min_insync_replicas: i32,
+    /// `share.coordinator.state.topic.segment.bytes`.
+    pub topic_segment_bytes: i32,
 }
 
 /// Direction in which groups may change their kind while they have members.
@@ -256,6 +279,7 @@ impl BrokerConfig {
             groups: read.groups(),
             offsets: read.offsets(),
             transactions: read.transactions(),
+            share_states: read.share_states(),
             cleaner: read.cleaner(),
             recovery_threads: read.recovery_threads(),
             mapped_append: read.text("levada.log.append") == "mapped",
@@ -291,6 +315,19 @@ impl Reader<'_> {
             consumer_max_size: self.size("group.consumer.max.size"),
             consumer_migration: self.migration(),
             consumer_protocol: self.has_protocol("consumer"),
+            share_session_timeout_ms: self.int("group.share.session.timeout.ms"),
+            share_heartbeat_interval_ms: self.int("group.share.heartbeat.interval.ms"),
+            share_max_size: self.size("group.share.max.size"),
+        }
+    }
+
+    fn share_states(&self) -> ShareStatesConfig {
+        ShareStatesConfig {
+            updates_per_snapshot: self.size("share.coordinator.snapshot.update.records.per.snapshot"),
+            topic_partitions: self.int("share.coordinator.state.topic.num.partitions"),
+            topic_replication_factor: self.short("share.coordinator.state.topic.replication.factor"),
+            topic_min_insync_replicas: self.int("share.coordinator.state.topic.min.isr"),
+            topic_segment_bytes: self.int("share.coordinator.state.topic.segment.bytes"),
         }
     }
 
@@ -428,9 +465,11 @@ impl Reader<'_> {
             let is_ordered = self.long(least) <= self.long(most);
             (!is_ordered).then(|| self.invalid(least, format!("no more than {most} ({})", self.long(most))))
         };
-        let bounded = ["session.timeout.ms", "heartbeat.interval.ms"].into_iter().flat_map(|name| {
-            let [least, value, most] =
-                ["min.", "", "max."].map(|bound| format!("group.consumer.{bound}{name}"));
+        let names = ["consumer.", "share."]
+            .into_iter()
+            .flat_map(|kind| ["session.timeout.ms", "heartbeat.interval.ms"].map(|name| (kind, name)));
+        let bounded = names.flat_map(|(kind, name)| {
+            let [least, value, most] = ["min.", "", "max."].map(|bound| format!("group.{kind}{bound}{name}"));
             let low = || {
                 let least_ms = self.long(&least);
                 (self.long(&value) < least_ms)

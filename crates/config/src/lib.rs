@@ -38,7 +38,9 @@ mod topic;
 mod wording;
 mod words;
 
-pub use broker::{BrokerConfig, CleanerConfig, GroupConfig, OffsetsConfig, TransactionsConfig};
+pub use broker::{
+    BrokerConfig, CleanerConfig, GroupConfig, OffsetsConfig, ShareStatesConfig, TransactionsConfig,
+};
 pub use client_metrics::{Wrong, check_client_metrics, describe_client_metrics, is_client_metrics_key};
 pub use cluster::{ClusterConfig, PeerListener, ReplicationConfig};
 pub use describe::is_sensitive;

@@ -177,6 +177,19 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
         .default("bidirectional")
         .valid(MIGRATIONS),
     int("group.consumer.max.size", "Maximum number of members of a consumer group.").default("2147483647").at_least(1),
+    int("group.share.session.timeout.ms", "Session timeout of share groups (KIP-932). The coordinator removes a member that is silent for this long. A group may override it.").default("45000").at_least(1),
+    int("group.share.heartbeat.interval.ms", "Heartbeat interval of share groups. A group may override it.").default("5000").at_least(1),
+    int("group.share.min.session.timeout.ms", "Shortest session timeout that a share group may set.").default("45000").at_least(1),
+    int("group.share.max.session.timeout.ms", "Longest session timeout that a share group may set.").default("60000").at_least(1),
+    int("group.share.min.heartbeat.interval.ms", "Shortest heartbeat interval that a share group may set.").default("5000").at_least(1),
+    int("group.share.max.heartbeat.interval.ms", "Longest heartbeat interval that a share group may set.").default("15000").at_least(1),
+    int("group.share.max.size", "Maximum number of members of a share group.").default("200").valid(Valid::Range(1, 1000)),
+    // State of share groups.
+    int("share.coordinator.snapshot.update.records.per.snapshot", "Updates of the state of a shared partition between two snapshots in __share_group_state.").default("500").valid(Valid::Range(0, 500)),
+    int("share.coordinator.state.topic.num.partitions", "Partitions of __share_group_state; fixed once it exists.").default("50").at_least(1),
+    short("share.coordinator.state.topic.replication.factor", "Replication factor of __share_group_state, if this broker requests its creation in a cluster.").default("3").at_least(1),
+    int("share.coordinator.state.topic.min.isr", "min.insync.replicas of __share_group_state, if this broker requests its creation in a cluster.").default("2").at_least(1),
+    int("share.coordinator.state.topic.segment.bytes", "Segment size of __share_group_state.").default("104857600").at_least(1_048_576),
     // Committed offsets.
     int("offset.metadata.max.bytes", "Longest metadata text of a committed offset.").default("4096").at_least(0),
     int("offsets.retention.minutes", "Time that offsets are kept after their group has become empty.").default("10080").at_least(1),

@@ -32,6 +32,9 @@ pub const ELIGIBLE_LEADERS_VERSION: &str = "eligible.leader.replicas.version";
 /// Name of the feature that permits consumer groups (KIP-848).
 pub const GROUP_VERSION: &str = "group.version";
 
+/// The feature that allows share groups.
+pub const SHARE_VERSION: &str = "share.version";
+
 /// Name of the quorum's own feature.
 pub const KRAFT_VERSION: &str = "kraft.version";
 
@@ -40,7 +43,7 @@ pub const FEATURES: [Feature; 7] = [
     feature(METADATA_VERSION, 7, 30, LATEST),
     Feature { needs_metadata: 23, ..feature(ELIGIBLE_LEADERS_VERSION, 0, 1, 1) },
     feature(GROUP_VERSION, 0, 1, 1),
-    feature("share.version", 0, 1, 1),
+    feature(SHARE_VERSION, 0, 1, 1),
     feature("streams.version", 0, 1, 1),
     feature("transaction.version", 0, 2, 2),
     // Stored in separate control records, never as a feature level.

@@ -10,8 +10,8 @@ use levada_wire::messages::*;
 
 /// The fields that all answers have.
 pub(super) trait AnswerFields {
-    /// Time in milliseconds for which the connection is muted after the answer. Four answers have
-    /// no such field.
+    /// Time in milliseconds for which the connection is muted after the answer. Answers
+    /// between brokers and those before a login have no such field.
     fn throttle_time_ms(&mut self) -> Option<&mut i32>;
 
     /// The code of the whole answer, if it has one.
@@ -71,6 +71,21 @@ macro_rules! throttle {
         None
     };
     (DescribeQuorumResponse, $answer:ident) => {
+        None
+    };
+    (InitializeShareGroupStateResponse, $answer:ident) => {
+        None
+    };
+    (ReadShareGroupStateResponse, $answer:ident) => {
+        None
+    };
+    (WriteShareGroupStateResponse, $answer:ident) => {
+        None
+    };
+    (DeleteShareGroupStateResponse, $answer:ident) => {
+        None
+    };
+    (ReadShareGroupStateSummaryResponse, $answer:ident) => {
         None
     };
     ($other:ident, $answer:ident) => {
@@ -160,6 +175,13 @@ answers! {
     ConsumerGroupDescribeResponse [] { groups { error_code } }
     ListConfigResourcesResponse [error_code] {}
     DescribeTopicPartitionsResponse [] { topics { error_code partitions { error_code } } }
+    ShareGroupHeartbeatResponse [error_code] {}
+    ShareGroupDescribeResponse [] { groups { error_code } }
+    InitializeShareGroupStateResponse [] { results { partitions { error_code } } }
+    ReadShareGroupStateResponse [] { results { partitions { error_code } } }
+    WriteShareGroupStateResponse [] { results { partitions { error_code } } }
+    DeleteShareGroupStateResponse [] { results { partitions { error_code } } }
+    ReadShareGroupStateSummaryResponse [] { results { partitions { error_code } } }
     AddRaftVoterResponse [error_code] {}
     RemoveRaftVoterResponse [error_code] {}
 }

@@ -1,15 +1,15 @@
 //! FindCoordinator (key 10), versions 0–6.
 //!
-//! The coordinator of a key is the leader of its partition of `__consumer_offsets` or
-//! `__transaction_state`, by the image. The request also has the topic created if there is none: a
+//! The coordinator of a key is the leader of its partition of `__consumer_offsets`,
+//! `__transaction_state` or `__share_group_state`, by the image. The request also has the topic created if there is none: a
 //! controller in the same process creates it before the answer, another controller after the
 //! answer, and the client retries. From version 4 on any number of keys.
 //!
-//! Checks Describe on the group or the transactional id, and ClusterAction for a share.
-//!
-//! Not done: share coordinators, which answer `COORDINATOR_NOT_AVAILABLE`.
+//! Checks Describe on the group or the transactional id, and ClusterAction for the state of a
+//! share group, whose key is `group:topicId:partition` and which needs version 6.
 
 use levada_coordination::machine::partition_for;
+use levada_coordination::share_state::ShareKey;
 use levada_metadata::image::Image;
 use levada_security::acl::{Operation, ResourceType};
 use levada_wire::error_code::{ErrorCode, Failure};
@@ -19,12 +19,13 @@ use levada_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse, Str
 use crate::api::access::forbidden;
 use crate::api::nodes::{NodeEndpoint, Nodes};
 use crate::api::{Context, text};
-use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
+use crate::replica::{OFFSETS_TOPIC, SHARE_STATES_TOPIC, TRANSACTIONS_TOPIC};
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
 const SHARE: i8 = 2;
 const BATCHED_VERSION_MIN: i16 = 4;
+const SHARE_VERSION_MIN: i16 = 6;
 const MESSAGE_VERSION_MIN: i16 = 1;
 
 pub(crate) async fn answer(context: &Context, request: FindCoordinatorRequest) -> FindCoordinatorResponse {
@@ -92,9 +93,11 @@ fn permit(context: &Context, key_type: i8, key: &StrBytes) -> Result<(), Failure
         TRANSACTION if !may(ResourceType::TransactionalId) => {
             refuse(ErrorCode::TransactionalIdAuthorizationFailed)
         }
+        SHARE if context.version() < SHARE_VERSION_MIN => Err(ErrorCode::InvalidRequest.into()),
         SHARE if !context.may_cluster(Operation::ClusterAction) => {
             Err(forbidden(ErrorCode::ClusterAuthorizationFailed))
         }
+        SHARE if ShareKey::parse(key.as_str()).is_none() => Err(ErrorCode::InvalidRequest.into()),
         _ => Ok(()),
     }
 }
@@ -103,7 +106,7 @@ async fn find(context: &Context, key_type: i8) -> Result<(), Failure> {
     match key_type {
         GROUP => context.broker().controller().ensure_internal_topic(OFFSETS_TOPIC).await,
         TRANSACTION => context.broker().controller().ensure_internal_topic(TRANSACTIONS_TOPIC).await,
-        SHARE => Err(ErrorCode::CoordinatorNotAvailable.into()),
+        SHARE => context.broker().controller().ensure_internal_topic(SHARE_STATES_TOPIC).await,
         other => Err(Failure::new(ErrorCode::InvalidRequest, format!("Unknown coordinator type {other}"))),
     }
 }
@@ -116,7 +119,11 @@ fn locate<'a>(
     (key_type, key): (i8, &str),
 ) -> Result<NodeEndpoint<'a>, Failure> {
     let broker = context.broker();
-    let name = if key_type == GROUP { OFFSETS_TOPIC } else { TRANSACTIONS_TOPIC };
+    let name = match key_type {
+        GROUP => OFFSETS_TOPIC,
+        TRANSACTION => TRANSACTIONS_TOPIC,
+        _ => SHARE_STATES_TOPIC,
+    };
     let found = image.topic(name).and_then(|topic| {
         let count = i32::try_from(topic.partition_count()).ok().filter(|count| *count > 0)?;
         let index = partition_for(key, count);

@@ -23,7 +23,8 @@ use crate::api::k68_consumer_group_heartbeat::are_served;
 use crate::api::{Context, text};
 
 /// Kafka's text for a group with topics that the client may not describe.
-const UNSEEN_TOPICS: &str = "The group has described topic(s) that the client is not authorized to describe.";
+pub(super) const UNSEEN_TOPICS: &str =
+    "The group has described topic(s) that the client is not authorized to describe.";
 const MEMBER_TYPE_VERSION_MIN: i16 = 1;
 const CLASSIC: i8 = 0;
 const CONSUMER: i8 = 1;

@@ -31,6 +31,7 @@ use crate::coordinator::Coordinators;
 use crate::fetch_session::Sessions;
 use crate::fetchers::Fetchers;
 use crate::live_config::LiveConfig;
+use crate::peers::PeerRequests;
 use crate::publishing::Publisher;
 use crate::quota::QuotaBook;
 use crate::replica::Replicas;
@@ -168,13 +169,15 @@ impl Broker {
             }
         };
         let controller = Arc::new(controller);
+        let peers = Arc::new(PeerRequests::new(config.clone(), metadata.clone()));
         Ok(Arc::new(Self {
             transactions: Arc::new(Transactions::new(
                 (config.clone(), metadata.clone()),
                 replicas.clone(),
                 coordinators.clone(),
-                controller.clone(),
+                (controller.clone(), peers.clone()),
             )),
+            peers,
             access: Access::new(config.clone(), metadata.clone()),
             config,
             metadata,

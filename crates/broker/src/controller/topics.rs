@@ -16,7 +16,7 @@ use crate::controller::ByConfig;
 use crate::controller::remote::{CreatableTopic, Creator};
 use crate::controller::{Controller, flatten, flatten_keyed};
 use crate::quota::MutationQuota;
-use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
+use crate::replica::{OFFSETS_TOPIC, SHARE_STATES_TOPIC, TRANSACTIONS_TOPIC};
 
 /// Time that the controller of a cluster gets for a creation: the default of Kafka's
 /// `request.timeout.ms`.
@@ -84,7 +84,7 @@ impl Controller {
         embedded.change(|image| create_topics(image, topics, rules, uuid::random))
     }
 
-    /// Sees to it that `__consumer_offsets` or `__transaction_state` exists. Some of its partitions
+    /// Sees to it that the topic of a kind of coordinators exists. Some of its partitions
     /// may be offline nevertheless. In a cluster the creation begins, and is not waited for.
     pub(crate) async fn ensure_internal_topic(self: &Arc<Self>, topic: &str) -> Result<(), Failure> {
         let exists = || self.metadata.image().topic(topic).is_some();
@@ -166,10 +166,10 @@ impl Controller {
         topic
     }
 
-    /// The shape of `__consumer_offsets` or `__transaction_state`; none for other topics.
+    /// The shape of a topic of coordinators; none for other topics.
     fn internal(&self, name: &str) -> Option<Internal> {
         let config = self.config.load();
-        let (offsets, transactions) = (&config.offsets, &config.transactions);
+        let (offsets, transactions, states) = (&config.offsets, &config.transactions, &config.share_states);
         let (partitions, replication_factor, segment_bytes, compression) = match name {
             OFFSETS_TOPIC => (
                 offsets.topic_partitions,
@@ -183,18 +183,32 @@ impl Controller {
                 transactions.topic_segment_bytes,
                 "uncompressed",
             ),
+            SHARE_STATES_TOPIC => (
+                states.topic_partitions,
+                states.topic_replication_factor,
+                states.topic_segment_bytes,
+                "producer",
+            ),
             _ => return None,
         };
-        let configs = vec![
-            ("cleanup.policy", "compact".to_owned()),
+        // Share coordinators delete records themselves.
+        let policy = if name == SHARE_STATES_TOPIC { "delete" } else { "compact" };
+        let mut configs = vec![
+            ("cleanup.policy", policy.to_owned()),
             ("compression.type", compression.to_owned()),
             ("segment.bytes", segment_bytes.to_string()),
         ];
+        if name == SHARE_STATES_TOPIC {
+            configs.push(("retention.ms", "-1".to_owned()));
+        }
         let of_cluster = match name {
             TRANSACTIONS_TOPIC => vec![
                 ("min.insync.replicas", transactions.topic_min_insync_replicas.to_string()),
                 ("unclean.leader.election.enable", "false".to_owned()),
             ],
+            SHARE_STATES_TOPIC => {
+                vec![("min.insync.replicas", states.topic_min_insync_replicas.to_string())]
+            }
             _ => Vec::new(),
         };
         Some(Internal { partitions, replication_factor, configs, of_cluster })

@@ -1,8 +1,9 @@
-//! Delivery of metadata to group coordinators: topics, and the settings of groups.
+//! Delivery of metadata to coordinators: topics, and the settings of groups.
 
 use std::sync::Arc;
 
 use levada_coordination::group::{Coordinator, Event, OwnSettings, Topics};
+use levada_coordination::share_state::{self, TopicSizes};
 use levada_metadata::image::{Image, Topic};
 use levada_wire::Uuid;
 use parking_lot::Mutex;
@@ -23,10 +24,15 @@ impl Announcements {
 
     /// Notifies every coordinator of topics that were created, deleted or extended. `latest` is
     /// called in the order of the changes, so that no earlier image follows a later one.
-    pub(super) fn topics(&self, groups: &Host<Coordinator>, latest: impl FnOnce() -> Arc<Image>) {
+    pub(super) fn topics(
+        &self,
+        (groups, share_states): (&Host<Coordinator>, &Host<share_state::Coordinator>),
+        latest: impl FnOnce() -> Arc<Image>,
+    ) {
         let mut topics = self.topics.lock();
         *topics = latest();
         groups.step_all(|| Event::Topics(Arc::new(Known(topics.clone()))));
+        share_states.step_all(|| share_state::Event::Topics(Arc::new(Known(topics.clone()))));
     }
 
     /// Passes the settings of single groups to every coordinator.
@@ -36,10 +42,18 @@ impl Announcements {
         groups.step_all(|| Event::OwnSettings(own_settings.clone()));
     }
 
-    /// Sends the latest announcements to the coordinator of partition `index`, before it is loaded.
-    pub(super) fn repeat(&self, groups: &Host<Coordinator>, index: i32) {
+    /// Sends the latest announcements to the group coordinator of partition `index`, before it is
+    /// loaded.
+    pub(super) fn repeat_to_group(&self, groups: &Host<Coordinator>, index: i32) {
         groups.step_at(index, Event::Topics(Arc::new(Known(self.topics.lock().clone()))));
         groups.step_at(index, Event::OwnSettings(self.own_settings.lock().clone()));
+    }
+
+    /// Sends the latest announcement to the share coordinator of partition `index`, before it is
+    /// loaded.
+    pub(super) fn repeat_to_share_state(&self, share_states: &Host<share_state::Coordinator>, index: i32) {
+        let topics = Arc::new(Known(self.topics.lock().clone()));
+        share_states.step_at(index, share_state::Event::Topics(topics));
     }
 }
 
@@ -64,6 +78,12 @@ impl Topics for Known {
 
     fn version(&self) -> i64 {
         self.0.offset()
+    }
+}
+
+impl TopicSizes for Known {
+    fn partition_count(&self, topic_id: Uuid) -> Option<i32> {
+        self.0.topic_by_id(topic_id).map(|topic| partition_count(topic))
     }
 }
 

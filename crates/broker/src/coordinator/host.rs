@@ -13,11 +13,11 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem::discriminant;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use levada_coordination::machine::{Action, Keyed, Machine, Request, Signal, Ticket, partition_for};
 use levada_process::clock;
-use levada_process::tasks::{caught, guarded};
+use levada_process::tasks::caught;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -27,9 +27,11 @@ use crate::replica::Partition;
 use crate::replica::led::CommitFailure;
 
 mod jobs;
+mod terms;
 mod writes;
 
 pub(crate) use jobs::Job;
+pub(super) use terms::Terms;
 use writes::Write;
 
 /// The coordinators of one kind on this broker.
@@ -85,54 +87,6 @@ impl<M: Machine> Host<M> {
         let unclaimed = Mutex::new(Some(receiver));
         let (slots, alarm, is_unloaded) = Default::default();
         Self { settings, slots, alarm, jobs, unclaimed, is_unloaded }
-    }
-
-    /// Makes a coordinator for each of this number of partitions that has none, and returns the
-    /// previous number of coordinators. The new ones are not loaded.
-    pub(crate) fn provide(&self, partitions: usize) -> usize {
-        let make = || Slot::new(M::new(&self.settings), self.alarm.clone(), self.jobs.clone());
-        self.slots.provide(partitions, make)
-    }
-
-    /// Removes all coordinators, because the topic is deleted. Every waiting request is answered.
-    pub(crate) fn resign(&self) {
-        let slots = self.slots.take();
-        slots.iter().for_each(|slot| {
-            slot.resign();
-        });
-        tracing::info!(
-            partitions = slots.len(),
-            "{} coordinators resigned: their topic is deleted",
-            M::SUBJECT
-        );
-    }
-
-    /// Answers every waiting request; nothing is served afterwards.
-    pub(crate) fn unload(&self) {
-        self.is_unloaded.store(true, Ordering::SeqCst);
-        self.slots.all().iter().for_each(|slot| {
-            slot.resign();
-        });
-    }
-
-    /// Ends the term of the coordinator of partition `index`, if it has one: this broker does not
-    /// lead the partition any more, or leads it in another epoch. Every waiting request is
-    /// answered.
-    pub(crate) fn resign_at(&self, index: i32) {
-        if let Some(slot) = self.slots.at(index)
-            && slot.resign()
-        {
-            tracing::info!(partition = index, "{} coordinator resigned", M::SUBJECT);
-        }
-    }
-
-    /// True if the coordinator of this partition has, or begins, a term in another leader epoch
-    /// than the partition's, or has none although this broker leads.
-    pub(crate) fn is_outdated(&self, partition: &Partition) -> bool {
-        let leadership = partition.leadership();
-        let led_in = leadership.is_leader().then(|| leadership.leader_epoch());
-        let slot = self.slots.at(partition.index());
-        slot.is_some_and(|slot| slot.state.lock().leader_epoch != led_in)
     }
 
     /// Partition of the topic that a key belongs to; none before the topic exists.
@@ -211,46 +165,6 @@ impl<M: Machine> Host<M> {
         }
     }
 
-    /// Marks the coordinator of partition `index` as loading, until its partition is recovered.
-    pub(crate) fn expect(&self, index: i32) {
-        if let Some(slot) = self.slots.at(index) {
-            slot.state.lock().is_expected = true;
-        }
-    }
-
-    /// Takes the mark of [`Host::expect`] back.
-    pub(crate) fn give_up(&self, index: i32) {
-        if let Some(slot) = self.slots.at(index) {
-            slot.state.lock().expect_no_more();
-        }
-    }
-
-    /// Begins a term of the coordinator in `partition`, which must have been provided: requests are
-    /// refused until the returned load has ended. `announce` passes to a new coordinator, by
-    /// [`Host::step_at`], the announcements that the former one had. Not at the same time as a
-    /// change of leadership.
-    pub(crate) fn begin(&self, partition: &Arc<Partition>, announce: impl FnOnce()) -> Option<Load> {
-        let Some(slot) = self.slots.at(partition.index()) else {
-            tracing::error!(
-                partition = partition.name(),
-                "no {} coordinator for this partition: restart the broker",
-                M::SUBJECT
-            );
-            return None;
-        };
-        let begun = slot.begin_term(M::new(&self.settings), partition);
-        announce();
-        if self.is_unloaded.load(Ordering::SeqCst) {
-            return None;
-        }
-        let (machine, slots, partition) = (M::new(&self.settings), self.slots.all(), partition.clone());
-        Some(Box::new(move || {
-            // A load that has panicked would panic again: the coordinator is not available.
-            let loaded = guarded("load of a coordinator", || slot.load(machine, &partition, begun));
-            loaded.map_or_else(|_| drop(slot.state.lock().expect_no_more()), |()| log_if_complete(&slots));
-        }))
-    }
-
     /// The jobs of all coordinators, for the task that runs them.
     pub(crate) fn take_jobs(&self) -> Option<mpsc::UnboundedReceiver<Job<M>>> {
         self.unclaimed.lock().take()
@@ -260,13 +174,6 @@ impl<M: Machine> Host<M> {
     pub(crate) async fn run_clock(&self) {
         let tick = |slot: &Arc<Slot<M>>| slot.step(Signal::Tick.into());
         slots::run_clock(&self.slots, &self.alarm, |slot| &slot.due, tick).await;
-    }
-}
-
-/// Writes a line of the log when the last coordinator of the topic has been loaded.
-fn log_if_complete<M: Machine>(slots: &[Arc<Slot<M>>]) {
-    if slots.iter().all(|slot| slot.state.lock().partition.is_some()) {
-        tracing::info!(partitions = slots.len(), "{} coordinators of all partitions serve", M::SUBJECT);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Settings of the state machines, taken from the broker's configuration.
 
-use levada_coordination::group::{ConsumerConfig, GroupConfig};
+use levada_coordination::group::{ConsumerConfig, GroupConfig, ShareConfig};
+use levada_coordination::share_state::ShareStateConfig;
 use levada_coordination::txn::TxnConfig;
 
 use levada_config::BrokerConfig;
@@ -19,6 +20,12 @@ pub(super) fn group_config(config: &BrokerConfig) -> GroupConfig {
             upgrades: config.groups.consumer_migration.upgrades,
             downgrades: config.groups.consumer_migration.downgrades,
         },
+        share: ShareConfig {
+            session_timeout_ms: config.groups.share_session_timeout_ms,
+            heartbeat_interval_ms: config.groups.share_heartbeat_interval_ms,
+            max_size: config.groups.share_max_size as usize,
+            ..ShareConfig::default()
+        },
         offset_metadata_max_bytes: config.offsets.metadata_max_bytes as usize,
         offsets_retention_ms: config.offsets.retention_ms,
         offsets_retention_check_interval_ms: config.offsets.retention_check_interval_ms,
@@ -34,5 +41,13 @@ pub(super) fn txn_config(config: &BrokerConfig) -> TxnConfig {
         abort_interval_ms: config.transactions.abort_interval_ms,
         expiration_interval_ms: config.transactions.expiration_interval_ms,
         ..TxnConfig::default()
+    }
+}
+
+/// Settings of the coordinators of share-group state.
+pub(super) fn share_state_config(config: &BrokerConfig) -> ShareStateConfig {
+    ShareStateConfig {
+        updates_per_snapshot: config.share_states.updates_per_snapshot,
+        ..ShareStateConfig::default()
     }
 }

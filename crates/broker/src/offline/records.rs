@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use levada_coordination::group::records::{ConsumerRecord, Partitions, Record as GroupRecord};
+use levada_coordination::group::records::{ConsumerRecord, Partitions, Record as GroupRecord, ShareRecord};
+use levada_coordination::share_state::records::Record as StateRecord;
 use levada_coordination::txn::records::Record as TxnRecord;
 use levada_metadata::records as metadata;
 use levada_wire::record_json;
@@ -15,6 +16,8 @@ pub enum InternalTopic {
     Offsets,
     /// `__transaction_state`.
     Transactions,
+    /// `__share_group_state`.
+    ShareStates,
     /// `__cluster_metadata`.
     Metadata,
 }
@@ -25,6 +28,7 @@ impl InternalTopic {
         match name.rsplit_once('-')?.0 {
             "__consumer_offsets" => Some(Self::Offsets),
             "__transaction_state" => Some(Self::Transactions),
+            "__share_group_state" => Some(Self::ShareStates),
             "__cluster_metadata" => Some(Self::Metadata),
             _ => None,
         }
@@ -51,6 +55,9 @@ impl InternalTopic {
             (Self::Transactions, Some(key), value) => {
                 TxnRecord::decode(key, value).map(of_transaction).map_err(|error| error.to_string())
             }
+            (Self::ShareStates, Some(key), value) => {
+                StateRecord::decode(key, value).map(of_share_state).map_err(|error| error.to_string())
+            }
         }
     }
 }
@@ -62,14 +69,22 @@ fn of_group(record: GroupRecord) -> Value {
             json!({ "type": "group", "key": { "group_id": group }, "value": value })
         }
         GroupRecord::Consumer(group, record) => of_consumer_group(&group, &record),
+        GroupRecord::Share(group, record) => of_share_group(&group, &record),
         GroupRecord::Other(version) => json!({ "type": "other", "key_version": version }),
     }
 }
 
+fn of_whole_group(kind: &str, group: &str, value: Value) -> Value {
+    json!({ "type": kind, "key": { "group_id": group }, "value": value })
+}
+
+fn of_group_member(kind: &str, (group, member): (&str, &str), value: Value) -> Value {
+    json!({ "type": kind, "key": { "group_id": group, "member_id": member }, "value": value })
+}
+
 fn of_consumer_group(group: &str, record: &ConsumerRecord) -> Value {
-    let of_group =
-        |kind: &str, value: Value| json!({ "type": kind, "key": { "group_id": group }, "value": value });
-    let of_member = |kind: &str, member: &str, value: Value| json!({ "type": kind, "key": { "group_id": group, "member_id": member }, "value": value });
+    let of_group = |kind, value| of_whole_group(kind, group, value);
+    let of_member = |kind, member, value| of_group_member(kind, (group, member), value);
     match record {
         ConsumerRecord::Epoch(value) => of_group("consumer_group", json!(value)),
         ConsumerRecord::Topics(value) => {
@@ -89,6 +104,21 @@ fn of_consumer_group(group: &str, record: &ConsumerRecord) -> Value {
     }
 }
 
+fn of_share_group(group: &str, record: &ShareRecord) -> Value {
+    let of_group = |kind, value| of_whole_group(kind, group, value);
+    let of_member = |kind, member, value| of_group_member(kind, (group, member), value);
+    match record {
+        ShareRecord::Member(member, value) => of_member("share_group_member", member, json!(value)),
+        ShareRecord::Epoch(value) => of_group("share_group", json!(value)),
+        ShareRecord::TargetEpoch(value) => of_group("share_group_target_epoch", json!(value)),
+        ShareRecord::Target(member, value) => {
+            of_member("share_group_target", member, json!(value.as_ref().map(named)))
+        }
+        ShareRecord::Current(member, value) => of_member("share_group_current", member, json!(value)),
+        ShareRecord::State(value) => of_group("share_group_state", json!(value)),
+    }
+}
+
 /// Partitions by the ids of their topics.
 fn named(topics: &Partitions) -> Value {
     topics.iter().map(|(id, partitions)| (record_json::text(id), json!(partitions))).collect()
@@ -100,6 +130,14 @@ fn of_transaction(record: TxnRecord) -> Value {
             json!({ "type": "transaction", "key": { "transactional_id": id }, "value": value })
         }
         TxnRecord::Other(version) => json!({ "type": "other", "key_version": version }),
+    }
+}
+
+fn of_share_state(record: StateRecord) -> Value {
+    match record {
+        StateRecord::Snapshot(key, value) => json!({ "type": "share_snapshot", "key": key, "value": value }),
+        StateRecord::Update(key, value) => json!({ "type": "share_update", "key": key, "value": value }),
+        StateRecord::Other(version) => json!({ "type": "other", "key_version": version }),
     }
 }
 

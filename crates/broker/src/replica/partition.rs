@@ -37,6 +37,7 @@ use role::{Unstored, take_role};
 /// Topics that belong to the broker itself.
 pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
 pub(crate) const TRANSACTIONS_TOPIC: &str = "__transaction_state";
+pub(crate) const SHARE_STATES_TOPIC: &str = "__share_group_state";
 
 /// Topic and index of a partition, as checkpoints name it.
 pub(crate) type TopicPartition = (String, i32);

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
 use crate::broker::Broker;
+use crate::coordinator::group_work;
 use crate::replica::Lease;
 use crate::server::StartError;
 use crate::server::listener::Acceptor;
@@ -119,11 +120,14 @@ async fn run(duties: Duties) {
 fn start_clocks(broker: &Arc<Broker>) {
     let groups = broker.coordinators().clone();
     vital(broker, "the clock of group coordinators", async move { groups.groups().run_clock().await });
-    let matches = broker.coordinators().clone().run_matches(broker.turns().comparisons.clone());
-    vital(broker, "matches of the expressions of groups", matches);
+    vital(broker, "work for group coordinators", group_work::run(broker.clone()));
     let txns = broker.coordinators().clone();
     vital(broker, "the clock of transaction coordinators", async move { txns.txns().run_clock().await });
     vital(broker, "work for transaction coordinators", broker.transactions().clone().run());
+    let states = broker.coordinators().clone();
+    vital(broker, "the clock of share coordinators", async move { states.share_states().run_clock().await });
+    let prunes = broker.coordinators().clone().run_prunes(broker.replicas().clone());
+    vital(broker, "deletion of old share states", prunes);
     if let Some(membership) = broker.membership().cloned() {
         let changes = broker.replicas().clone().run_isr_changes(membership);
         vital(broker, "changes of replicas in sync", changes);

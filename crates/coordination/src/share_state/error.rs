@@ -1,5 +1,7 @@
 //! Errors that a coordinator of share-group state returns.
 
+use levada_wire::ErrorCode;
+
 use crate::machine::PersistFailure;
 
 /// A refusal by a coordinator of share-group state. Each one is an error code of Kafka's, named
@@ -33,6 +35,22 @@ pub enum ShareStateError {
 }
 
 impl ShareStateError {
+    /// The error with this code that a share coordinator on another broker has sent.
+    pub fn of_code(code: i16) -> Self {
+        match ErrorCode::of_code(code) {
+            Some(ErrorCode::CoordinatorLoadInProgress) => Self::CoordinatorLoadInProgress,
+            Some(ErrorCode::CoordinatorNotAvailable) => Self::CoordinatorNotAvailable,
+            Some(ErrorCode::NotCoordinator) => Self::NotCoordinator,
+            Some(ErrorCode::InvalidRequest) => {
+                Self::InvalidRequest("the share coordinator refuses the request")
+            }
+            Some(ErrorCode::UnknownTopicOrPartition) => Self::UnknownTopicOrPartition,
+            Some(ErrorCode::FencedLeaderEpoch) => Self::FencedLeaderEpoch,
+            Some(ErrorCode::FencedStateEpoch) => Self::FencedStateEpoch,
+            _ => Self::UnknownServerError,
+        }
+    }
+
     /// A request without a group.
     pub(super) const NO_GROUP: Self = Self::InvalidRequest("the group id is empty");
     /// A number that is no partition.

@@ -47,6 +47,11 @@ controller_apis! {
     BROKER_HEARTBEAT = 63 "BrokerHeartbeat" 0..=2;
     ALLOCATE_PRODUCER_IDS = 67 "AllocateProducerIds" 0..=0;
     ASSIGN_REPLICAS_TO_DIRS = 73 "AssignReplicasToDirs" 0..=0;
+    INITIALIZE_SHARE_GROUP_STATE = 83 "InitializeShareGroupState" 0..=0;
+    READ_SHARE_GROUP_STATE = 84 "ReadShareGroupState" 0..=0;
+    WRITE_SHARE_GROUP_STATE = 85 "WriteShareGroupState" 0..=1;
+    DELETE_SHARE_GROUP_STATE = 86 "DeleteShareGroupState" 0..=0;
+    READ_SHARE_GROUP_STATE_SUMMARY = 87 "ReadShareGroupStateSummary" 0..=1;
 }
 
 impl ControllerApi {

@@ -354,7 +354,8 @@ fn a_coordinator_resigns_while_its_write_does_not_return() {
     assert_eq!(commit(&now, "g", 1), Ok(()));
     let index = partition_for("g", 2);
     let partition = now.broker.replicas().partition(OFFSETS_TOPIC, index).unwrap();
-    let groups = now.broker.coordinators().groups();
+    let coordinators = now.broker.coordinators();
+    let groups = coordinators.groups();
     let ((held, is_held), (release, released)) = (channel(), channel());
     std::thread::scope(|scope| {
         let partition = &partition;
@@ -371,7 +372,7 @@ fn a_coordinator_resigns_while_its_write_does_not_return() {
                 std::thread::yield_now();
             }
             assert_eq!(groups.view("g", |_| ()), Some(()));
-            groups.resign_at(index);
+            coordinators.resign_at(OFFSETS_TOPIC, index);
             // The writer may have given up.
             let _ = release.send(());
         });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use levada_coordination::machine::Machine;
 
 use super::Slot;
+use crate::replica::Partition;
 
 /// Work outside the coordinator, and the coordinator that gets its result.
 pub(crate) struct Job<M: Machine> {
@@ -24,6 +25,13 @@ impl<M: Machine> Job<M> {
     pub(crate) fn is_over(&self) -> impl Fn() -> bool + Send + Sync + use<M> {
         let (slot, term) = (self.slot.clone(), self.term);
         move || slot.state.lock().term != term
+    }
+
+    /// The coordinator's partition; none once its term has ended.
+    pub(crate) fn partition(&self) -> Option<Arc<Partition>> {
+        let state = self.slot.state.lock();
+        let partition = state.partition.as_ref().filter(|_| state.term == self.term);
+        partition.map(|(partition, _)| partition.clone())
     }
 
     /// Reports the result of the work to the coordinator.

@@ -1,0 +1,36 @@
+//! DeleteShareGroupState (key 86), version 0.
+//!
+//! The group coordinator removes the state that a group has of partitions. See `share_state` for
+//! what all requests about the state check.
+
+use levada_coordination::share_state::request::DeletePart;
+use levada_wire::messages::delete_share_group_state_response::{DeleteStateResult, PartitionResult};
+use levada_wire::messages::{DeleteShareGroupStateRequest, DeleteShareGroupStateResponse};
+
+use crate::api::Context;
+use crate::api::share_state;
+
+pub(crate) async fn answer(
+    context: &Context,
+    request: DeleteShareGroupStateRequest,
+) -> DeleteShareGroupStateResponse {
+    let topics = request.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.into_iter();
+        let parts =
+            partitions.map(|part| DeletePart { topic_id: topic.topic_id, partition: part.partition });
+        (topic.topic_id, parts.collect())
+    });
+    let responses = share_state::ask(context, request.group_id.as_str(), topics.collect()).await;
+    let results = responses.into_iter().map(|(topic_id, partitions)| {
+        let partitions = partitions.into_iter().map(|(partition, response)| {
+            let (error_code, error_message) = response.err().unwrap_or_default();
+            message!(PartitionResult {
+                partition: partition,
+                error_code: error_code,
+                error_message: error_message,
+            })
+        });
+        message!(DeleteStateResult { topic_id: topic_id, partitions: partitions.collect() })
+    });
+    message!(DeleteShareGroupStateResponse { results: results.collect() })
+}
