@@ -136,7 +136,7 @@ pub struct ShareStatesConfig {
     /// `share.coordinator.state.topic.replication.factor`.
     pub topic_replication_factor: i16,
     /// `share.coordinator.state.topic.min.isr`.
-    pub topic_min_insync_replicas: i32,
+    pub topic_min_insync_replicas: i16,
     /// `share.coordinator.state.topic.segment.bytes`.
     pub topic_segment_bytes: i32,
 }
@@ -326,7 +326,7 @@ impl Reader<'_> {
             updates_per_snapshot: self.size("share.coordinator.snapshot.update.records.per.snapshot"),
             topic_partitions: self.int("share.coordinator.state.topic.num.partitions"),
             topic_replication_factor: self.short("share.coordinator.state.topic.replication.factor"),
-            topic_min_insync_replicas: self.int("share.coordinator.state.topic.min.isr"),
+            topic_min_insync_replicas: self.short("share.coordinator.state.topic.min.isr"),
             topic_segment_bytes: self.int("share.coordinator.state.topic.segment.bytes"),
         }
     }

@@ -188,7 +188,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("share.coordinator.snapshot.update.records.per.snapshot", "Updates of the state of a shared partition between two snapshots in __share_group_state.").default("500").valid(Valid::Range(0, 500)),
     int("share.coordinator.state.topic.num.partitions", "Partitions of __share_group_state; fixed once it exists.").default("50").at_least(1),
     short("share.coordinator.state.topic.replication.factor", "Replication factor of __share_group_state, if this broker requests its creation in a cluster.").default("3").at_least(1),
-    int("share.coordinator.state.topic.min.isr", "min.insync.replicas of __share_group_state, if this broker requests its creation in a cluster.").default("2").at_least(1),
+    short("share.coordinator.state.topic.min.isr", "min.insync.replicas of __share_group_state, if this broker requests its creation in a cluster.").default("2").at_least(1),
     int("share.coordinator.state.topic.segment.bytes", "Segment size of __share_group_state.").default("104857600").at_least(1_048_576),
     // Committed offsets.
     int("offset.metadata.max.bytes", "Longest metadata text of a committed offset.").default("4096").at_least(0),

@@ -188,8 +188,6 @@ fn a_stock_kafka_file_is_accepted_with_notes() {
             "num.io.threads",
             "socket.send.buffer.bytes",
             "socket.receive.buffer.bytes",
-            "share.coordinator.state.topic.replication.factor",
-            "share.coordinator.state.topic.min.isr",
             "controller.quorum.bootstrap.servers",
             "offsets.topic.replication.factor",
             "transaction.state.log.min.isr",

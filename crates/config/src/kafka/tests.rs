@@ -57,6 +57,7 @@ const DIFFERENCES: &[(&str, &str, &[&str])] = &[
             "group.max.session.timeout.ms",
             "offset.metadata.max.bytes",
             "transaction.state.log.segment.bytes",
+            "share.coordinator.state.topic.segment.bytes",
             "log.flush.interval.ms",
             "log.flush.scheduler.interval.ms",
             "log.retention.ms",
