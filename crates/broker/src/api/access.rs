@@ -131,6 +131,15 @@ questions! {
     ConsumerGroupDescribe Describe Topic, "subscribed or assigned" => "TOPIC_AUTHORIZATION_FAILED for the group";
     ListConfigResources DescribeConfigs Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
     DescribeTopicPartitions Describe Topic, "" => "TOPIC_AUTHORIZATION_FAILED; hidden in a list of all";
+    ShareGroupHeartbeat Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    ShareGroupHeartbeat Describe Topic, "subscribed" => "TOPIC_AUTHORIZATION_FAILED";
+    ShareGroupDescribe Describe Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    ShareGroupDescribe Describe Topic, "assigned" => "TOPIC_AUTHORIZATION_FAILED for the group";
+    InitializeShareGroupState ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
+    ReadShareGroupState ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
+    WriteShareGroupState ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
+    DeleteShareGroupState ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
+    ReadShareGroupStateSummary ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
 }
 
 /// A refusal with Kafka's own sentence, where there is room for one.

@@ -32,7 +32,7 @@ const ZERO_FEATURES_VERSION_MIN: i16 = 4;
 
 /// Features in the answer of a broker that is its own controller: those whose APIs are served.
 pub(super) const SHOWN_FEATURES: &[&str] =
-    &["group.version", "kraft.version", "metadata.version", "transaction.version"];
+    &["group.version", "kraft.version", "metadata.version", "share.version", "transaction.version"];
 
 /// The answer to an unknown version, to be encoded as version 0.
 pub(crate) fn unsupported() -> ApiVersionsResponse {

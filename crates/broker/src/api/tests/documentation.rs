@@ -25,17 +25,10 @@ const REASONS: &[(ApiKey, &str)] = &[
     (ApiKey::ExpireDelegationToken, TOKENS),
     (ApiKey::DescribeDelegationToken, TOKENS),
     (ApiKey::UnregisterBroker, QUORUM),
-    (ApiKey::ShareGroupHeartbeat, SHARE),
-    (ApiKey::ShareGroupDescribe, SHARE),
     (ApiKey::ShareFetch, SHARE),
     (ApiKey::ShareAcknowledge, SHARE),
     (ApiKey::AddRaftVoter, QUORUM),
     (ApiKey::RemoveRaftVoter, QUORUM),
-    (ApiKey::InitializeShareGroupState, SHARE),
-    (ApiKey::ReadShareGroupState, SHARE),
-    (ApiKey::WriteShareGroupState, SHARE),
-    (ApiKey::DeleteShareGroupState, SHARE),
-    (ApiKey::ReadShareGroupStateSummary, SHARE),
     (ApiKey::StreamsGroupHeartbeat, STREAMS),
     (ApiKey::StreamsGroupDescribe, STREAMS),
     (ApiKey::DescribeShareGroupOffsets, SHARE),
@@ -46,7 +39,6 @@ const REASONS: &[(ApiKey, &str)] = &[
 /// The reason why clients are not told of a feature of Kafka's.
 const FEATURE_REASONS: &[(&str, &str)] = &[
     ("eligible.leader.replicas.version", "kept in the metadata; a single broker has no other leader"),
-    ("share.version", SHARE),
     ("streams.version", STREAMS),
 ];
 
