@@ -238,6 +238,7 @@ impl Machine for GroupMachine {
         });
         let producer = Producer { id: i64::try_from(number).expect("a small number"), epoch: 0 };
         self.send(TxnCommitRequest {
+            api_version: 5,
             group_id: format!("transaction-{number}"),
             member_id: String::new(),
             group_instance_id: None,

@@ -1,4 +1,4 @@
-//! The one table of Kafka APIs: key, name, the versions a Kafka 4.3.1 broker offers clients, and
+//! The one table of Kafka APIs: key, name, the versions a Kafka 4.4 broker offers clients, and
 //! the first version with flexible (compact, tagged) encoding. The requests of a broker to a
 //! controller are in [`controller`]. No other code in Levada contains a version range.
 
@@ -37,7 +37,8 @@ macro_rules! apis {
             $(#[doc = concat!("Key ", stringify!($key), ".")] $name = $key,)*
         }
 
-        /// Every API that a Kafka 4.3.1 broker advertises on a client listener, by key.
+        /// Every API that a Kafka 4.3 broker advertises on a client listener, by key, with the versions of
+        /// Kafka 4.4.
         pub const APIS: &[Api] = &[
             $(Api {
                 key: ApiKey::$name,
@@ -85,7 +86,7 @@ apis! {
     15 DescribeGroups 0..=6 flexible 5;
     16 ListGroups 0..=5 flexible 3;
     17 SaslHandshake 0..=1;
-    18 ApiVersions 0..=4 flexible 3;
+    18 ApiVersions 0..=5 flexible 3;
     19 CreateTopics 2..=7 flexible 5;
     20 DeleteTopics 1..=6 flexible 4;
     21 DeleteRecords 0..=2 flexible 2;
@@ -95,7 +96,7 @@ apis! {
     25 AddOffsetsToTxn 0..=4 flexible 3;
     26 EndTxn 0..=5 flexible 3;
     27 WriteTxnMarkers 1..=2 flexible 1;
-    28 TxnOffsetCommit 0..=5 flexible 3;
+    28 TxnOffsetCommit 0..=6 flexible 3;
     29 DescribeAcls 1..=3 flexible 2;
     30 CreateAcls 1..=3 flexible 2;
     31 DeleteAcls 1..=3 flexible 2;
@@ -109,7 +110,7 @@ apis! {
     39 RenewDelegationToken 1..=2 flexible 2;
     40 ExpireDelegationToken 1..=2 flexible 2;
     41 DescribeDelegationToken 1..=3 flexible 2;
-    42 DeleteGroups 0..=2 flexible 2;
+    42 DeleteGroups 0..=3 flexible 2;
     43 ElectLeaders 0..=2 flexible 2;
     44 IncrementalAlterConfigs 0..=1 flexible 1;
     45 AlterPartitionReassignments 0..=1 flexible 0;

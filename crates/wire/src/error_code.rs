@@ -163,6 +163,7 @@ codes! {
     TransactionAbortable = 120 "TRANSACTION_ABORTABLE",
     FencedStateEpoch = 124 "FENCED_STATE_EPOCH",
     InvalidRegularExpression = 128 "INVALID_REGULAR_EXPRESSION",
+    RebootstrapRequired = 129 "REBOOTSTRAP_REQUIRED",
 }
 
 /// An error code with its message, if the protocol has a field for one.

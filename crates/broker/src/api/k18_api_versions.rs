@@ -1,4 +1,4 @@
-//! ApiVersions (key 18), versions 0–4.
+//! ApiVersions (key 18), versions 0–5.
 //!
 //! Lists the APIs that this broker serves, and the finalized features. An unknown version is
 //! answered in version 0 with `UNSUPPORTED_VERSION` and our own range for key 18, so that the
@@ -25,10 +25,14 @@ use crate::api::{self, Context, forwarding};
 use crate::controller::{ActiveController, Remote};
 
 /// The highest version of this API that we serve.
-const VERSION_MAX: i16 = 4;
+const VERSION_MAX: i16 = 5;
 
 /// From this version on clients can read features whose lowest level is 0 (KAFKA-17011).
 const ZERO_FEATURES_VERSION_MIN: i16 = 4;
+
+/// From this version on clients name the cluster and the node that they mean (KIP-1242).
+const IDENTITY_VERSION_MIN: i16 = 5;
+const NO_NODE: i32 = -1;
 
 /// Features in the answer of a broker that is its own controller: those whose APIs are served.
 pub(super) const SHOWN_FEATURES: &[&str] =
@@ -41,12 +45,9 @@ pub(crate) fn unsupported() -> ApiVersionsResponse {
 }
 
 pub(crate) async fn answer(context: &Context, request: ApiVersionsRequest) -> ApiVersionsResponse {
-    let named = context.version() < 3
-        || (is_software_name(request.client_software_name.as_str())
-            && is_software_name(request.client_software_version.as_str()));
-    let error = if named { ErrorCode::None } else { ErrorCode::InvalidRequest };
-    let mut response = message!(ApiVersionsResponse { error_code: error.code() });
-    if !named {
+    let mut response = ApiVersionsResponse::default();
+    if let Err(error) = check(context, &request) {
+        response.error_code = error.code();
         return response;
     }
     response.api_keys = offered(context.broker().controller().remote().map(Remote::active));
@@ -57,6 +58,22 @@ pub(crate) async fn answer(context: &Context, request: ApiVersionsRequest) -> Ap
         add_features(context, &mut response);
     }
     response
+}
+
+/// Checks the names that a client gives itself, and that this is the node it means, if it says so: a
+/// client that has reached another one looks for the cluster anew.
+fn check(context: &Context, request: &ApiVersionsRequest) -> Result<(), ErrorCode> {
+    let names = [&request.client_software_name, &request.client_software_version];
+    let is_named = context.version() < 3 || names.iter().all(|name| is_software_name(name.as_str()));
+    let cluster = request.cluster_id.as_ref().filter(|_| context.version() >= IDENTITY_VERSION_MIN);
+    let node =
+        Some(request.node_id).filter(|node| context.version() >= IDENTITY_VERSION_MIN && *node != NO_NODE);
+    if !is_named || cluster.is_some() != node.is_some() {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    let is_meant = cluster.is_none_or(|id| id.as_str() == context.broker().metadata().cluster_id())
+        && node.is_none_or(|node| node == context.broker().node_id());
+    if is_meant { Ok(()) } else { Err(ErrorCode::RebootstrapRequired) }
 }
 
 /// The served APIs. For APIs that the controller of a cluster answers: the versions that both have.

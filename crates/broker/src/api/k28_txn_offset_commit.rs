@@ -1,4 +1,4 @@
-//! TxnOffsetCommit (key 28), versions 0–5.
+//! TxnOffsetCommit (key 28), versions 0–6.
 //!
 //! Stores a group's positions as part of a producer's transaction: they count once it commits.
 //! Partitions that do not exist are refused one by one; the rest goes to the group's coordinator.
@@ -9,6 +9,8 @@
 //! The commit takes no turn behind records of its group that are on their way to the log: it is
 //! checked against the members that are in the log, and appended before this request lets the
 //! transaction's marker in.
+//!
+//! From version 6 on topics are named by their ids (KIP-1319).
 //!
 //! Below version 2 clients do not handle `COORDINATOR_LOAD_IN_PROGRESS`, and get
 //! `COORDINATOR_NOT_AVAILABLE` instead, as in Kafka.
@@ -39,6 +41,7 @@ const LOADING_VERSION_MIN: i16 = 2;
 const EPOCH_BUMP_VERSION_MIN: i16 = 5;
 /// From this version on, clients abort the transaction after this error.
 const ABORTABLE_VERSION_MIN: i16 = 4;
+const TOPIC_ID_VERSION_MIN: i16 = 6;
 
 pub(crate) async fn answer(
     context: &Context,
@@ -63,7 +66,7 @@ pub(crate) async fn answer(
         let partitions = answered.iter_mut().flat_map(|topic| &mut topic.partitions);
         partitions.zip(codes).for_each(|(partition, code)| partition.error_code = code);
     }
-    let key = |topic: &TxnOffsetCommitResponseTopic| topic.name.clone();
+    let key = |topic: &TxnOffsetCommitResponseTopic| (topic.name.clone(), topic.topic_id);
     let topics = merge(refused, answered, key, |one, other| one.partitions.extend(other.partitions));
     message!(TxnOffsetCommitResponse { topics: topics })
 }
@@ -98,6 +101,7 @@ async fn commit(context: &Context, request: TxnOffsetCommitRequest, commits: Vec
         None => return refuse(ErrorCode::CoordinatorNotAvailable),
     };
     let question = TxnCommitRequest {
+        api_version: context.version(),
         group_id: request.group_id.into_string(),
         member_id: request.member_id.into_string(),
         group_instance_id: request.group_instance_id.map(|id| id.into_string()),
@@ -147,18 +151,22 @@ fn sort_out(
     topic: TxnOffsetCommitRequestTopic,
     forbidden: Option<ErrorCode>,
 ) -> (TxnOffsetCommitResponseTopic, TxnOffsetCommitResponseTopic, Option<CommitTopic>) {
-    let named = || message!(TxnOffsetCommitResponseTopic { name: topic.name.clone() });
+    let by_id = context.version() >= TOPIC_ID_VERSION_MIN;
+    let topic_id = if by_id { topic.topic_id } else { Uuid::ZERO };
+    let named = || message!(TxnOffsetCommitResponseTopic { topic_id: topic_id, name: topic.name.clone() });
     let (mut here, mut missing) = (named(), named());
-    let name = topic.name.as_str().to_owned();
+    let name = context.topic_name(by_id, &topic.name, topic.topic_id);
     let mut partitions = Vec::new();
+    let unknown = if name.is_none() { ErrorCode::UnknownTopicId } else { ErrorCode::UnknownTopicOrPartition };
+    let name = name.unwrap_or_default();
     let forbidden = forbidden.or_else(|| {
-        let may = context.may(Operation::Read, ResourceType::Topic, &name);
+        let may = name.is_empty() || context.may(Operation::Read, ResourceType::Topic, &name);
         (!may).then_some(ErrorCode::TopicAuthorizationFailed)
     });
     for partition in topic.partitions {
         let index = partition.partition_index;
         let known = forbidden.is_none() && context.broker().metadata().has_partition(&name, index);
-        let error = forbidden.or((!known).then_some(ErrorCode::UnknownTopicOrPartition));
+        let error = forbidden.or((!known).then_some(unknown));
         let answered = if error.is_none() { &mut here } else { &mut missing };
         answered.partitions.push(message!(TxnOffsetCommitResponsePartition {
             partition_index: index,
@@ -173,6 +181,6 @@ fn sort_out(
             });
         }
     }
-    let commit = CommitTopic { name, topic_id: Uuid::ZERO, partitions };
+    let commit = CommitTopic { name, topic_id, partitions };
     (here, missing, Some(commit).filter(|commit| !commit.partitions.is_empty()))
 }

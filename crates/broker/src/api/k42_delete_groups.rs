@@ -1,4 +1,4 @@
-//! DeleteGroups (key 42), versions 0–2.
+//! DeleteGroups (key 42), versions 0–3.
 //!
 //! Deletes groups without members, and their positions with them.
 

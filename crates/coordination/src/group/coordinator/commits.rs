@@ -24,6 +24,8 @@ use crate::group::turn::{AnyGroup, Continuation, PendingWrite};
 
 /// The first version in which a commit into a missing group gets its own error.
 const KNOWS_GROUP_ID_NOT_FOUND: i16 = 9;
+/// The same for a commit in a transaction, and for one by a member of an earlier epoch.
+const KNOWS_MEMBER_EPOCHS: i16 = 6;
 /// More tombstones than this go into separate batches, so that no batch exceeds the partition's
 /// limit.
 const RECORDS_PER_APPEND: usize = 1_000;
@@ -102,9 +104,10 @@ impl Coordinator {
             }
             let (epoch, topics) = (request.generation, &request.topics);
             let admitted = group.commit(&request.member_id, epoch, None, topics, &*self.topics);
-            // Clients of this request do not have the other error.
             return admitted.map_err(|error| match error {
-                GroupError::StaleMemberEpoch => GroupError::IllegalGeneration,
+                GroupError::StaleMemberEpoch if request.api_version < KNOWS_MEMBER_EPOCHS => {
+                    GroupError::IllegalGeneration
+                }
                 error => error,
             });
         }
@@ -114,7 +117,10 @@ impl Coordinator {
         }
         if !self.groups.contains_key(&request.group_id) {
             if request.generation >= 0 {
-                return Err(GroupError::IllegalGeneration);
+                return Err(match request.api_version {
+                    KNOWS_MEMBER_EPOCHS.. => GroupError::GroupIdNotFound,
+                    _ => GroupError::IllegalGeneration,
+                });
             }
             if self.writing.contains_key(&request.group_id) {
                 // Its first member has founded it.

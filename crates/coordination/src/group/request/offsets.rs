@@ -9,6 +9,8 @@ use crate::group::event::Producer;
 /// verified that the transaction is open and covers the group's partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TxnCommitRequest {
+    /// The request's version, which decides between some error codes.
+    pub api_version: i16,
     /// The group.
     pub group_id: String,
     /// The member; empty below version 3.

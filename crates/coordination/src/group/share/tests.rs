@@ -293,6 +293,7 @@ fn other_protocols_find_no_group() {
     }
     let CommitRequest { topics, .. } = commit(GROUP, "t", 5);
     let in_transaction = TxnCommitRequest {
+        api_version: 5,
         group_id: GROUP.into(),
         member_id: String::new(),
         group_instance_id: None,

@@ -16,6 +16,7 @@ const PRODUCER: Producer = Producer { id: 7, epoch: 3 };
 
 pub(super) fn txn_commit(group_id: &str, offset: i64) -> TxnCommitRequest {
     TxnCommitRequest {
+        api_version: 5,
         group_id: group_id.into(),
         member_id: String::new(),
         group_instance_id: None,
@@ -119,7 +120,9 @@ fn what_the_log_refuses_is_refused_with_its_reason() {
 fn members_are_checked_if_they_are_named() {
     let mut rig = Rig::new(config());
     let unknown = TxnCommitRequest { generation: 0, ..txn_commit("none", 1) };
-    assert_eq!(rig.ask(unknown), Err(GroupError::IllegalGeneration));
+    assert_eq!(rig.ask(unknown.clone()), Err(GroupError::IllegalGeneration));
+    let by_id = TxnCommitRequest { api_version: 6, ..unknown };
+    assert_eq!(rig.ask(by_id), Err(GroupError::GroupIdNotFound));
     assert_eq!(rig.ask(txn_commit("", 1)), Err(GroupError::InvalidGroupId));
     let members = rig.stable(1);
     let generation = rig.rebalance(&members);

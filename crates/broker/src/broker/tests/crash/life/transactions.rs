@@ -146,6 +146,7 @@ impl Life {
             self.add(id, owner, OFFSETS_TOPIC, partition);
         }
         let request = TxnCommitRequest {
+            api_version: 5,
             group_id: group,
             member_id: String::new(),
             group_instance_id: None,
