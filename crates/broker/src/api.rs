@@ -57,6 +57,7 @@ macro_rules! message {
 }
 
 mod configurable;
+mod end_offsets;
 mod forwarding;
 
 /// Answers a request of one file's API: decodes it and encodes the response.
@@ -169,6 +170,9 @@ serve! {
         WriteShareGroupState => k85_write_share_group_state,
         DeleteShareGroupState => k86_delete_share_group_state,
         ReadShareGroupStateSummary => k87_read_share_group_state_summary,
+        DescribeShareGroupOffsets => k90_describe_share_group_offsets,
+        AlterShareGroupOffsets => k91_alter_share_group_offsets,
+        DeleteShareGroupOffsets => k92_delete_share_group_offsets,
     }
     in_cluster {
         CreateDelegationToken => k38_create_delegation_token,

@@ -27,6 +27,7 @@ const IDLE: Duration = Duration::from_secs(600);
 /// Subject of a connection. A slow answer of one subject does not delay the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
+    EndOffsets,
     Markers,
     Verification,
     ShareStates,
@@ -35,6 +36,7 @@ pub(crate) enum Subject {
 impl Subject {
     fn name(self) -> &'static str {
         match self {
+            Self::EndOffsets => "end-offsets",
             Self::Markers => "transaction-markers",
             Self::Verification => "transaction-verification",
             Self::ShareStates => "share-states",

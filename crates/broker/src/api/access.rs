@@ -140,6 +140,12 @@ questions! {
     WriteShareGroupState ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
     DeleteShareGroupState ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
     ReadShareGroupStateSummary ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
+    DescribeShareGroupOffsets Describe Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    DescribeShareGroupOffsets Describe Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions; hidden in a list of all";
+    AlterShareGroupOffsets Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    AlterShareGroupOffsets Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
+    DeleteShareGroupOffsets Delete Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    DeleteShareGroupOffsets Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED";
 }
 
 /// A refusal with Kafka's own sentence, where there is room for one.

@@ -184,6 +184,9 @@ answers! {
     ReadShareGroupStateSummaryResponse [] { results { partitions { error_code } } }
     AddRaftVoterResponse [error_code] {}
     RemoveRaftVoterResponse [error_code] {}
+    DescribeShareGroupOffsetsResponse [] { groups { error_code topics { partitions { error_code } } } }
+    AlterShareGroupOffsetsResponse [error_code] { responses { partitions { error_code } } }
+    DeleteShareGroupOffsetsResponse [error_code] { responses { error_code } }
 }
 
 /// The messages of an answer that refuses many entries: the messages that fit into a megabyte.

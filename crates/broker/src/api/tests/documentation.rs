@@ -31,9 +31,6 @@ const REASONS: &[(ApiKey, &str)] = &[
     (ApiKey::RemoveRaftVoter, QUORUM),
     (ApiKey::StreamsGroupHeartbeat, STREAMS),
     (ApiKey::StreamsGroupDescribe, STREAMS),
-    (ApiKey::DescribeShareGroupOffsets, SHARE),
-    (ApiKey::AlterShareGroupOffsets, SHARE),
-    (ApiKey::DeleteShareGroupOffsets, SHARE),
 ];
 
 /// The reason why clients are not told of a feature of Kafka's.
