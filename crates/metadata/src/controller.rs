@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use super::image::{ConfigResource, ResourceKind};
 use super::records::Record;
 
-pub use self::access::{AlterCredential, alter_credentials, create_acls, delete_acls};
+pub use self::access::{AlterCredential, alter_credentials, check_acl_host, create_acls, delete_acls};
 pub use self::configs::changed;
 pub use self::configs::{AlterConfig, ConfigChange, NewValue, alter_configs, replace_configs};
 pub use self::features::{FeatureUpdate, update_features};

@@ -1,4 +1,4 @@
-//! The features of Kafka 4.3 that Levada supports, their ranges, and the levels of a new cluster.
+//! The features of Kafka 4.4 that Levada supports, their ranges, and the levels of a new cluster.
 
 use super::records::SupportedFeature;
 
@@ -20,8 +20,16 @@ pub struct Feature {
 /// Name of the feature that decides which metadata records may be written.
 pub const METADATA_VERSION: &str = "metadata.version";
 
-/// The highest `metadata.version`, which a new cluster has.
+/// The `metadata.version` of a new cluster: that of Kafka 4.3, which can still take it over. What
+/// is above is an operator's decision.
 pub const LATEST: i16 = 30;
+
+/// The `metadata.version` (4.4-IV1) from which on the host of an access control entry may be a
+/// range of addresses.
+pub const CIDR_HOSTS: i16 = 32;
+
+/// The highest `metadata.version` supported: that of Kafka 4.4.
+const SUPPORTED: i16 = 33;
 
 /// The lowest `metadata.version` of a cluster that a broker can join: that of Kafka 4.0.
 pub const LOWEST_OF_MEMBERS: i16 = 25;
@@ -40,7 +48,7 @@ pub const KRAFT_VERSION: &str = "kraft.version";
 
 /// Every feature, in the order in which a new cluster records them.
 pub const FEATURES: [Feature; 7] = [
-    feature(METADATA_VERSION, 7, 30, LATEST),
+    feature(METADATA_VERSION, 7, SUPPORTED, LATEST),
     Feature { needs_metadata: 23, ..feature(ELIGIBLE_LEADERS_VERSION, 0, 1, 1) },
     feature(GROUP_VERSION, 0, 1, 1),
     feature(SHARE_VERSION, 0, 1, 1),
@@ -55,7 +63,7 @@ const fn feature(name: &'static str, min_version: i16, max_version: i16, initial
 }
 
 /// The `metadata.version`s that brought records or fields which those before cannot keep.
-const CHANGED: [i16; 9] = [7, 8, 11, 13, 14, 15, 17, 23, 30];
+const CHANGED: [i16; 11] = [7, 8, 11, 13, 14, 15, 17, 23, 30, CIDR_HOSTS, 33];
 
 /// True if a change from one `metadata.version` to another could lose records that only later
 /// versions have.

@@ -210,6 +210,9 @@ impl Image {
                 self.brokers.set_fenced(broker.broker_id, broker.broker_epoch, false)?;
             }
             Record::RegisterController(controller) => self.brokers.register_controller(controller),
+            Record::UnregisterController(controller) => {
+                self.brokers.unregister_controller(controller.controller_id);
+            }
             Record::DelegationToken(token) => {
                 Arc::make_mut(&mut self.tokens).insert(token.token_id.clone(), token.clone());
             }

@@ -35,6 +35,7 @@ pub use self::levels::TRANSACTIONS;
 pub use self::node::{
     BrokerRegistrationChangeRecord, Endpoint, FenceBrokerRecord, RegisterBrokerRecord,
     RegisterControllerRecord, SupportedFeature, UnfenceBrokerRecord, UnregisterBrokerRecord,
+    UnregisterControllerRecord,
 };
 pub use self::quota::ClientQuotaRecord;
 pub use self::token::{DelegationTokenRecord, RemoveDelegationTokenRecord};
@@ -132,6 +133,7 @@ records! {
     EndTransaction(EndTransactionRecord),
     AbortTransaction(AbortTransactionRecord),
     RegisterController(RegisterControllerRecord),
+    UnregisterController(UnregisterControllerRecord),
     ClearElr(ClearElrRecord),
     UserScramCredential(UserScramCredentialRecord),
     RemoveUserScramCredential(RemoveUserScramCredentialRecord),

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+mod address_range;
 mod filter;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use self::address_range::{AddressRange, AddressRangeError};
 pub use self::filter::{AclFilter, PatternFilter};
 
 /// Matches every name, every host, or as `User:*` every user.

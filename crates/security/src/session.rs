@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use levada_base::Requester;
 
+use crate::acl::AddressRange;
+
 /// A client as access control and quotas see it. The principal's type is always `User`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
@@ -78,10 +80,14 @@ impl Session {
         }
     }
 
-    /// True if `host` is the same address, however an IPv6 address is written.
+    /// True if `host` is the same address, however an IPv6 address is written, or a range that
+    /// contains it.
     pub fn is_at(&self, host: &str) -> bool {
         if host == self.host {
             return true;
+        }
+        if host.contains('/') {
+            return host.parse::<AddressRange>().is_ok_and(|range| range.contains(self.address));
         }
         // Java writes the interface of a link-local address behind it.
         let address = host.split('%').next().filter(|text| text.contains(':')).map(str::parse::<IpAddr>);

@@ -3,6 +3,7 @@
 //! Adds entries of access control, each independently; they take effect before the answer. Without
 //! an authorizer each entry is refused. Checks Alter on the cluster.
 
+use levada_metadata::controller::check_acl_host;
 use levada_security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
 use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::create_acls_request::AclCreation;
@@ -23,9 +24,13 @@ pub(crate) async fn answer(context: &Context, request: CreateAclsRequest) -> Cre
         (!may).then(|| forbidden(ErrorCode::ClusterAuthorizationFailed))
     };
     let mut valid: Vec<Acl> = Vec::new();
+    let image = context.broker().metadata().image();
     let check = |creation| match &refused {
         Some(failure) => Some(failure.clone()),
-        None => check(&creation).map(|acl| valid.push(acl)).err(),
+        None => check(&creation)
+            .and_then(|acl| check_acl_host(&image, &acl.host).map(|()| acl).map_err(Failure::from))
+            .map(|acl| valid.push(acl))
+            .err(),
     };
     let failures: Vec<Option<Failure>> = request.creations.into_iter().map(check).collect();
     let created = if valid.is_empty() {

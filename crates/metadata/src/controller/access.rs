@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use levada_security::acl::{Acl, AclFilter};
+use levada_security::acl::{Acl, AclFilter, AddressRange};
 use levada_security::scram::{ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism};
 use levada_wire::primitives::Uuid;
 
 use super::{Decision, Reason, Refusal};
-use crate::features::METADATA_VERSION;
+use crate::features::{CIDR_HOSTS, METADATA_VERSION};
 use crate::image::Image;
 use crate::records::{
     AccessControlEntryRecord, Record, RemoveAccessControlEntryRecord, RemoveUserScramCredentialRecord,
@@ -47,6 +47,29 @@ pub fn create_acls(
     }
     let records = new.iter().map(|acl| AccessControlEntryRecord::of_acl(new_id(), acl).into());
     Decision { records: records.collect(), outcome: Ok(new) }
+}
+
+/// Checks the host of a new entry.
+///
+/// # Errors
+/// The host is not valid, or a Kafka of the image's `metadata.version` does not understand it.
+pub fn check_acl_host(image: &Image, host: &str) -> Result<(), Refusal> {
+    let invalid = |text: String| Err(Refusal::new(Reason::InvalidRequest, text));
+    if host.is_empty() {
+        return invalid("Host pattern cannot be null or empty".to_owned());
+    }
+    if !host.contains('/') {
+        return Ok(());
+    }
+    let level = image.features().get(METADATA_VERSION).copied().unwrap_or(0);
+    if level < CIDR_HOSTS {
+        let text = "CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher.";
+        return Err(Refusal::new(Reason::UnsupportedVersion, text));
+    }
+    match host.parse::<AddressRange>() {
+        Ok(_) => Ok(()),
+        Err(error) => invalid(format!("Invalid CIDR notation '{host}': {error}")),
+    }
 }
 
 /// Removes the entries that match each filter, and returns them.

@@ -67,6 +67,10 @@ impl Brokers {
         Arc::make_mut(&mut self.controllers).insert(record.controller_id, record.clone());
     }
 
+    pub(super) fn unregister_controller(&mut self, controller_id: i32) {
+        Arc::make_mut(&mut self.controllers).remove(&controller_id);
+    }
+
     pub(super) fn unregister(&mut self, record: &UnregisterBrokerRecord) -> Result<(), ApplyError> {
         self.broker_mut(record.broker_id, record.broker_epoch)?;
         Arc::make_mut(&mut self.brokers).remove(&record.broker_id);

@@ -20,6 +20,8 @@ const DIRECTORIES: i16 = 17;
 const ELIGIBLE: i16 = 23;
 /// 4.3-IV0: directories that take no new partitions.
 const CORDONED: i16 = 30;
+/// 4.4-IV2: controllers can be removed.
+const GONE_CONTROLLERS: i16 = 33;
 
 impl Record {
     /// The version in which this record is written at that `metadata.version`; none if it is not
@@ -40,6 +42,7 @@ impl Record {
             }),
             Self::BrokerRegistrationChange(change) => registration_change(change, level),
             Self::RegisterController(_) => (level >= CONTROLLERS).then_some(0),
+            Self::UnregisterController(_) => (level >= GONE_CONTROLLERS).then_some(0),
             Self::DelegationToken(_) | Self::RemoveDelegationToken(_) => (level >= TOKENS).then_some(0),
             Self::BeginTransaction(_) | Self::EndTransaction(_) | Self::AbortTransaction(_) => {
                 (level >= TRANSACTIONS).then_some(0)

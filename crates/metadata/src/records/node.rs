@@ -1,5 +1,5 @@
 //! Nodes: RegisterBrokerRecord, UnregisterBrokerRecord, BrokerRegistrationChangeRecord,
-//! RegisterControllerRecord, and the two fencing records that Kafka before 3.3 wrote.
+//! RegisterControllerRecord, UnregisterControllerRecord, and the two fencing records that Kafka before 3.3 wrote.
 
 use levada_wire::primitives::{DecodeError, Decoder, EncodeError, Uuid};
 use levada_wire::record_json;
@@ -275,6 +275,33 @@ impl Body for RegisterControllerRecord {
         out.write_bool(self.zk_migration_ready)?;
         write_array(out, &self.end_points, Endpoint::encode)?;
         write_array(out, &self.features, SupportedFeature::encode)?;
+        write_no_tags(out)
+    }
+}
+
+/// A controller was removed permanently.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct UnregisterControllerRecord {
+    /// Node id.
+    pub controller_id: i32,
+}
+
+impl Body for UnregisterControllerRecord {
+    const API_KEY: u16 = 29;
+    const LATEST: u16 = 0;
+
+    fn version(&self) -> u16 {
+        0
+    }
+
+    fn decode(input: &mut Decoder, _: u16) -> Result<Self, DecodeError> {
+        let record = Self { controller_id: input.read_i32()? };
+        skip_tags(input)?;
+        Ok(record)
+    }
+
+    fn encode(&self, out: &mut Out<'_>, _: u16) -> Result<(), EncodeError> {
+        out.write_i32(self.controller_id)?;
         write_no_tags(out)
     }
 }

@@ -124,7 +124,7 @@ fn what_nobody_knows_is_refused() {
     check(&[0, 2, 0], RecordError::UnknownFrame { frame_version: 0 });
     check(&[2, 2, 0], RecordError::UnknownFrame { frame_version: 2 });
     check(&[1, 6, 0], RecordError::UnknownKind { api_key: 6 });
-    check(&[1, 29, 0], RecordError::UnknownKind { api_key: 29 });
+    check(&[1, 30, 0], RecordError::UnknownKind { api_key: 30 });
     check(&[1, 3, 3], RecordError::UnknownVersion { api_key: 3, version: 3 });
     check(&[1, 0xff, 0xff, 0x03, 0], RecordError::NumberTooLarge { number: 0xffff });
     assert!(matches!(decode(Bytes::from_static(&[1, 20, 0, 0, 0])), Err(RecordError::Malformed(_))));

@@ -29,6 +29,9 @@ fn an_ipv6_host_is_an_address_and_no_text() {
         assert!(!deny(host, "::2"), "{host}");
     }
     assert!(deny("FE80:0:0:0:0:0:0:1%eth0", "fe80::1"));
+    assert!(deny("fe80::/10", "fe80::1") && !deny("fe80::/10", "10.0.0.1"));
+    assert!(deny("10.0.0.0/8", "::ffff:10.9.9.9") && !deny("10.0.0.0/8", "11.0.0.1"));
+    assert!(!deny("10.0.0.0/x", "10.0.0.1"));
     assert!(deny("::ffff:10.0.0.1", "10.0.0.1") && deny("10.0.0.1", "::ffff:10.0.0.1"));
     assert!(!deny("10.0.0.1", "10.0.0.2") && !deny("::", "10.0.0.1"));
 }

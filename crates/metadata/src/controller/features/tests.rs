@@ -54,7 +54,7 @@ fn levels_go_up_and_down_with_the_words_of_kafka() {
     check(update(KRAFT_VERSION, 0, SAFE_DOWNGRADE), Err("Can't downgrade the version of this feature."));
     check(update("group.version", -1, UPGRADE), Err("A feature version cannot be less than 0."));
     check(update("group.version", 1, 0), Err("The controller does not support the given upgrade type."));
-    check(update(METADATA_VERSION, 6, SAFE_DOWNGRADE), Err("only supports versions 7-30"));
+    check(update(METADATA_VERSION, 6, SAFE_DOWNGRADE), Err("only supports versions 7-33"));
     check(
         update(METADATA_VERSION, 22, SAFE_DOWNGRADE),
         Err("Unsupported metadata.version downgrade from 25 to 22. Refusing to perform the requested \
