@@ -1,5 +1,5 @@
 //! Kafka's wire protocol: frames with limits, the table of API versions, message types, and the hot
-//! pair Produce and Fetch decoded and encoded by hand.
+//! pair Produce and Fetch decoded and encoded by hand, as are the responses to ShareFetch.
 //!
 //! A request travels [`frame`] → [`header`] → [`decode`] (or [`produce`], [`fetch`]); a response is
 //! [`encode_response`] or, where records must stay in files, a [`gather::Gather`] of bytes and
@@ -22,6 +22,7 @@ pub mod produce;
 pub mod record_json;
 #[cfg(test)]
 mod samples;
+pub mod share_fetch;
 mod writer;
 
 pub use api::ApiKey;
