@@ -34,7 +34,7 @@ pub use background::Background;
 pub use config::{AppendBy, LogConfig, OFFSET_MAX, TimestampType};
 pub use error::{AppendError, LogError, ReadError};
 pub use options::OpenOptions;
-pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};
+pub use partition::{AbortedTransaction, BatchSpan, Partition, Slice, TimestampOffset};
 pub use producers::ProducerState;
 pub use recover::{Evidence, OpenReport, Reindexed, Shortfall, TruncatedTail};
 pub use refused::Passing;

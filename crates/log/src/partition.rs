@@ -19,11 +19,13 @@ use crate::segment::{Head, Segment, assert_in_order};
 use crate::watch::FailureWatch;
 use crate::{LogError, ReadError};
 
+mod batches;
 mod flush;
 mod refusals;
 mod timestamps;
 mod transactions;
 
+pub use batches::BatchSpan;
 pub use timestamps::TimestampOffset;
 pub use transactions::AbortedTransaction;
 pub(crate) use transactions::aborted_among;

@@ -14,6 +14,7 @@ use super::{OpenOptions, ReplicaSource, Writer};
 use crate::disk::faulty::FaultyDisk;
 use crate::{AppendError, LogConfig, LogError, TimestampType};
 
+mod batches;
 mod crashes;
 mod following;
 mod marks;
