@@ -161,9 +161,13 @@ codes! {
     UnsupportedEndpointType = 115 "UNSUPPORTED_ENDPOINT_TYPE",
     InvalidRegistration = 119 "INVALID_REGISTRATION",
     TransactionAbortable = 120 "TRANSACTION_ABORTABLE",
+    InvalidRecordState = 121 "INVALID_RECORD_STATE",
+    ShareSessionNotFound = 122 "SHARE_SESSION_NOT_FOUND",
+    InvalidShareSessionEpoch = 123 "INVALID_SHARE_SESSION_EPOCH",
     FencedStateEpoch = 124 "FENCED_STATE_EPOCH",
     InvalidRegularExpression = 128 "INVALID_REGULAR_EXPRESSION",
     RebootstrapRequired = 129 "REBOOTSTRAP_REQUIRED",
+    ShareSessionLimitReached = 133 "SHARE_SESSION_LIMIT_REACHED",
 }
 
 /// An error code with its message, if the protocol has a field for one.
