@@ -124,6 +124,8 @@ pub struct GroupConfig {
     pub share_heartbeat_interval_ms: i32,
     /// `group.share.max.size`.
     pub share_max_size: u32,
+    /// `group.share.max.share.sessions`.
+    pub share_max_sessions: u32,
 }
 
 /// The states of shared partitions, and the topic that keeps them.
@@ -318,6 +320,7 @@ impl Reader<'_> {
             share_session_timeout_ms: self.int("group.share.session.timeout.ms"),
             share_heartbeat_interval_ms: self.int("group.share.heartbeat.interval.ms"),
             share_max_size: self.size("group.share.max.size"),
+            share_max_sessions: self.size("group.share.max.share.sessions"),
         }
     }
 
@@ -465,9 +468,11 @@ impl Reader<'_> {
             let is_ordered = self.long(least) <= self.long(most);
             (!is_ordered).then(|| self.invalid(least, format!("no more than {most} ({})", self.long(most))))
         };
-        let names = ["consumer.", "share."]
+        let of_members = ["consumer.", "share."]
             .into_iter()
             .flat_map(|kind| ["session.timeout.ms", "heartbeat.interval.ms"].map(|name| (kind, name)));
+        let of_records = ["record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks"];
+        let names = of_members.chain(of_records.map(|name| ("share.", name)));
         let bounded = names.flat_map(|(kind, name)| {
             let [least, value, most] = ["min.", "", "max."].map(|bound| format!("group.{kind}{bound}{name}"));
             let low = || {
