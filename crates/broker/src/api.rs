@@ -44,6 +44,8 @@ mod leaders;
 mod merged;
 pub(crate) mod meter;
 mod nodes;
+mod records;
+mod share_acks;
 mod share_state;
 mod tokens;
 
@@ -73,7 +75,7 @@ macro_rules! answer_decoded {
     };
 }
 
-/// Declares the served APIs: the hot pair answers with pieces by itself, all others map a decoded
+/// Declares the served APIs: the hot ones answer with pieces by themselves, all others map a decoded
 /// request to a response. A broker that is its own controller does not have those of clusters.
 macro_rules! serve {
     (
@@ -85,7 +87,7 @@ macro_rules! serve {
         $(mod $file;)*
         $(mod $member_file;)*
 
-        /// APIs of every broker, in order of their keys.
+        /// APIs of every broker.
         const SERVED: &[ApiKey] = &[$(ApiKey::$hot_key,)* $(ApiKey::$key,)*];
 
         /// APIs that only a broker in a cluster answers.
@@ -109,6 +111,7 @@ serve! {
     hot {
         Produce => k00_produce,
         Fetch => k01_fetch,
+        ShareFetch => k78_share_fetch,
     }
     plain {
         ListOffsets => k02_list_offsets,
@@ -165,6 +168,7 @@ serve! {
         DescribeTopicPartitions => k75_describe_topic_partitions,
         ShareGroupHeartbeat => k76_share_group_heartbeat,
         ShareGroupDescribe => k77_share_group_describe,
+        ShareAcknowledge => k79_share_acknowledge,
         InitializeShareGroupState => k83_initialize_share_group_state,
         ReadShareGroupState => k84_read_share_group_state,
         WriteShareGroupState => k85_write_share_group_state,
@@ -188,8 +192,8 @@ pub(crate) fn served(is_remote: bool) -> impl Iterator<Item = &'static Api> {
     if is_remote {
         keys.extend(IN_CLUSTER);
         keys.extend(forwarding::ONLY_FORWARDED);
-        keys.sort_unstable();
     }
+    keys.sort_unstable();
     keys.into_iter().map(ApiKey::api)
 }
 
@@ -425,7 +429,10 @@ const _: () = assert!(LARGE_BYTES > UNCOUNTED_BYTES, "a large request counts aga
 /// Requests for records yield to others by themselves; those that wait for other members of a group
 /// would keep further large requests waiting. Of the latter, decoding and encoding leave the shard.
 fn stays(api: ApiKey) -> bool {
-    matches!(api, ApiKey::Produce | ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup)
+    matches!(
+        api,
+        ApiKey::Produce | ApiKey::Fetch | ApiKey::ShareFetch | ApiKey::JoinGroup | ApiKey::SyncGroup
+    )
 }
 
 /// A request in the form in which it is answered: as the codec has it, or a smaller one where that

@@ -22,6 +22,7 @@ use crate::publishing::Publisher;
 use crate::quota::QuotaBook;
 use crate::replica::Replicas;
 use crate::request_memory::RequestMemory;
+use crate::share_partitions::SharePartitions;
 use crate::stats::Stats;
 use crate::tls::Tls;
 use crate::transaction::Transactions;
@@ -53,6 +54,7 @@ pub(crate) struct Broker {
     tls: Arc<Tls>,
     quotas: Arc<QuotaBook>,
     fetch_sessions: Mutex<Sessions>,
+    share_partitions: Arc<SharePartitions>,
     request_memory: Arc<RequestMemory>,
     turns: WorkTurns,
     transfers: Transfers,
@@ -132,6 +134,11 @@ impl Broker {
     /// The fetch sessions, locked.
     pub(crate) fn fetch_sessions(&self) -> MutexGuard<'_, Sessions> {
         self.fetch_sessions.lock()
+    }
+
+    /// Share groups in the partitions that this broker leads.
+    pub(crate) fn share_partitions(&self) -> &Arc<SharePartitions> {
+        &self.share_partitions
     }
 
     /// The memory of requests on their way.

@@ -70,7 +70,13 @@ impl Caller {
     /// as the broker's address.
     #[must_use]
     pub fn new(session: Session, listener: Arc<Listener>, peer: SocketAddr, local: SocketAddr) -> Self {
-        let info = ConnectionInfo { listener, peer, certificate: None, software: OnceLock::new() };
+        let info = ConnectionInfo {
+            listener,
+            peer,
+            certificate: None,
+            software: OnceLock::new(),
+            shares: OnceLock::new(),
+        };
         Self { session, info, local }
     }
 

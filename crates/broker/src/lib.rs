@@ -40,6 +40,7 @@ mod replica;
 mod request_memory;
 pub mod server;
 mod share;
+mod share_partitions;
 pub mod source;
 mod stats;
 mod time_slice;

@@ -17,6 +17,7 @@ use crate::fetchers::Fetchers;
 use crate::live_config::LiveConfig;
 use crate::quota::QuotaBook;
 use crate::replica::Replicas;
+use crate::share_partitions::SharePartitions;
 use crate::tls::Tls;
 
 mod apply;
@@ -37,6 +38,7 @@ pub(crate) struct Publisher {
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) coordinators: Arc<Coordinators>,
     pub(crate) quotas: Arc<QuotaBook>,
+    pub(crate) share_partitions: Arc<SharePartitions>,
     pub(crate) tls: Arc<Tls>,
     /// Connections to the leaders of other partitions; none if the broker is its own controller.
     pub(crate) fetchers: Option<Arc<Fetchers>>,

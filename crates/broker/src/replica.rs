@@ -80,6 +80,7 @@ pub(crate) use self::partition::{
 use self::replication::Replication;
 pub use self::replication::ReplicationState;
 use self::tally::Upkeep;
+pub(crate) use self::waiters::Waiters;
 
 /// The replicas of this broker.
 pub(crate) struct Replicas {

@@ -135,6 +135,10 @@ questions! {
     ShareGroupHeartbeat Describe Topic, "subscribed" => "TOPIC_AUTHORIZATION_FAILED";
     ShareGroupDescribe Describe Group, "" => "GROUP_AUTHORIZATION_FAILED";
     ShareGroupDescribe Describe Topic, "assigned" => "TOPIC_AUTHORIZATION_FAILED for the group";
+    ShareFetch Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    ShareFetch Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
+    ShareAcknowledge Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    ShareAcknowledge Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
     InitializeShareGroupState ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
     ReadShareGroupState ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
     WriteShareGroupState ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";

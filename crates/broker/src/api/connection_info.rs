@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use levada_config::Listener;
 
+use crate::share_partitions::ShareConnection;
 use crate::stats::NamedClient;
 use crate::tls::names::CertifiedName;
 
@@ -20,4 +21,6 @@ pub(crate) struct ConnectionInfo {
     pub(crate) certificate: Option<Arc<CertifiedName>>,
     /// Software of the client, if the client has reported it.
     pub(crate) software: OnceLock<Arc<NamedClient>>,
+    /// Share sessions of the connection, which end with it; none before the first one.
+    pub(crate) shares: OnceLock<Arc<ShareConnection>>,
 }

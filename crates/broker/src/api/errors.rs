@@ -182,6 +182,7 @@ answers! {
     WriteShareGroupStateResponse [] { results { partitions { error_code } } }
     DeleteShareGroupStateResponse [] { results { partitions { error_code } } }
     ReadShareGroupStateSummaryResponse [] { results { partitions { error_code } } }
+    ShareAcknowledgeResponse [error_code] { responses { partitions { error_code } } }
     AddRaftVoterResponse [error_code] {}
     RemoveRaftVoterResponse [error_code] {}
     DescribeShareGroupOffsetsResponse [] { groups { error_code topics { partitions { error_code } } } }

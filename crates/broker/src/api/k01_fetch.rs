@@ -32,7 +32,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use levada_io::{Extent, Piece};
 use levada_log::{ReadError, Slice};
 use levada_process::blocking::off_shard;
 use levada_security::acl::Operation;
@@ -40,12 +39,13 @@ use levada_wire::error_code::ErrorCode;
 use levada_wire::fetch::{
     AbortedTransaction, EpochEnd, FetchPartition, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic,
 };
-use levada_wire::gather::{self, HoleLen};
+use levada_wire::gather::HoleLen;
 use levada_wire::messages::StrBytes;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::api::leaders::Leaders;
+use crate::api::records::{Records, reply};
 use crate::api::{Context, Reply, RequestError};
 use crate::error_map::read_error;
 use crate::replica::Partition;
@@ -64,20 +64,6 @@ use self::reader::{Reader, nearest};
 const LEADER_VERSION_MIN: i16 = 16;
 /// The first version whose clients know KAFKA_STORAGE_ERROR.
 const STORAGE_ERROR_VERSION_MIN: i16 = 6;
-
-/// Records of a response: a range of a segment file, sent from there.
-#[derive(Clone, Debug)]
-struct Records {
-    extent: Extent,
-    /// The segment is no longer written to.
-    sealed: bool,
-}
-
-impl HoleLen for Records {
-    fn len(&self) -> u64 {
-        self.extent.len
-    }
-}
 
 pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, RequestError> {
     let is_large = body.len() > UNCOUNTED_BYTES;
@@ -135,16 +121,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     slice.yield_if_over().await;
     response.throttle_time_ms = context.throttle_ms();
     let gather = response.encode(header.correlation_id, header.version)?;
-    let mut tail = false;
-    let pieces = gather.into_pieces().into_iter().map(|piece| match piece {
-        gather::Piece::Bytes(bytes) => Piece::Bytes(bytes),
-        gather::Piece::Hole(Records { extent, sealed }) => {
-            tail |= !sealed;
-            Piece::Extent(extent)
-        }
-    });
-    let pieces = pieces.collect();
-    Ok(if tail { Reply::Send(pieces) } else { Reply::SendOld(pieces) })
+    Ok(reply(gather))
 }
 
 /// Counts the answer against the quota of a client, and returns true if the client has to come

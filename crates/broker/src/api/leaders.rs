@@ -43,6 +43,23 @@ impl Leaders {
         Some(leader)
     }
 
+    /// As [`Leaders::of_refusal`], as responses about shared partitions have it: -1 for a leader
+    /// that is not known, and none for other errors.
+    pub(super) fn of_share(
+        &mut self,
+        context: &Context,
+        (topic_id, index): (Uuid, i32),
+        error_code: i16,
+    ) -> Option<LeaderEpoch> {
+        let refusals = [ErrorCode::NotLeaderOrFollower, ErrorCode::FencedLeaderEpoch];
+        let is_refusal = refusals.iter().any(|refusal| refusal.code() == error_code);
+        let unknown = LeaderEpoch { leader_id: -1, leader_epoch: -1 };
+        is_refusal.then(|| {
+            let key = (&StrBytes::default(), topic_id);
+            self.of_refusal(context, key, index, error_code).unwrap_or(unknown)
+        })
+    }
+
     /// The addresses of all leaders that were named.
     pub(super) fn into_nodes(self) -> Vec<NodeEndpoint> {
         self.nodes

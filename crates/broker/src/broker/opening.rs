@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use levada_base::log_pace::LogPace;
-use levada_config::{BrokerConfig, thresholds};
+use levada_config::{BrokerConfig, Values, thresholds};
 use levada_io::Thresholds;
 use levada_log::disk::{Disk, RealDisk};
 use levada_log::{Background, LogError};
@@ -38,6 +38,7 @@ use crate::replica::Replicas;
 use crate::replica::data_dir::{DataDir, DataDirError};
 use crate::replica::data_dirs::DataDirs;
 use crate::replica::last_shutdown::LastShutdown;
+use crate::share_partitions::SharePartitions;
 use crate::stats::Stats;
 use crate::tls::Tls;
 use crate::transaction::Transactions;
@@ -140,6 +141,11 @@ impl Broker {
         let transfers = Transfers::new(thresholds_in_force(&loaded)?);
         let tls = Arc::new(Tls::load(&loaded, None)?);
         let fetch_sessions = Mutex::new(Sessions::new(loaded.fetch_session_slots as usize));
+        let shares = SharePartitions::new(
+            loaded.groups.share_max_sessions as usize,
+            loaded.share_group(&Values::new()),
+        );
+        let share_partitions = Arc::new(shares);
         drop(loaded);
         let quotas = Arc::<QuotaBook>::default();
         let replicas = Arc::new(Replicas::new(config.clone(), metadata.clone(), dirs, left));
@@ -157,6 +163,7 @@ impl Broker {
             replicas: replicas.clone(),
             coordinators: coordinators.clone(),
             quotas: quotas.clone(),
+            share_partitions: share_partitions.clone(),
             tls: tls.clone(),
             fetchers,
             role_log: Arc::default(),
@@ -188,6 +195,7 @@ impl Broker {
             tls,
             quotas,
             fetch_sessions,
+            share_partitions,
             request_memory: Arc::default(),
             turns: WorkTurns::default(),
             transfers,

@@ -21,7 +21,13 @@ async fn a_change_runs_to_its_end_although_its_page_is_closed() {
     let (desk, _thread) = Desk::start(broker.clone(), Stop::new()).unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], 9644));
     let listener = Arc::new(broker.config().listeners[0].clone());
-    let info = ConnectionInfo { listener, peer: address, certificate: None, software: OnceLock::new() };
+    let info = ConnectionInfo {
+        listener,
+        peer: address,
+        certificate: None,
+        software: OnceLock::new(),
+        shares: OnceLock::new(),
+    };
     let caller = Caller { session: Session::anonymous(address.ip()), info, local: address };
     let mut topic = CreatableTopic::default();
     topic.name = "t".into();

@@ -115,6 +115,7 @@ impl Publisher {
             };
             let role = partition.leadership();
             partition.lead(leadership);
+            self.share_partitions.leadership_changed((topic.id(), *index));
             roles.note(&partition, Some(&role));
             self.follow(&partition);
             to_load.extend(self.coordinators.follow(&partition));
@@ -163,6 +164,7 @@ impl Publisher {
                 registered.into_iter().for_each(|one| partition.lead(Leadership::of(one, node_id)));
                 self.coordinators.resign_at(topic.name(), *index);
                 stopped.extend(self.replicas.partitions().remove_one(topic.id(), *index));
+                self.share_partitions.partition_left((topic.id(), *index));
             } else {
                 doomed.extend(self.stop_unserved(topic, *index));
             }

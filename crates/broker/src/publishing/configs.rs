@@ -58,7 +58,7 @@ impl Publisher {
         }
     }
 
-    /// Passes the settings of groups to the coordinators.
+    /// Passes the settings of groups to the coordinators and to the leaders of shared partitions.
     pub(super) fn apply_group_configs(&self, image: &Image) {
         let config = self.config.load();
         let groups = image.config_resources().filter(|(resource, _)| resource.kind == ResourceKind::Group);
@@ -73,6 +73,9 @@ impl Publisher {
             (resource.name.clone(), own)
         });
         self.coordinators.own_settings_changed(own.collect());
+        let groups = image.config_resources().filter(|(resource, _)| resource.kind == ResourceKind::Group);
+        let own = groups.map(|(resource, values)| (resource.name.clone(), config.share_group(values)));
+        self.share_partitions.configure(config.share_group(&Values::new()), own);
     }
 
     /// Has the topic's partitions go by its configuration and the broker's.

@@ -135,6 +135,7 @@ impl Publisher {
             for partition in &partitions {
                 self.replicas.abandon(partition);
                 self.coordinators.resign_at(partition.topic(), partition.index());
+                self.share_partitions.partition_left((partition.topic_id(), partition.index()));
             }
             self.unfollow(&partitions);
             tracing::warn!(
@@ -156,6 +157,7 @@ impl Publisher {
                 topic.partitions().filter_map(|(index, _)| partitions.by_id(topic.id(), index)).collect();
             for partition in &served {
                 self.replicas.close_tiered(partition);
+                self.share_partitions.partition_left((partition.topic_id(), partition.index()));
                 self.coordinators.resign_at(partition.topic(), partition.index());
             }
             if !served.is_empty() {
@@ -218,6 +220,9 @@ impl Publisher {
     /// without it is visible: later the name may be another topic's.
     pub(super) fn drop_topic(&self, topic: &DeletedTopic) -> Vec<PathBuf> {
         let removed = self.replicas.partitions().remove(topic.id);
+        removed
+            .iter()
+            .for_each(|partition| self.share_partitions.partition_left((topic.id, partition.index())));
         self.unfollow(&removed);
         self.coordinators.resign(&topic.name);
         let is_unopened = |index: &&i32| self.replicas.is_unopened(&topic.name, **index);

@@ -37,15 +37,27 @@ impl Waiters {
 
     /// Wakes all waiters of this partition.
     pub(crate) fn wake(&self) {
+        self.wake_if(|_| true);
+    }
+
+    /// Wakes all waiters of this partition but one.
+    pub(crate) fn wake_others(&self, but: &Arc<Notify>) {
+        self.wake_if(|sleeper| !Arc::ptr_eq(sleeper, but));
+    }
+
+    fn wake_if(&self, is_meant: impl Fn(&Arc<Notify>) -> bool) {
         // Pairs with the store in `register`: the log's new end is published before this load, the
         // registration before the sleeper's second look, so one of the two sees the other.
         std::sync::atomic::fence(Ordering::SeqCst);
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
         }
-        for (_, sleeper) in self.sleeping.lock().iter() {
-            sleeper.notify_one();
-        }
+        let sleeping = self.sleeping.lock();
+        sleeping
+            .iter()
+            .map(|(_, sleeper)| sleeper)
+            .filter(|one| is_meant(one))
+            .for_each(|one| one.notify_one());
     }
 }
 

@@ -23,6 +23,7 @@ use crate::server::listener::Acceptor;
 use crate::server::liveness::Liveness;
 use crate::server::open_streams::{OpenStreams, close_stuck};
 use crate::server::shard::{Accepted, Inbox};
+use crate::share;
 
 /// Parameters of the admin thread.
 pub(crate) struct Duties {
@@ -128,6 +129,7 @@ fn start_clocks(broker: &Arc<Broker>) {
     vital(broker, "the clock of share coordinators", async move { states.share_states().run_clock().await });
     let prunes = broker.coordinators().clone().run_prunes(broker.replicas().clone());
     vital(broker, "deletion of old share states", prunes);
+    vital(broker, "the clock of shared partitions", share::partitions::run_clock(broker.clone()));
     if let Some(membership) = broker.membership().cloned() {
         let changes = broker.replicas().clone().run_isr_changes(membership);
         vital(broker, "changes of replicas in sync", changes);

@@ -131,6 +131,7 @@ impl Acceptor {
                 peer,
                 certificate: None,
                 software: OnceLock::new(),
+                shares: OnceLock::new(),
             };
             let accepted = Accepted { stream: Arc::new(stream), info, permit, channel: Channel::Plain };
             let is_sent = match &self.handshakes {

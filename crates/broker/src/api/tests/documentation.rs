@@ -13,7 +13,6 @@ use crate::api::access::{QUESTIONS, Question};
 use crate::api::k18_api_versions::SHOWN_FEATURES;
 use crate::api::{IN_CLUSTER, SERVED};
 
-const SHARE: &str = "share groups (KIP-932) are not served yet";
 const STREAMS: &str = "streams groups (KIP-1071) are not served yet; Streams uses classic groups";
 const TOKENS: &str = "only in a cluster of Kafka's controllers, which create delegation tokens";
 const QUORUM: &str = "only in a cluster of Kafka's controllers, to which it is forwarded";
@@ -25,8 +24,6 @@ const REASONS: &[(ApiKey, &str)] = &[
     (ApiKey::ExpireDelegationToken, TOKENS),
     (ApiKey::DescribeDelegationToken, TOKENS),
     (ApiKey::UnregisterBroker, QUORUM),
-    (ApiKey::ShareFetch, SHARE),
-    (ApiKey::ShareAcknowledge, SHARE),
     (ApiKey::AddRaftVoter, QUORUM),
     (ApiKey::RemoveRaftVoter, QUORUM),
     (ApiKey::StreamsGroupHeartbeat, STREAMS),

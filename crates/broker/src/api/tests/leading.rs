@@ -30,6 +30,7 @@ mod lost_records;
 mod quotas;
 mod repeated;
 mod rig;
+mod share;
 mod share_offsets;
 mod tokens;
 mod transactions;

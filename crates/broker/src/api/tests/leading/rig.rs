@@ -179,14 +179,34 @@ impl Rig {
     fn context_by(&self, header: RequestHeader, (protocol, session): (Protocol, Session)) -> Context {
         let address: SocketAddr = ([127, 0, 0, 1], 9092).into();
         let listener = Arc::new(Listener { protocol, ..self.broker.config().listeners[0].clone() });
-        let info = ConnectionInfo { listener, peer: address, certificate: None, software: OnceLock::new() };
+        let info = ConnectionInfo {
+            listener,
+            peer: address,
+            certificate: None,
+            software: OnceLock::new(),
+            shares: OnceLock::new(),
+        };
         Context::new(self.service.clone(), header, (Rc::new(info), Rc::new(session), address))
     }
 
+    /// A connection of an anonymous client, which ends when it is dropped.
+    pub(super) fn connection(&self) -> Rc<ConnectionInfo> {
+        let header = RequestHeader { api: ApiKey::Fetch, version: 4, correlation_id: 1, client_id: None };
+        self.context(header).info.clone()
+    }
+
     /// Answers a request frame without its size; returns the response without its size.
-    async fn ask(&self, mut frame: BytesMut) -> Bytes {
+    async fn ask(&self, frame: BytesMut) -> Bytes {
+        self.ask_over(&self.connection(), frame).await
+    }
+
+    /// As [`Rig::ask`], over this connection.
+    pub(super) async fn ask_over(&self, connection: &Rc<ConnectionInfo>, mut frame: BytesMut) -> Bytes {
         let header = RequestHeader::decode(&mut frame).unwrap();
-        let reply = api::answer(&self.context(header), frame).await.unwrap();
+        let session = Rc::new(Session::anonymous([127, 0, 0, 1].into()));
+        let of = (connection.clone(), session, connection.peer);
+        let context = Context::new(self.service.clone(), header, of);
+        let reply = api::answer(&context, frame).await.unwrap();
         let (Reply::Send(pieces) | Reply::SendOld(pieces)) = reply else { panic!("there is an answer") };
         let mut bytes = BytesMut::new();
         for piece in pieces {

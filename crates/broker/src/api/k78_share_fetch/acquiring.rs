@@ -1,0 +1,61 @@
+//! Acquisition of the records that a fetch has found.
+
+use levada_coordination::share_partition::{AcquireRequest, AcquiredRecords, FetchedRange};
+use levada_log::{ReadError, Slice};
+use levada_wire::share_fetch::AcquiredRange;
+
+use super::reading::Reading;
+use crate::api::records::Records;
+use crate::share_partitions::{FetchLease, ShareGroup};
+
+/// A partition whose fetch lock a fetch has, and the range that it has found there.
+pub(super) struct Found {
+    /// Place of the partition among those of the fetch.
+    pub(super) at: usize,
+    pub(super) lease: FetchLease,
+    pub(super) reading: Reading,
+    pub(super) slice: Slice,
+    /// True if no record from the offset of the read on was acquired before.
+    pub(super) is_new: bool,
+}
+
+/// Records of a partition that a fetch has acquired.
+#[derive(Debug, Default)]
+pub(super) struct Acquired {
+    pub(super) records: Option<Records>,
+    pub(super) ranges: Vec<AcquiredRange>,
+    /// Number of records.
+    pub(super) count: i64,
+    /// True if another fetch would begin elsewhere, although there may be no records for this one.
+    pub(super) has_moved: bool,
+}
+
+impl Found {
+    /// Acquires records; the headers of their batches are read first.
+    pub(super) async fn acquire(
+        &self,
+        request: &AcquireRequest,
+        group: &ShareGroup,
+    ) -> Result<Acquired, ReadError> {
+        let offsets = self.is_new.then(|| i64::from(request.max_records));
+        let batches = self.reading.list(&self.slice, offsets).await?;
+        let range = FetchedRange { fetch_offset: self.reading.offset, batches: &batches.fetched };
+        let acquisition = self.lease.acquire(request, range, group);
+        let spans = batches.spans.get(acquisition.batches).unwrap_or_default();
+        let extent = if acquisition.records.is_empty() { None } else { self.slice.extent_of(spans) };
+        Ok(Acquired {
+            records: extent.map(|extent| Records { extent, sealed: self.slice.sealed }),
+            ranges: acquisition.records.into_iter().map(range_of).collect(),
+            count: acquisition.count,
+            has_moved: self.lease.next_fetch_offset() != self.reading.offset,
+        })
+    }
+}
+
+fn range_of(records: AcquiredRecords) -> AcquiredRange {
+    AcquiredRange {
+        first_offset: records.first,
+        last_offset: records.last,
+        delivery_count: records.delivery_count,
+    }
+}

@@ -1,0 +1,287 @@
+//! The code that ShareFetch and ShareAcknowledge share: conditions of a request of a member,
+//! partitions by topic id, and acknowledgements.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use levada_coordination::share_partition::{AckBatch, AckError};
+use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::{StrBytes, share_acknowledge_request, share_fetch_request};
+use levada_wire::{ApiKey, Uuid};
+use tokio::sync::oneshot;
+
+use crate::api::{Context, k76_share_group_heartbeat};
+use crate::replica::Partition;
+use crate::share;
+use crate::share_partitions::{Acknowledged, MemberKey, PartitionKey, ShareGroup};
+use crate::time_slice::TimeSlice;
+
+/// Most characters of a member's id: those of a UUID.
+const MEMBER_ID_CHARS_MAX: usize = 36;
+
+/// Version from which on members may renew their locks.
+const RENEW_VERSION_MIN: i16 = 2;
+
+/// Types of acknowledgements at most, without and with renewals.
+const TYPE_MAX: i8 = 3;
+const RENEW_TYPE: i8 = 4;
+
+/// Group and member of a request that this broker may answer.
+pub(super) fn permit<'a>(
+    context: &Context,
+    group_id: Option<&'a StrBytes>,
+    member_id: Option<&'a StrBytes>,
+) -> Result<(&'a str, &'a str), ErrorCode> {
+    if !k76_share_group_heartbeat::are_served(context) {
+        return Err(ErrorCode::UnsupportedVersion);
+    }
+    let group_id = group_id.ok_or(ErrorCode::InvalidRequest)?.as_str();
+    if !context.may(Operation::Read, ResourceType::Group, group_id) {
+        return Err(ErrorCode::GroupAuthorizationFailed);
+    }
+    let member_id = member_id.map_or("", |id| id.as_str());
+    // As Java counts characters.
+    let is_valid = !member_id.is_empty()
+        && member_id.encode_utf16().take(MEMBER_ID_CHARS_MAX + 1).count() <= MEMBER_ID_CHARS_MAX;
+    if is_valid { Ok((group_id, member_id)) } else { Err(ErrorCode::InvalidRequest) }
+}
+
+/// Decisions about the topics of one request.
+#[derive(Default)]
+pub(super) struct Topics {
+    permitted: HashMap<Uuid, Result<(), ErrorCode>>,
+}
+
+impl Topics {
+    /// Checks that the topic exists, and that the client may read it.
+    pub(super) fn permit(&mut self, context: &Context, topic_id: Uuid) -> Result<(), ErrorCode> {
+        *self.permitted.entry(topic_id).or_insert_with(|| {
+            let image = context.broker().metadata().image();
+            let topic = image.topic_by_id(topic_id).ok_or(ErrorCode::UnknownTopicId)?;
+            if context.may(Operation::Read, ResourceType::Topic, topic.name()) {
+                Ok(())
+            } else {
+                Err(ErrorCode::TopicAuthorizationFailed)
+            }
+        })
+    }
+
+    /// The partition, if the client may read it and this broker leads it.
+    pub(super) fn led(
+        &mut self,
+        context: &Context,
+        (topic_id, index): PartitionKey,
+    ) -> Result<Arc<Partition>, ErrorCode> {
+        self.permit(context, topic_id)?;
+        let partition = context.broker().replicas().partition_by_id(topic_id, index)?;
+        partition.check_leader(-1)?;
+        Ok(partition)
+    }
+}
+
+/// The acknowledgements of a partition in a request.
+pub(super) struct PartitionAcks<'a> {
+    pub(super) key: PartitionKey,
+    pub(super) batches: Vec<AckBatch<'a>>,
+}
+
+/// The batches of a partition of a ShareFetch request.
+pub(super) fn of_fetch(partition: &share_fetch_request::FetchPartition) -> Vec<AckBatch<'_>> {
+    let batches = partition.acknowledgement_batches.iter().map(|batch| AckBatch {
+        first: batch.first_offset,
+        last: batch.last_offset,
+        types: &batch.acknowledge_types,
+    });
+    batches.collect()
+}
+
+/// The batches of a partition of a ShareAcknowledge request.
+pub(super) fn of_acknowledge(
+    partition: &share_acknowledge_request::AcknowledgePartition,
+) -> Vec<AckBatch<'_>> {
+    let batches = partition.acknowledgement_batches.iter().map(|batch| AckBatch {
+        first: batch.first_offset,
+        last: batch.last_offset,
+        types: &batch.acknowledge_types,
+    });
+    batches.collect()
+}
+
+/// The result of the acknowledgements of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AckResult {
+    pub(super) key: PartitionKey,
+    pub(super) error: Option<ErrorCode>,
+    pub(super) message: Option<&'static str>,
+}
+
+/// Acknowledgements that were applied, and whose changes are still to be stored.
+pub(super) struct PendingAck {
+    key: PartitionKey,
+    state: PendingState,
+}
+
+enum PendingState {
+    Ended(Option<ErrorCode>, Option<&'static str>),
+    Stored(oneshot::Receiver<Acknowledged>),
+}
+
+impl PendingAck {
+    /// The result, once the changes are stored.
+    async fn result(self) -> AckResult {
+        let (error, message) = match self.state {
+            PendingState::Ended(error, message) => (error, message),
+            // The writing task is gone when the broker stops.
+            PendingState::Stored(stored) => {
+                (stored.await.unwrap_or(Err(ErrorCode::CoordinatorNotAvailable)).err(), None)
+            }
+        };
+        AckResult { key: self.key, error, message }
+    }
+}
+
+/// Applies the acknowledgements of a member. Of a partition that is named twice, the last entry
+/// counts, as in Kafka. As there, partitions without acknowledgements are in the result if another
+/// one has some.
+pub(super) async fn acknowledge(
+    context: &Context,
+    member: &MemberKey,
+    (acks, renews): (Vec<PartitionAcks<'_>>, bool),
+    slice: &mut TimeSlice,
+) -> Vec<PendingAck> {
+    let group = context.broker().share_partitions().group(&member.group);
+    let mut last: HashMap<PartitionKey, usize> = HashMap::new();
+    if acks.len() > 1 {
+        last = acks.iter().enumerate().map(|(at, acks)| (acks.key, at)).collect();
+    }
+    let (mut topics, mut pending) = (Topics::default(), Vec::with_capacity(acks.len()));
+    let mut is_any_valid = false;
+    for (at, acks) in acks.iter().enumerate() {
+        if last.get(&acks.key).is_some_and(|last| *last != at) {
+            continue;
+        }
+        let state = acknowledge_one(context, (member, &group), (acks, renews), &mut topics);
+        is_any_valid |= !acks.batches.is_empty() && !is_refused_before(&state);
+        pending.push((acks.batches.is_empty(), PendingAck { key: acks.key, state }));
+        slice.yield_if_over().await;
+    }
+    let is_told =
+        |(is_empty, ack): &(bool, PendingAck)| !is_empty || is_any_valid || is_refused_before(&ack.state);
+    pending.into_iter().filter(is_told).map(|(_, ack)| ack).collect()
+}
+
+/// True if the acknowledgements did not come to the partition.
+fn is_refused_before(state: &PendingState) -> bool {
+    matches!(
+        state,
+        PendingState::Ended(
+            Some(ErrorCode::UnknownTopicId | ErrorCode::TopicAuthorizationFailed | ErrorCode::InvalidRequest),
+            _
+        )
+    )
+}
+
+fn acknowledge_one(
+    context: &Context,
+    (member, group): (&MemberKey, &ShareGroup),
+    (acks, renews): (&PartitionAcks<'_>, bool),
+    topics: &mut Topics,
+) -> PendingState {
+    let refused = |code| PendingState::Ended(Some(code), None);
+    if let Err(code) = topics.permit(context, acks.key.0) {
+        return refused(code);
+    }
+    if let Err(reason) = check(&acks.batches, (context.version(), renews)) {
+        return PendingState::Ended(Some(ErrorCode::InvalidRequest), Some(reason));
+    }
+    let broker = context.broker();
+    if let Err(code) = topics.led(context, acks.key) {
+        return refused(code);
+    }
+    if acks.batches.is_empty() {
+        return PendingState::Ended(None, None);
+    }
+    // Without a fetch before, the member has acquired nothing here.
+    let Some(entry) = broker.share_partitions().entry(acks.key, &member.group) else {
+        return refused(ErrorCode::UnknownTopicOrPartition);
+    };
+    match entry.acknowledge(&member.member, &acks.batches, group) {
+        Ok((stored, demanded)) => {
+            share::partitions::follow(broker, &entry, demanded);
+            stored.map_or(PendingState::Ended(None, None), PendingState::Stored)
+        }
+        Err(error) => {
+            let (code, reason) = refusal(error);
+            PendingState::Ended(Some(code), Some(reason))
+        }
+    }
+}
+
+fn refusal(error: AckError) -> (ErrorCode, &'static str) {
+    match error {
+        AckError::InvalidRequest => {
+            (ErrorCode::InvalidRequest, "The acknowledgement names offsets that are not in flight.")
+        }
+        AckError::InvalidRecordState => (
+            ErrorCode::InvalidRecordState,
+            "The records are not acquired by this member, or an earlier acknowledgement is being stored.",
+        ),
+        AckError::TooManyEntries => (
+            ErrorCode::UnknownServerError,
+            "The broker tracks too many records one by one; acknowledge whole batches.",
+        ),
+        AckError::NotActive => {
+            (ErrorCode::NotLeaderOrFollower, "The state of the shared partition is not loaded.")
+        }
+    }
+}
+
+/// Checks the form of acknowledgements, in Kafka's order.
+fn check(batches: &[AckBatch<'_>], (version, renews): (i16, bool)) -> Result<(), &'static str> {
+    let type_max = if version >= RENEW_VERSION_MIN { RENEW_TYPE } else { TYPE_MAX };
+    let mut before = -1;
+    for batch in batches {
+        let count = i64::try_from(batch.types.len()).unwrap_or(i64::MAX);
+        if batch.first > batch.last {
+            return Err("The last offset of a batch is below its first offset.");
+        }
+        if batch.first < before {
+            return Err("The batches are not in the order of their offsets.");
+        }
+        if batch.types.is_empty() {
+            return Err("A batch has no acknowledge type.");
+        }
+        if count > 1 && batch.last.wrapping_sub(batch.first) != count - 1 {
+            return Err("A batch has neither one acknowledge type nor one for each offset.");
+        }
+        if batch.types.iter().any(|kind| !(0..=type_max).contains(kind)) {
+            return Err("A batch has an unknown acknowledge type.");
+        }
+        if batch.types.contains(&RENEW_TYPE) && !renews {
+            return Err("A batch renews locks, but the request does not say so.");
+        }
+        before = batch.last;
+    }
+    Ok(())
+}
+
+/// The results of acknowledgements, once their changes are stored.
+pub(super) async fn results(context: &Context, pending: Vec<PendingAck>) -> Vec<AckResult> {
+    let mut results = Vec::with_capacity(pending.len());
+    for ack in pending {
+        results.push(ack.result().await);
+    }
+    debug_assert!(matches!(context.header.api, ApiKey::ShareFetch | ApiKey::ShareAcknowledge));
+    results
+}
+
+/// Ends the session of a member, and releases its records.
+pub(super) fn close(context: &Context, member: &MemberKey) {
+    let room = context.broker().share_partitions();
+    // Another request may have ended it.
+    let closed = room.sessions().close(member);
+    if let Ok((member, partitions)) = closed {
+        share::partitions::release(context.broker(), &member, &partitions);
+    }
+}

@@ -1,0 +1,267 @@
+//! Share groups (KIP-932) in the partitions that this broker leads: the delivery state of each
+//! partition for each group ([`ShareEntry`]), the sessions of members ([`ShareSessions`]), and the
+//! settings of groups.
+//!
+//! An entry is made by the first fetch of its group, and ends with the leadership of its partition,
+//! with the topic, with a refusal of its epochs by the share coordinator, and with the last session
+//! of its group on this broker. The module `share` reads and writes its state.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use levada_config::ShareGroupSettings;
+use levada_coordination::share_partition::ShareLimits;
+use levada_process::clock::steady_ms;
+use levada_wire::Uuid;
+use levada_wire::error_code::ErrorCode;
+use parking_lot::{Mutex, MutexGuard, RwLock};
+
+use crate::replica::Partition;
+
+mod clock;
+mod entry;
+mod fetching;
+mod sessions;
+mod writes;
+
+use self::clock::Timers;
+pub(crate) use self::clock::Work;
+use self::entry::Shared;
+pub(crate) use self::entry::{Follow, ShareEntry, ShareRefusal};
+pub(crate) use self::fetching::{Claim, FetchLease};
+pub(crate) use self::sessions::{MemberKey, ShareConnection, ShareSession, ShareSessions};
+pub(crate) use self::writes::{Acknowledged, state_error};
+
+/// Topic id and index of a partition.
+pub(crate) type PartitionKey = (Uuid, i32);
+
+/// Entries at most: one more is refused.
+const ENTRIES_MAX: usize = 200_000;
+
+/// Entries for records of one share partition at most.
+const RECORD_ENTRIES_MAX: usize = 1 << 16;
+
+/// Settings in force for a share group.
+#[derive(Clone, Debug)]
+pub(crate) struct ShareGroup {
+    pub(crate) settings: ShareGroupSettings,
+    pub(crate) limits: ShareLimits,
+}
+
+impl From<ShareGroupSettings> for ShareGroup {
+    fn from(settings: ShareGroupSettings) -> Self {
+        let limits = ShareLimits {
+            max_record_locks: settings.partition_max_record_locks,
+            delivery_limit: settings.delivery_count_limit,
+            lock_duration_ms: settings.record_lock_duration_ms,
+            renew_enabled: settings.renew_enabled,
+            dead_letters: false,
+            max_entries: RECORD_ENTRIES_MAX,
+        };
+        Self { settings, limits }
+    }
+}
+
+/// Settings of all groups.
+struct Groups {
+    /// Of a group without settings of its own.
+    default: Arc<ShareGroup>,
+    own: HashMap<String, Arc<ShareGroup>>,
+}
+
+/// The entries by partition and group.
+#[derive(Default)]
+struct Table {
+    entries: HashMap<PartitionKey, HashMap<Arc<str>, Arc<ShareEntry>>>,
+    count: usize,
+}
+
+impl Table {
+    fn get(&self, key: PartitionKey, group: &str) -> Option<&Arc<ShareEntry>> {
+        self.entries.get(&key)?.get(group)
+    }
+
+    /// Takes an entry out, unless another one has taken its place.
+    fn remove(&mut self, entry: &Arc<ShareEntry>) {
+        let Entry::Occupied(mut groups) = self.entries.entry(entry.key()) else { return };
+        if groups.get().get(entry.group()).is_some_and(|held| Arc::ptr_eq(held, entry)) {
+            groups.get_mut().remove(entry.group());
+            self.count -= 1;
+        }
+        if groups.get().is_empty() {
+            groups.remove();
+        }
+    }
+}
+
+/// Share groups in the partitions that this broker leads.
+pub(crate) struct SharePartitions {
+    table: RwLock<Table>,
+    sessions: Mutex<ShareSessions>,
+    groups: ArcSwap<Groups>,
+    shared: Arc<Shared>,
+    next_entry: AtomicU64,
+    next_fetch: AtomicU64,
+    next_connection: AtomicU64,
+}
+
+impl SharePartitions {
+    /// No entries and no sessions; `sessions_max` is the number of sessions at most.
+    pub(crate) fn new(sessions_max: usize, default: ShareGroupSettings) -> Self {
+        let groups = Groups { default: Arc::new(default.into()), own: HashMap::new() };
+        Self {
+            table: RwLock::default(),
+            sessions: Mutex::new(ShareSessions::new(sessions_max)),
+            groups: ArcSwap::from_pointee(groups),
+            shared: Arc::new(Shared::new(Timers::default())),
+            next_entry: AtomicU64::new(0),
+            next_fetch: AtomicU64::new(0),
+            next_connection: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes the settings of all groups.
+    pub(crate) fn configure(
+        &self,
+        default: ShareGroupSettings,
+        own: impl Iterator<Item = (String, ShareGroupSettings)>,
+    ) {
+        let own = own.map(|(group, settings)| (group, Arc::new(settings.into()))).collect();
+        self.groups.store(Arc::new(Groups { default: Arc::new(default.into()), own }));
+    }
+
+    /// Settings in force for a group.
+    pub(crate) fn group(&self, group: &str) -> Arc<ShareGroup> {
+        let groups = self.groups.load();
+        groups.own.get(group).unwrap_or(&groups.default).clone()
+    }
+
+    /// The sessions, locked.
+    pub(crate) fn sessions(&self) -> MutexGuard<'_, ShareSessions> {
+        self.sessions.lock()
+    }
+
+    /// Number of a fetch, for the fetch locks of entries.
+    pub(crate) fn number_fetch(&self) -> u64 {
+        self.next_fetch.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The entry of a group in a partition; none before the first fetch.
+    pub(crate) fn entry(&self, key: PartitionKey, group: &str) -> Option<Arc<ShareEntry>> {
+        self.table.read().get(key, group).filter(|entry| entry.is_current()).cloned()
+    }
+
+    /// The entry of a group in a partition, and true if it is new: the caller loads its state.
+    ///
+    /// # Errors
+    /// There are too many entries.
+    pub(crate) fn provide(
+        &self,
+        partition: &Arc<Partition>,
+        group: &Arc<str>,
+    ) -> Result<(Arc<ShareEntry>, bool), ErrorCode> {
+        let key = (partition.topic_id(), partition.index());
+        if let Some(entry) = self.entry(key, group) {
+            entry.keep();
+            return Ok((entry, false));
+        }
+        let mut table = self.table.write();
+        let held = table.get(key, group).cloned();
+        if let Some(entry) = held.as_ref().filter(|entry| entry.is_current()) {
+            entry.keep();
+            return Ok((entry.clone(), false));
+        }
+        if let Some(outdated) = held {
+            table.remove(&outdated);
+            outdated.end();
+        }
+        if table.count >= ENTRIES_MAX {
+            return Err(ErrorCode::UnknownServerError);
+        }
+        let number = self.next_entry.fetch_add(1, Ordering::Relaxed);
+        let entry = Arc::new(ShareEntry::new(number, partition, group, &self.shared));
+        table.entries.entry(key).or_default().insert(group.clone(), entry.clone());
+        table.count += 1;
+        Ok((entry, true))
+    }
+
+    /// Ends an entry: its state cannot be used any more. Fetches that wait for it look again.
+    pub(crate) fn end(&self, entry: &Arc<ShareEntry>) {
+        self.table.write().remove(entry);
+        entry.end();
+    }
+
+    /// Ends an entry whose group has no session any more, unless one has come back.
+    pub(crate) fn end_retired(&self, entry: &Arc<ShareEntry>) {
+        // Under the lock of the table: a fetch that comes back keeps the entry there.
+        let mut table = self.table.write();
+        if entry.retire_again() {
+            table.remove(entry);
+            drop(table);
+            entry.end();
+        }
+    }
+
+    /// Ends the entries of a partition whose leader epoch is over.
+    pub(crate) fn leadership_changed(&self, key: PartitionKey) {
+        self.end_all(|table| {
+            let groups = table.entries.get(&key).into_iter().flat_map(HashMap::values);
+            groups.filter(|entry| !entry.is_current()).cloned().collect()
+        });
+    }
+
+    /// Ends the entries of a partition that has left this broker.
+    pub(crate) fn partition_left(&self, key: PartitionKey) {
+        self.end_all(|table| {
+            table.entries.get(&key).into_iter().flat_map(HashMap::values).cloned().collect()
+        });
+    }
+
+    /// Ends the entries of a group that has no session any more; those with writes under way end
+    /// after them, unless the group comes back.
+    pub(crate) fn group_left(&self, group: &str) {
+        self.end_all(|table| {
+            let entries = table.entries.values().filter_map(|groups| groups.get(group));
+            entries.filter(|entry| entry.retire()).cloned().collect()
+        });
+    }
+
+    fn end_all(&self, choose: impl FnOnce(&Table) -> Vec<Arc<ShareEntry>>) {
+        let chosen = choose(&self.table.read());
+        chosen.iter().for_each(|entry| self.end(entry));
+    }
+
+    /// Ends the sessions of a connection. The records of their members are released by
+    /// [`SharePartitions::next_work`].
+    pub(crate) fn connection_closed(&self, connection: u64) {
+        let closed = self.sessions.lock().close_connection(connection);
+        for (member, partitions) in closed {
+            self.session_closed(member, partitions);
+        }
+    }
+
+    /// The session of a member has ended: its records are to be released.
+    pub(crate) fn session_closed(&self, member: MemberKey, partitions: Vec<PartitionKey>) {
+        self.shared.timers.add_departed(member, partitions);
+    }
+
+    /// The next work that is due. Sleeps while there is none.
+    pub(crate) async fn next_work(&self) -> Work {
+        self.shared.timers.next(steady_ms).await
+    }
+
+    /// Ends the entries of a group without sessions.
+    pub(crate) fn review_group(&self, group: &str) {
+        if !self.sessions.lock().has_group(group) {
+            self.group_left(group);
+        }
+    }
+
+    /// A number for a connection with share sessions.
+    pub(crate) fn number_connection(&self) -> u64 {
+        self.next_connection.fetch_add(1, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,362 @@
+//! One partition for one group: the machine of its delivery state, its writes, and the fetches that
+//! wait for its records.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+
+use levada_coordination::share_partition::{
+    AckBatch, AckError, AcquireRequest, Acquisition, FetchedRange, LoadedState, SharePartition, SharePhase,
+    StateWrite,
+};
+use levada_coordination::share_state::ShareStateError;
+use levada_process::clock::steady_ms;
+use levada_wire::error_code::ErrorCode;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::oneshot;
+
+use super::clock::Timers;
+use super::writes::{Acknowledged, Queued, WriteBatch, WriteQueue, fault, state_error};
+use super::{PartitionKey, ShareGroup};
+use crate::replica::{Partition, Waiters};
+
+/// Memory for records of all entries, in bytes, at which no more records are acquired.
+const TRACKED_BYTES_MAX: usize = 256 << 20;
+
+/// No alarm is set.
+const NEVER_MS: i64 = i64::MAX;
+
+/// State that all entries share.
+pub(super) struct Shared {
+    pub(super) timers: Timers,
+    /// Memory for records of all entries, in bytes.
+    tracked_bytes: AtomicUsize,
+}
+
+impl Shared {
+    pub(super) fn new(timers: Timers) -> Self {
+        Self { timers, tracked_bytes: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.tracked_bytes.load(Ordering::Relaxed) >= TRACKED_BYTES_MAX
+    }
+
+    /// True if acknowledgements may not divide entries for records any further either.
+    fn is_overfull(&self) -> bool {
+        self.tracked_bytes.load(Ordering::Relaxed) / 2 >= TRACKED_BYTES_MAX
+    }
+}
+
+/// The reason why an entry has no records for a fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShareRefusal {
+    /// The code for the client.
+    Code(ErrorCode),
+    /// The entry has ended; another fetch gets a new one.
+    Ended,
+}
+
+/// One partition for one group.
+pub(crate) struct ShareEntry {
+    number: u64,
+    group: Arc<str>,
+    partition: Arc<Partition>,
+    leader_epoch: i32,
+    pub(super) shared: Arc<Shared>,
+    pub(super) state: Mutex<EntryState>,
+    pub(super) waiters: Arc<Waiters>,
+    has_ended: AtomicBool,
+    /// Time of the alarm, by the steady clock.
+    alarm_ms: AtomicI64,
+}
+
+/// The state of an entry, under its lock.
+pub(super) struct EntryState {
+    pub(super) machine: SharePartition,
+    /// The code for fetches that wait, once the state could not be loaded.
+    pub(super) failure: Option<ErrorCode>,
+    writes: WriteQueue,
+    /// The entry ends after its last write.
+    is_retired: bool,
+    /// A fetch has found the fetch lock taken.
+    pub(super) is_contended: bool,
+    /// Memory for records that is counted in [`Shared::tracked_bytes`].
+    counted_bytes: usize,
+}
+
+/// What the caller of an entry's method has to do.
+#[must_use = "writes that nobody sends are never stored"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follow {
+    /// Nothing.
+    Nothing,
+    /// To start a task that sends the writes of the entry.
+    Write,
+}
+
+impl ShareEntry {
+    pub(super) fn new(
+        number: u64,
+        partition: &Arc<Partition>,
+        group: &Arc<str>,
+        shared: &Arc<Shared>,
+    ) -> Self {
+        let leader_epoch = partition.leadership().leader_epoch();
+        let state = EntryState {
+            machine: SharePartition::new(leader_epoch),
+            failure: None,
+            writes: WriteQueue::default(),
+            is_retired: false,
+            is_contended: false,
+            counted_bytes: 0,
+        };
+        Self {
+            number,
+            group: group.clone(),
+            partition: partition.clone(),
+            leader_epoch,
+            shared: shared.clone(),
+            state: Mutex::new(state),
+            waiters: Arc::default(),
+            has_ended: AtomicBool::new(false),
+            alarm_ms: AtomicI64::new(NEVER_MS),
+        }
+    }
+
+    pub(crate) fn group(&self) -> &Arc<str> {
+        &self.group
+    }
+
+    pub(crate) fn key(&self) -> PartitionKey {
+        (self.partition.topic_id(), self.partition.index())
+    }
+
+    pub(crate) fn partition(&self) -> &Arc<Partition> {
+        &self.partition
+    }
+
+    /// Epoch in which this broker leads the partition.
+    pub(crate) fn leader_epoch(&self) -> i32 {
+        self.leader_epoch
+    }
+
+    /// Fetches that wait for records.
+    pub(crate) fn waiters(&self) -> &Arc<Waiters> {
+        &self.waiters
+    }
+
+    /// True unless the entry has ended, or the leader epoch.
+    pub(crate) fn is_current(&self) -> bool {
+        !self.has_ended() && self.partition.check_leader(-1).is_ok() && !self.is_outdated()
+    }
+
+    /// True if this broker leads in a later epoch.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.partition.leadership().leader_epoch() != self.leader_epoch
+    }
+
+    /// Ends the use of the entry. Writes that wait are still sent.
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+        let mut state = self.state.lock();
+        state.machine.fence();
+        self.cancel_alarm();
+        drop(state);
+        self.waiters.wake();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
+    /// The group has a session again.
+    pub(super) fn keep(&self) {
+        self.state.lock().is_retired = false;
+    }
+
+    /// The group has no session any more. Returns true if the entry can end at once.
+    pub(super) fn retire(&self) -> bool {
+        let mut state = self.state.lock();
+        state.is_retired = true;
+        state.writes.is_idle()
+    }
+
+    /// True if the group still has no session, and no write waits.
+    pub(super) fn retire_again(&self) -> bool {
+        let state = self.state.lock();
+        state.is_retired && state.writes.is_idle()
+    }
+
+    /// True if the state could not be used.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state.lock().failure.is_some()
+    }
+
+    /// Takes over the state that the share coordinator has.
+    pub(crate) fn load(self: &Arc<Self>, loaded: &LoadedState, group: &ShareGroup) {
+        let mut state = self.state.lock();
+        if let Err(error) = state.machine.load(loaded, &group.limits) {
+            tracing::error!(
+                group = &*self.group,
+                partition = self.partition.name(),
+                %error,
+                "the state of a shared partition cannot be used: reset the offsets of the group"
+            );
+            state.failure = Some(ErrorCode::UnknownServerError);
+        }
+        self.settle(&mut state);
+        drop(state);
+        self.waiters.wake();
+    }
+
+    /// The state cannot be loaded. The caller ends the entry.
+    pub(crate) fn fail(&self, code: ErrorCode) {
+        self.state.lock().failure = Some(code);
+    }
+
+    /// Acquires records that a fetch has read.
+    pub(super) fn acquire(
+        self: &Arc<Self>,
+        request: &AcquireRequest,
+        fetched: FetchedRange<'_>,
+        group: &ShareGroup,
+    ) -> Acquisition {
+        let mut state = self.state.lock();
+        let acquisition = state.machine.acquire(request, fetched, &group.limits, steady_ms());
+        self.settle(&mut state);
+        acquisition
+    }
+
+    /// Applies acknowledgements of a member. The receiver gets the result once the changes are
+    /// stored; none if nothing is to be stored.
+    pub(crate) fn acknowledge(
+        self: &Arc<Self>,
+        member: &Arc<str>,
+        batches: &[AckBatch<'_>],
+        group: &ShareGroup,
+    ) -> Result<(Option<oneshot::Receiver<Acknowledged>>, Follow), AckError> {
+        let mut limits = group.limits.clone();
+        if self.shared.is_overfull() {
+            limits.max_entries = 0;
+        }
+        let mut state = self.state.lock();
+        let write = state.machine.acknowledge(member, batches, &limits, steady_ms())?;
+        let (waiter, stored) = oneshot::channel();
+        let stored = write.is_some().then_some(stored);
+        let follow = Self::queue(&mut state, write, Some(waiter));
+        self.settle(&mut state);
+        Ok((stored, follow))
+    }
+
+    /// Releases the records of a member whose session has ended.
+    pub(crate) fn release_member(self: &Arc<Self>, member: &str, group: &ShareGroup) -> Follow {
+        let mut state = self.state.lock();
+        let write = state.machine.release_member(member, &group.limits);
+        let follow = Self::queue(&mut state, write, None);
+        self.settle(&mut state);
+        follow
+    }
+
+    /// Ends the locks that are due.
+    pub(crate) fn tick(self: &Arc<Self>, group: &ShareGroup) -> Follow {
+        let mut state = self.state.lock();
+        let expired = state.machine.tick(&group.limits, steady_ms());
+        let follow = Self::queue(&mut state, expired.write, None);
+        self.settle(&mut state);
+        drop(state);
+        if expired.records > 0 {
+            self.waiters.wake();
+        }
+        follow
+    }
+
+    /// The log begins at `log_start`. Returns true if the start offset has moved.
+    pub(super) fn log_start_moved(self: &Arc<Self>, log_start: i64) -> bool {
+        let mut state = self.state.lock();
+        let has_moved = state.machine.log_start_moved(log_start);
+        self.settle(&mut state);
+        has_moved
+    }
+
+    fn queue(
+        state: &mut EntryState,
+        write: Option<StateWrite>,
+        waiter: Option<oneshot::Sender<Acknowledged>>,
+    ) -> Follow {
+        let Some(write) = write else { return Follow::Nothing };
+        if state.writes.push(Queued { write, waiter }) { Follow::Write } else { Follow::Nothing }
+    }
+
+    /// The next writes to send.
+    ///
+    /// # Errors
+    /// None waits: the task that sends them ends. True if the entry is to end as well.
+    pub(crate) fn next_writes(&self) -> Result<WriteBatch, bool> {
+        let mut state = self.state.lock();
+        state.writes.next().ok_or(state.is_retired)
+    }
+
+    /// Writes have ended. Returns true if the entry is to end: its epochs were refused.
+    pub(crate) fn wrote(
+        self: &Arc<Self>,
+        batch: WriteBatch,
+        result: Result<(), ShareStateError>,
+        group: &ShareGroup,
+    ) -> bool {
+        let (mut wakes, now_ms) = (false, steady_ms());
+        let mut waiters = Vec::new();
+        let mut state = self.state.lock();
+        for (id, waiter) in batch.into_writes() {
+            let written = state.machine.written(id, result.map_err(fault), &group.limits, now_ms);
+            wakes |= written.wakes_fetches;
+            waiters.extend(waiter);
+        }
+        self.settle(&mut state);
+        let has_ended = state.machine.phase() == SharePhase::Fenced;
+        drop(state);
+        for waiter in waiters {
+            // The connection of the request may have closed.
+            let _ = waiter.send(result.map_err(state_error));
+        }
+        if wakes || has_ended {
+            self.waiters.wake();
+        }
+        has_ended
+    }
+
+    /// Counts the memory for records, and sets the alarm for the next end of a lock.
+    fn settle(self: &Arc<Self>, state: &mut MutexGuard<'_, EntryState>) {
+        let bytes = state.machine.tracked_bytes();
+        let before = std::mem::replace(&mut state.counted_bytes, bytes);
+        if bytes >= before {
+            self.shared.tracked_bytes.fetch_add(bytes - before, Ordering::Relaxed);
+        } else {
+            self.shared.tracked_bytes.fetch_sub(before - bytes, Ordering::Relaxed);
+        }
+        let Some(deadline_ms) = state.machine.deadline_ms() else { return };
+        let alarm_ms = self.alarm_ms.load(Ordering::Relaxed);
+        // An alarm that is too early costs a look.
+        if deadline_ms < alarm_ms && !self.has_ended() {
+            self.alarm_ms.store(deadline_ms, Ordering::Relaxed);
+            self.shared.timers.set(self.number, (alarm_ms, deadline_ms), Arc::downgrade(self));
+        }
+    }
+
+    /// The alarm has fired.
+    pub(super) fn alarm_fired(&self, at_ms: i64) {
+        let _ = self.alarm_ms.compare_exchange(at_ms, NEVER_MS, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    fn cancel_alarm(&self) {
+        let alarm_ms = self.alarm_ms.swap(NEVER_MS, Ordering::Relaxed);
+        self.shared.timers.cancel(self.number, alarm_ms);
+    }
+}
+
+impl Drop for ShareEntry {
+    fn drop(&mut self) {
+        let counted = self.state.get_mut().counted_bytes;
+        self.shared.tracked_bytes.fetch_sub(counted, Ordering::Relaxed);
+        self.cancel_alarm();
+    }
+}
