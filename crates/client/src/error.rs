@@ -55,6 +55,12 @@ pub enum ClientError {
     /// The broker has no groups of KIP-848.
     #[error("cannot join group {group}: {reason}")]
     NoMembers { group: String, reason: ConnectionError },
+    /// The broker has no share groups.
+    #[error("cannot join share group {group}: {reason}")]
+    NoShareGroups { group: String, reason: ConnectionError },
+    /// A range of acquired records that no broker can mean.
+    #[error("{topic}/{partition}: the range of acquired records is not valid")]
+    AcquiredRange { topic: String, partition: i32 },
     /// The groups of the broker take no regular expression.
     #[error("the broker's groups do not support patterns: name the topics")]
     NoPatterns,

@@ -26,7 +26,7 @@ use levada_wire::{ApiKey, RequestHeader, StrBytes, Uuid, decode, encode_response
 
 /// APIs of the fake broker with the newest version. Topics have names in all of them, except in
 /// Fetch.
-const OFFERED: [(ApiKey, i16); 20] = [
+const OFFERED: [(ApiKey, i16); 27] = [
     (ApiKey::Produce, 12),
     (ApiKey::Fetch, 13),
     (ApiKey::ListOffsets, 7),
@@ -46,7 +46,14 @@ const OFFERED: [(ApiKey, i16); 20] = [
     (ApiKey::DeleteAcls, 3),
     (ApiKey::DescribeCluster, 1),
     (ApiKey::DescribeLogDirs, 4),
-    (ApiKey::ListGroups, 4),
+    (ApiKey::ListGroups, 5),
+    (ApiKey::ShareGroupHeartbeat, 1),
+    (ApiKey::ShareGroupDescribe, 1),
+    (ApiKey::ShareFetch, 2),
+    (ApiKey::ShareAcknowledge, 2),
+    (ApiKey::DescribeShareGroupOffsets, 1),
+    (ApiKey::AlterShareGroupOffsets, 0),
+    (ApiKey::DeleteShareGroupOffsets, 0),
 ];
 const FRAME_BYTES: u32 = 64 << 20;
 

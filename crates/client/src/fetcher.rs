@@ -366,7 +366,8 @@ impl Fetcher {
                     return Ok(());
                 }
                 let timestamp_ms = view.timestamp_of(&record);
-                let fetched = FetchedRecord { topic, partition, offset, timestamp_ms, record: &record };
+                let (deliveries, record) = (None, &record);
+                let fetched = FetchedRecord { topic, partition, offset, timestamp_ms, deliveries, record };
                 sink.take(&fetched).map_err(Fault::Sink)?;
                 *position = offset + 1;
             }

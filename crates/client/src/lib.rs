@@ -26,6 +26,8 @@
 //! | [`committed`] | committed offsets of groups | `cluster` |
 //! | [`member`] | [`Member`] of a group of KIP-848 | `committed` |
 //! | [`fetcher`] | [`Fetcher`]: records of partitions, in order | `cluster`, `notice` |
+//! | [`share_offsets`] | start offsets of share groups | `cluster` |
+//! | [`share`] | [`ShareMember`] of a share group: records and their acknowledgements | `fetcher` |
 //! | [`producer`] | [`Producer`]: batches, acknowledgements, repetitions | `outage` |
 //!
 //! Functions that send a request block until its response, at most for the timeout of the
@@ -66,6 +68,8 @@ pub mod outage;
 pub mod producer;
 pub mod properties;
 pub mod refusal;
+pub mod share;
+pub mod share_offsets;
 
 pub use self::cluster::{
     Cluster, EARLIEST, FoundOffset, Isolation, LATEST, Led, MAX_TIMESTAMP, NO_LEADER, OffsetQuery, Topic,
@@ -80,3 +84,4 @@ pub use self::notice::{BatchLabel, Notice, Unwatched, Watch};
 pub use self::outage::Outage;
 pub use self::producer::{Acks, Producer, ProducerOptions, Record};
 pub use self::refusal::{Coordinated, Operation, Refusal};
+pub use self::share::{Acknowledgement, AcquiredRecord, ShareMember};

@@ -37,6 +37,8 @@ pub enum Operation {
     InitProducer,
     /// A heartbeat of a member.
     Join { group: String },
+    /// A heartbeat, a fetch or an acknowledgement of a member of a share group.
+    Share { group: String },
     /// All committed offsets of a group.
     CommittedOffsets { group: String },
     /// One of them.
@@ -47,6 +49,14 @@ pub enum Operation {
     DeleteOffsets { group: String },
     /// The deletion of one of them.
     DeleteOffset { group: String, topic: String, partition: i32 },
+    /// Start offsets of a share group.
+    ShareOffsets { group: String },
+    /// A change of start offsets.
+    SetShareOffsets { group: String },
+    /// A change of one of them.
+    SetShareOffset { group: String, topic: String, partition: i32 },
+    /// The deletion of the state of a topic in a share group.
+    DeleteShareOffsets { group: String, topic: String },
 }
 
 impl fmt::Display for Operation {
@@ -73,6 +83,7 @@ impl fmt::Display for Operation {
             }
             Self::InitProducer => f.write_str("produce idempotently"),
             Self::Join { group } => write!(f, "join group {group}"),
+            Self::Share { group } => write!(f, "consume in share group {group}"),
             Self::CommittedOffsets { group } => write!(f, "offsets of group {group}"),
             Self::CommittedOffset { group, topic, partition } => {
                 write!(f, "offset of group {group} in {topic}/{partition}")
@@ -83,6 +94,14 @@ impl fmt::Display for Operation {
             Self::DeleteOffsets { group } => write!(f, "delete offsets of group {group}"),
             Self::DeleteOffset { group, topic, partition } => {
                 write!(f, "delete offset {topic}/{partition} of {group}")
+            }
+            Self::ShareOffsets { group } => write!(f, "start offsets of share group {group}"),
+            Self::SetShareOffsets { group } => write!(f, "set start offsets of share group {group}"),
+            Self::SetShareOffset { group, topic, partition } => {
+                write!(f, "set the start offset of {topic}/{partition} in share group {group}")
+            }
+            Self::DeleteShareOffsets { group, topic } => {
+                write!(f, "delete the state of {topic} in share group {group}")
             }
         }
     }
@@ -170,6 +189,7 @@ pub(crate) fn is_of_restart(code: i16) -> bool {
                 | ErrorCode::OffsetNotAvailable
                 | ErrorCode::UnstableOffsetCommit
                 | ErrorCode::UnknownTopicId
+                | ErrorCode::ShareSessionLimitReached
         )
     )
 }

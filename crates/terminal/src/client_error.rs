@@ -14,6 +14,11 @@ use crate::kafka_error::{check, needing};
 const WITH_MEMBERS: &str =
     "a broker that supports the groups of KIP-848, such as Kafka 4.0 or later; or no --group";
 
+/// Next step where the broker has no share groups, or does not enable them.
+pub(crate) const WITH_SHARES: &str = "a broker that supports share groups, such as Kafka 4.2 or later";
+pub(crate) const ENABLED_SHARES: &str =
+    "enable share groups: kafka-features --bootstrap-server HOST:PORT upgrade --feature share.version=1";
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         Self::from(&error)
@@ -45,12 +50,14 @@ impl From<&ClientError> for Failure {
                 "run levada log dump on the segment file: if it finds no fault, the network is the cause",
             ),
             ClientError::NoMembers { .. } => Self::with_next(what, WITH_MEMBERS),
+            ClientError::NoShareGroups { .. } => Self::with_next(what, WITH_SHARES),
             ClientError::Stopped => Self::Interrupted,
             ClientError::NoMetadata { .. }
             | ClientError::NoCoordinator { .. }
             | ClientError::NoMaxTimestamp { .. }
             | ClientError::NoOffset { .. }
             | ClientError::NoPatterns
+            | ClientError::AcquiredRange { .. }
             | ClientError::Encode(_) => Self::new(what),
         }
     }
@@ -111,8 +118,22 @@ fn refused(refusal: &Refusal) -> Failure {
     let failure = checked.expect_err("the code of a refusal is not 0");
     match (operation, refusal.error_code()) {
         (Operation::Join { .. }, Some(ErrorCode::UnsupportedVersion)) => failure.try_next(WITH_MEMBERS),
+        (operation, Some(ErrorCode::UnsupportedVersion)) if is_of_share_group(operation) => {
+            failure.try_next(ENABLED_SHARES)
+        }
         _ => failure,
     }
+}
+
+fn is_of_share_group(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Share { .. }
+            | Operation::ShareOffsets { .. }
+            | Operation::SetShareOffsets { .. }
+            | Operation::SetShareOffset { .. }
+            | Operation::DeleteShareOffsets { .. }
+    )
 }
 
 /// The permission that an operation needs, and the option of `levada acl` that names the resource.
@@ -131,8 +152,13 @@ fn needed(operation: &Operation, code: Option<ErrorCode>) -> Option<(&'static st
         Operation::FetchPartition { topic, .. } => Some(("read", topic_option(topic))),
         Operation::Produce { topic, .. } => Some(("write", topic_option(topic))),
         Operation::InitProducer => Some(("idempotent-write", "--cluster".to_owned())),
-        Operation::Join { group } | Operation::CommittedOffsets { group } => {
-            Some(("read", group_option(group)))
+        Operation::Join { group }
+        | Operation::Share { group }
+        | Operation::CommittedOffsets { group }
+        | Operation::SetShareOffsets { group } => Some(("read", group_option(group))),
+        Operation::ShareOffsets { group } => Some(("describe", group_option(group))),
+        Operation::SetShareOffset { topic, .. } | Operation::DeleteShareOffsets { topic, .. } => {
+            Some(("read", topic_option(topic)))
         }
         // The topic may be refused, or the group.
         Operation::Commit { topic, .. } | Operation::DeleteOffset { topic, .. }

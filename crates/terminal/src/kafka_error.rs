@@ -173,9 +173,21 @@ const ROWS: &[Row] = &[
     Row(ErrorCode::UnsupportedAssignor, "the coordinator has no such assignor", None),
     Row(ErrorCode::StaleMemberEpoch, "the member has a newer epoch", Some("retry in a moment")),
     Row(
+        ErrorCode::InvalidRecordState,
+        "the lock of the record has ended",
+        Some("a longer share.record.lock.duration.ms: levada config set group NAME"),
+    ),
+    Row(ErrorCode::ShareSessionNotFound, "the broker does not know the share session", None),
+    Row(ErrorCode::InvalidShareSessionEpoch, "the share session has another epoch", None),
+    Row(
         ErrorCode::InvalidRegularExpression,
         "the pattern is not a regular expression",
         Some("a pattern such as ^logs-.*"),
+    ),
+    Row(
+        ErrorCode::ShareSessionLimitReached,
+        "the broker has as many share sessions as it may have",
+        Some("a larger group.share.max.share.sessions on the broker"),
     ),
 ];
 

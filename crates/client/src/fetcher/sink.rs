@@ -16,6 +16,8 @@ pub struct FetchedRecord<'a> {
     pub offset: i64,
     /// Milliseconds since 1970.
     pub timestamp_ms: i64,
+    /// Number of deliveries so far, with this one, of a record that a share group has acquired.
+    pub deliveries: Option<i16>,
     /// Key, value and headers.
     pub record: &'a Record,
 }
