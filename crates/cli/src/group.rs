@@ -1,5 +1,5 @@
 //! `levada group list|describe|reset|export|import|kick|delete`: consumer groups and their
-//! committed offsets.
+//! committed offsets, share groups and their start offsets.
 
 mod delete;
 mod describe;
@@ -7,6 +7,7 @@ mod export;
 mod kick;
 mod list;
 mod reset;
+mod share;
 pub(crate) mod state;
 
 use std::io::Write;
@@ -17,13 +18,14 @@ pub(crate) use self::list::{ListedGroup, list_of_brokers};
 use crate::cluster::ClusterCommand;
 use levada_terminal::failure::Failure;
 
-/// List, describe, reset, export, import and delete consumer groups, and remove members
+/// List, describe, reset, export, import and delete groups, and remove members
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   levada group list
   levada group describe readers                                   members, offsets and lag
   levada group reset readers --topic clicks --to-earliest         shows the plan
   levada group reset readers --topic clicks --to-earliest --execute
+  levada group list --type share                                  queues
   levada group export readers > readers.csv                       for levada group import
   levada group kick readers --all                                 removes members that hang
   levada group delete readers")]

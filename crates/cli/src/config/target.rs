@@ -17,7 +17,7 @@ pub(super) enum Kind {
     Topic,
     /// A broker by its number, or `default`: all brokers
     Broker,
-    /// A consumer group
+    /// A consumer group or a share group
     Group,
     /// Quotas of clients: user=NAME, client-id=NAME or ip=ADDRESS, separated by commas; without
     /// =NAME, the default of clients without their own quota

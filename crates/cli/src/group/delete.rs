@@ -1,12 +1,13 @@
-//! `levada group delete`: deletes groups, or their committed offsets for some topics.
+//! `levada group delete`: deletes groups, or their offsets for some topics.
 
 use std::io::Write;
 
-use levada_client::{Cluster, Coordinated, TopicPartition, committed};
+use levada_client::{Cluster, Coordinated, TopicPartition, committed, share_offsets};
 use levada_wire::StrBytes;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::DeleteGroupsRequest;
 
+use super::share::SHARE;
 use super::state;
 use crate::outcomes::{Outcome, Outcomes};
 use crate::{kafka_error, question};
@@ -22,7 +23,8 @@ pub(crate) struct Delete {
     /// Names of the groups
     #[arg(required = true, value_name = "GROUP")]
     groups: Vec<String>,
-    /// Delete the offsets of this topic alone, and keep the group; repeatable
+    /// Delete the offsets of this topic alone, or its state in a share group, and keep the group;
+    /// repeatable
     #[arg(short, long, value_name = "TOPIC")]
     topic: Vec<String>,
     /// A group that does not exist is not an error
@@ -68,14 +70,25 @@ impl Delete {
         let places = committed.into_keys().filter(|(topic, _)| self.topic.contains(topic));
         let places: Vec<TopicPartition> = places.collect();
         if places.is_empty() {
-            if state::describe(cluster, group)?.is_none() {
-                kafka_error::check(ErrorCode::GroupIdNotFound.code(), &format!("group {group}"), None)?;
-            }
-            let what = format!("group {group} has no committed offsets for {}", self.topic.join(", "));
-            return Err(Failure::with_next(what, format!("levada group describe {group}")));
+            return self.forget_shared(cluster, group);
         }
         committed::delete(cluster, group, &places)?;
         Ok(format!("deleted {} of group {group}", counted(places.len() as u64, "offset", "offsets")))
+    }
+
+    /// Deletes the state of the topics in a share group. Other groups have no offsets for them.
+    fn forget_shared(&self, cluster: &mut Cluster, group: &str) -> Result<String, Failure> {
+        let topics = self.topic.join(", ");
+        match state::describe_any(cluster, group)? {
+            None => kafka_error::check(ErrorCode::GroupIdNotFound.code(), &format!("group {group}"), None)?,
+            Some(described) if described.kind == SHARE => {
+                share_offsets::delete(cluster, group, &self.topic)?;
+                return Ok(format!("deleted the state of {topics} in share group {group}"));
+            }
+            Some(_) => {}
+        }
+        let what = format!("group {group} has no committed offsets for {topics}");
+        Err(Failure::with_next(what, format!("levada group describe {group}")))
     }
 }
 

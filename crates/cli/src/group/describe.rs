@@ -8,15 +8,17 @@ use levada_client::{Cluster, FoundOffset, Isolation, LATEST, TopicPartition};
 use levada_wire::error_code::ErrorCode;
 use serde::Serialize;
 
+use super::share::{self, SHARE};
 use super::state::{self, Group, Member};
 use crate::kafka_error;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, FormatArgs};
 
-/// Describe groups: state, members, committed offsets and lag
+/// Describe groups: state, members, offsets and lag
 ///
 /// Lag is the number of offsets from the committed offset to the end of the log; `-` without a
-/// committed offset.
+/// committed offset. The partitions of a share group have a start offset in place of the committed
+/// one; lag leaves out the records behind it whose delivery is complete (COMPLETE).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada group describe readers
@@ -27,6 +29,13 @@ pub(crate) struct Describe {
     groups: Vec<String>,
     #[command(flatten)]
     format: FormatArgs,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Described {
+    Consumers(Description),
+    Share(share::Description),
 }
 
 #[derive(Debug, Serialize)]
@@ -57,16 +66,19 @@ struct Row {
 impl Describe {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let asked = self.groups.iter().map(|id| ask(cluster, id));
-        let as_json = |out: &mut dyn Write, all: &[Description]| output::json(out, &all);
-        output::descriptions(out, self.format.format, asked, as_json, Description::print)
+        let as_json = |out: &mut dyn Write, all: &[Described]| output::json(out, &all);
+        output::descriptions(out, self.format.format, asked, as_json, Described::print)
     }
 }
 
-fn ask(cluster: &mut Cluster, id: &str) -> Result<Description, Failure> {
-    let Some(group) = state::describe(cluster, id)? else {
+fn ask(cluster: &mut Cluster, id: &str) -> Result<Described, Failure> {
+    let Some(group) = state::describe_any(cluster, id)? else {
         kafka_error::check(ErrorCode::GroupIdNotFound.code(), &format!("group {id}"), None)?;
         return Err(Failure::new(format!("group {id} does not exist any more")));
     };
+    if group.kind == SHARE {
+        return Ok(Described::Share(share::Description::of(cluster, group)?));
+    }
     let committed = committed::fetch(cluster, id)?;
     let names: BTreeSet<&str> = committed.keys().map(|place| place.0.as_str()).collect();
     let assigned = group.members.iter().flat_map(|member| &member.partitions);
@@ -77,7 +89,7 @@ fn ask(cluster: &mut Cluster, id: &str) -> Result<Description, Failure> {
     let partitions = rows(&committed, &group.owners(), &ends);
     let lags: Vec<i64> = partitions.iter().filter_map(|row| row.lag).collect();
     let lag = (!lags.is_empty()).then(|| lags.iter().sum());
-    Ok(Description { group, lag, partitions })
+    Ok(Described::Consumers(Description { group, lag, partitions }))
 }
 
 fn rows(
@@ -106,27 +118,18 @@ fn rows(
     places.into_iter().map(row).collect()
 }
 
+impl Described {
+    fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        match self {
+            Self::Consumers(group) => group.print(out),
+            Self::Share(group) => group.print(out),
+        }
+    }
+}
+
 impl Description {
     fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let group = &self.group;
-        writeln!(out, "Group        {}", output::or_nothing(&group.group))?;
-        writeln!(out, "Type         {}", group.kind)?;
-        writeln!(out, "State        {}", group.state)?;
-        writeln!(out, "Assignor     {}", output::or_nothing(&group.assignor))?;
-        writeln!(out, "Coordinator  {}", group.coordinator)?;
-        writeln!(out, "Members      {}", group.members.len())?;
-        writeln!(out, "Lag          {}", output::number(self.lag))?;
-        if !group.members.is_empty() {
-            writeln!(out)?;
-            let row = |member: &Member| {
-                let epoch = output::number(member.epoch.map(i64::from));
-                let instance = output::or_nothing(member.instance_id.as_deref().unwrap_or_default());
-                let count = member.partitions.len().to_string();
-                vec![member.id.clone(), instance, member.client_id.clone(), member.host.clone(), epoch, count]
-            };
-            let header = ["MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "PARTITIONS"];
-            output::table(out, &header, group.members.iter().map(row).collect())?;
-        }
+        self.group.print_head(out, self.lag)?;
         if self.partitions.is_empty() {
             return Ok(());
         }

@@ -12,7 +12,8 @@ use levada_client::{Cluster, Topic, TopicPartition, committed};
 use levada_wire::error_code::ErrorCode;
 use serde::{Deserialize, Serialize};
 
-use super::reset::{self, Goal, Plan};
+use super::reset::{self, Goal, Kind, Plan};
+use super::state;
 use crate::kafka_error;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, FormatArgs};
@@ -107,17 +108,19 @@ impl Export {
 impl Import {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let wanted = self.wanted()?;
-        reset::check_idle(cluster, &self.group)?;
-        let committed = committed::fetch(cluster, &self.group)?;
+        let group = state::describe(cluster, &self.group)?;
+        group.map_or(Ok(()), |group| reset::check_idle(&self.group, &group))?;
+        let committed = reset::committed_offsets(cluster, &self.group)?;
         let topics = topics(cluster, &wanted)?;
         let ranges = reset::ranges(cluster, &topics, Goal::Latest)?;
         let mut moves = Vec::new();
         for (place, range) in ranges {
             let Some(offset) = wanted.get(&place) else { continue };
             let range = BTreeMap::from([(place, range)]);
-            moves.extend(reset::moves(Goal::Offset(*offset), &committed, &range)?);
+            moves.extend(reset::moves(Goal::Offset(*offset), (Kind::Committed, &committed), &range)?);
         }
-        let plan = Plan { group: &self.group, executed: self.execute, partitions: &moves };
+        let (group, kind) = (&self.group, Kind::Committed);
+        let plan = Plan { group, kind, executed: self.execute, partitions: &moves };
         plan.carry_out(cluster, self.format.format, out)
     }
 

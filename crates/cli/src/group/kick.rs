@@ -10,6 +10,7 @@ use levada_wire::messages::leave_group_request::MemberIdentity;
 use levada_wire::messages::leave_group_response::MemberResponse;
 use levada_wire::messages::{ConsumerGroupHeartbeatRequest, LeaveGroupRequest};
 
+use super::share::{self, SHARE};
 use super::state::{self, Group, Member};
 use crate::kafka_error;
 use crate::outcomes::Outcomes;
@@ -42,7 +43,7 @@ pub(crate) struct Kick {
 
 impl Kick {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let Some(group) = state::describe(cluster, &self.group)? else {
+        let Some(group) = state::describe_any(cluster, &self.group)? else {
             return kafka_error::check(
                 ErrorCode::GroupIdNotFound.code(),
                 &format!("group {}", self.group),
@@ -55,7 +56,11 @@ impl Kick {
             let said = format!("removed {} from group {}", member.id, self.group);
             outcomes.note(("member", &member.id), removed, &said);
         };
-        if group.epoch.is_some() {
+        if group.kind == SHARE {
+            for member in &members {
+                note(member, share::kick(cluster, &self.group, member));
+            }
+        } else if group.epoch.is_some() {
             for member in &members {
                 note(member, self.kick_from_consumer_group(cluster, member));
             }

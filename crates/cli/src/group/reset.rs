@@ -1,21 +1,22 @@
-//! `levada group reset`: changes committed offsets while no member consumes. Shows the plan, and
-//! carries it out with `--execute`.
+//! `levada group reset`: changes committed offsets, or start offsets of a share group, while no
+//! member consumes. Shows the plan, and carries it out with `--execute`.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::str::FromStr;
 
-use levada_client::committed::{self, Committed, Seat};
-use levada_client::{Cluster, EARLIEST, Isolation, LATEST, Topic, TopicPartition};
+use levada_client::committed::{self, Seat};
+use levada_client::{Cluster, EARLIEST, Isolation, LATEST, Offsets, Topic, TopicPartition, share_offsets};
 use levada_wire::error_code::ErrorCode;
 use serde::Serialize;
 
-use super::state;
+use super::share::{self, SHARE};
+use super::state::{self, Group};
 use crate::{kafka_error, time};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};
 
-/// Move the committed offsets of a group without members
+/// Move the committed offsets of a group without members, or the start offsets of a share group
 ///
 /// Prints the plan; --execute carries it out. A group that does not exist yet is created.
 #[derive(Debug, clap::Args)]
@@ -25,16 +26,20 @@ use levada_terminal::output::{self, Format, FormatArgs};
   levada group reset readers --topic clicks:0,2 --to-offset 1000 --execute
   levada group reset readers --all-topics --by-duration 2h
   levada group reset readers --all-topics --to-datetime 2026-11-21T06:00:00Z
-  levada group reset readers --topic clicks --shift-by -10")]
+  levada group reset readers --topic clicks --shift-by -10
+  levada group reset jobs --share --topic tasks --to-earliest --execute     a new share group")]
 pub(crate) struct Reset {
     /// Name of the group
     group: String,
     /// A topic, or some of its partitions; repeatable
     #[arg(short, long, value_name = "TOPIC[:N,N…]", required_unless_present = "all_topics")]
     topic: Vec<Chosen>,
-    /// All topics with committed offsets of the group
+    /// All topics with offsets of the group
     #[arg(long, conflicts_with = "topic")]
     all_topics: bool,
+    /// Create a share group if there is no group of this name
+    #[arg(long)]
+    share: bool,
     #[command(flatten)]
     goal: GoalArgs,
     /// Carry out the plan
@@ -84,25 +89,69 @@ pub(super) enum Goal {
     Shift(i64),
 }
 
+/// Offsets of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Of a consumer group or a classic group.
+    Committed,
+    /// Of a share group.
+    Start,
+}
+
+/// The present offset of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Present {
+    Committed(Option<i64>),
+    Start(Option<i64>),
+}
+
 /// Change of one partition.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Move {
     pub(super) topic: String,
     pub(super) partition: i32,
-    pub(super) committed: Option<i64>,
+    #[serde(flatten)]
+    pub(super) present: Present,
     pub(super) new: i64,
+}
+
+impl Kind {
+    fn present(self, offset: Option<i64>) -> Present {
+        match self {
+            Self::Committed => Present::Committed(offset),
+            Self::Start => Present::Start(offset),
+        }
+    }
+
+    /// In `no committed offset`, and as the title of a column.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Committed => "committed",
+            Self::Start => "start",
+        }
+    }
+}
+
+impl Present {
+    fn offset(self) -> Option<i64> {
+        let (Self::Committed(offset) | Self::Start(offset)) = self;
+        offset
+    }
 }
 
 /// The plan as programs read it.
 #[derive(Debug, Serialize)]
 pub(super) struct Plan<'a> {
     pub(super) group: &'a str,
+    #[serde(skip)]
+    pub(super) kind: Kind,
     pub(super) executed: bool,
     pub(super) partitions: &'a [Move],
 }
 
 impl Plan<'_> {
-    /// Prints the plan, and commits its offsets if it is to be executed.
+    /// Prints the plan, and sets its offsets if it is to be executed.
     pub(super) fn carry_out(
         &self,
         cluster: &mut Cluster,
@@ -112,11 +161,14 @@ impl Plan<'_> {
         if self.executed {
             let moves = self.partitions.iter();
             let new = moves.map(|one| ((one.topic.clone(), one.partition), one.new)).collect();
-            committed::commit(cluster, Seat::outside(self.group), &new)?;
+            match self.kind {
+                Kind::Committed => committed::commit(cluster, Seat::outside(self.group), &new)?,
+                Kind::Start => share_offsets::set(cluster, self.group, &new)?,
+            }
         }
         match format {
             Format::Json => output::json(out, self)?,
-            Format::Table => print(out, self.partitions)?,
+            Format::Table => print(out, self.kind, self.partitions)?,
         }
         out.flush()?;
         if !self.executed {
@@ -127,18 +179,18 @@ impl Plan<'_> {
 }
 
 /// Fails if the group has members.
-pub(super) fn check_idle(cluster: &mut Cluster, id: &str) -> Result<(), Failure> {
-    match state::describe(cluster, id)? {
-        Some(group) if !group.is_idle() => Err(Failure::with_next(
-            format!(
-                "group {id} is {} with {}; offsets can be reset only while the group has no members",
-                group.state,
-                output::counted(group.members.len() as u64, "member", "members"),
-            ),
-            format!("stop its consumers; levada group describe {id} shows them"),
-        )),
-        _ => Ok(()),
+pub(super) fn check_idle(id: &str, group: &Group) -> Result<(), Failure> {
+    if group.is_idle() {
+        return Ok(());
     }
+    Err(Failure::with_next(
+        format!(
+            "group {id} is {} with {}; offsets can be reset only while the group has no members",
+            group.state,
+            output::counted(group.members.len() as u64, "member", "members"),
+        ),
+        format!("stop its consumers; levada group describe {id} shows them"),
+    ))
 }
 
 /// Start and end of a partition's log, and the offset at the requested time.
@@ -180,11 +232,25 @@ impl GoalArgs {
 
 impl Reset {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        check_idle(cluster, &self.group)?;
-        let committed = committed::fetch(cluster, &self.group)?;
-        let topics = self.topics(cluster, &committed)?;
-        let moves = moves(self.goal.goal(), &committed, &ranges(cluster, &topics, self.goal.goal())?)?;
-        let plan = Plan { group: &self.group, executed: self.execute, partitions: &moves };
+        let group = state::describe_any(cluster, &self.group)?;
+        let kind = match &group {
+            Some(group) if group.kind == SHARE => Kind::Start,
+            None if self.share => Kind::Start,
+            Some(group) if self.share => {
+                let what = format!("group {} is a {} group", self.group, group.kind);
+                return Err(Failure::with_next(what, "another name for the share group, or no --share"));
+            }
+            _ => Kind::Committed,
+        };
+        group.map_or(Ok(()), |group| check_idle(&self.group, &group))?;
+        let present = match kind {
+            Kind::Committed => committed_offsets(cluster, &self.group)?,
+            Kind::Start => share::starts(cluster, &self.group)?,
+        };
+        let topics = self.topics(cluster, (kind, &present))?;
+        let goal = self.goal.goal();
+        let moves = moves(goal, (kind, &present), &ranges(cluster, &topics, goal)?)?;
+        let plan = Plan { group: &self.group, kind, executed: self.execute, partitions: &moves };
         plan.carry_out(cluster, self.format.format, out)
     }
 
@@ -192,11 +258,11 @@ impl Reset {
     fn topics(
         &self,
         cluster: &mut Cluster,
-        committed: &BTreeMap<TopicPartition, Committed>,
+        (kind, present): (Kind, &Offsets),
     ) -> Result<Vec<Topic>, Failure> {
         let named: Vec<Chosen> = if self.all_topics {
             let mut named: Vec<Chosen> = Vec::new();
-            for (topic, partition) in committed.keys() {
+            for (topic, partition) in present.keys() {
                 match named.last_mut() {
                     Some(last) if last.topic == *topic => last.partitions.push(*partition),
                     _ => named.push(Chosen { topic: topic.clone(), partitions: vec![*partition] }),
@@ -207,7 +273,7 @@ impl Reset {
             self.topic.clone()
         };
         if named.is_empty() {
-            let what = format!("group {} has no committed offsets", self.group);
+            let what = format!("group {} has no {} offsets", self.group, kind.word());
             return Err(Failure::with_next(what, "--topic instead of --all-topics"));
         }
         let names: Vec<&str> = named.iter().map(|one| one.topic.as_str()).collect();
@@ -267,21 +333,22 @@ pub(super) fn ranges(
 /// offset.
 pub(super) fn moves(
     goal: Goal,
-    committed: &BTreeMap<TopicPartition, Committed>,
+    (kind, offsets): (Kind, &Offsets),
     ranges: &BTreeMap<TopicPartition, Range>,
 ) -> Result<Vec<Move>, Failure> {
     let each = |(place, range): (&TopicPartition, &Range)| {
         let (topic, partition) = place.clone();
-        let committed = committed.get(place).map(|committed| committed.offset);
+        let present = offsets.get(place).copied();
         let asked = match goal {
             Goal::Earliest => range.start,
             Goal::Latest => range.end,
             Goal::Offset(offset) => offset,
             Goal::Time(_) => range.at_time.unwrap_or(range.end),
-            Goal::Shift(shift) => match committed {
+            Goal::Shift(shift) => match present {
                 Some(offset) => offset.saturating_add(shift),
                 None => {
-                    let what = format!("{topic}/{partition} cannot be shifted: it has no committed offset");
+                    let kind = kind.word();
+                    let what = format!("{topic}/{partition} cannot be shifted: it has no {kind} offset");
                     return Err(Failure::with_next(what, "--to-earliest, --to-latest or --to-offset"));
                 }
             },
@@ -290,17 +357,24 @@ pub(super) fn moves(
         if new != asked {
             tell!("note: {topic}/{partition} holds {} to {}; {asked} becomes {new}", range.start, range.end);
         }
-        Ok(Move { topic, partition, committed, new })
+        Ok(Move { topic, partition, present: kind.present(present), new })
     };
     ranges.iter().map(each).collect()
 }
 
-fn print(out: &mut dyn Write, moves: &[Move]) -> Result<(), Failure> {
+/// The committed offsets of a group.
+pub(super) fn committed_offsets(cluster: &mut Cluster, group: &str) -> Result<Offsets, Failure> {
+    let committed = committed::fetch(cluster, group)?;
+    Ok(committed.into_iter().map(|(place, committed)| (place, committed.offset)).collect())
+}
+
+fn print(out: &mut dyn Write, kind: Kind, moves: &[Move]) -> Result<(), Failure> {
     let row = |one: &Move| {
-        let committed = output::number(one.committed);
-        vec![one.topic.clone(), one.partition.to_string(), committed, one.new.to_string()]
+        let present = output::number(one.present.offset());
+        vec![one.topic.clone(), one.partition.to_string(), present, one.new.to_string()]
     };
-    output::table(out, &["TOPIC", "PARTITION", "COMMITTED", "NEW"], moves.iter().map(row).collect())
+    let present = kind.word().to_uppercase();
+    output::table(out, &["TOPIC", "PARTITION", &present, "NEW"], moves.iter().map(row).collect())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! Description of a group by its coordinator, for KIP-848 and classic groups.
+//! Description of a group by its coordinator.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 
 use levada_client::{Cluster, Coordinated, TopicPartition};
 use levada_wire::StrBytes;
@@ -14,8 +15,10 @@ use levada_wire::primitives::DecodeLimits;
 use serde::Serialize;
 
 use super::list;
+use super::share::{self, SHARE};
 use crate::kafka_error;
 use levada_terminal::failure::Failure;
+use levada_terminal::output;
 
 /// A group and its members.
 #[derive(Clone, Debug, Serialize)]
@@ -27,7 +30,7 @@ pub(super) struct Group {
     pub(super) state: String,
     /// Name of the assignor.
     pub(super) assignor: String,
-    /// Of consumer groups.
+    /// Of consumer groups and share groups.
     pub(super) epoch: Option<i32>,
     pub(super) coordinator: i32,
     pub(super) members: Vec<Member>,
@@ -41,7 +44,7 @@ pub(super) struct Member {
     pub(super) instance_id: Option<String>,
     pub(super) client_id: String,
     pub(super) host: String,
-    /// Of consumer groups.
+    /// Of consumer groups and share groups.
     pub(super) epoch: Option<i32>,
     pub(super) topics: Vec<String>,
     pub(super) topic_regex: Option<String>,
@@ -67,6 +70,29 @@ impl Group {
         [DEAD, EMPTY].contains(&self.state.as_str())
     }
 
+    /// Prints all but the partitions.
+    pub(super) fn print_head(&self, out: &mut dyn Write, lag: Option<i64>) -> Result<(), Failure> {
+        writeln!(out, "Group        {}", output::or_nothing(&self.group))?;
+        writeln!(out, "Type         {}", self.kind)?;
+        writeln!(out, "State        {}", self.state)?;
+        writeln!(out, "Assignor     {}", output::or_nothing(&self.assignor))?;
+        writeln!(out, "Coordinator  {}", self.coordinator)?;
+        writeln!(out, "Members      {}", self.members.len())?;
+        writeln!(out, "Lag          {}", output::number(lag))?;
+        if self.members.is_empty() {
+            return Ok(());
+        }
+        writeln!(out)?;
+        let row = |member: &Member| {
+            let epoch = output::number(member.epoch.map(i64::from));
+            let instance = output::or_nothing(member.instance_id.as_deref().unwrap_or_default());
+            let count = member.partitions.len().to_string();
+            vec![member.id.clone(), instance, member.client_id.clone(), member.host.clone(), epoch, count]
+        };
+        let header = ["MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "PARTITIONS"];
+        output::table(out, &header, self.members.iter().map(row).collect())
+    }
+
     /// The member of each partition, by the member's id.
     pub(super) fn owners(&self) -> BTreeMap<TopicPartition, &Member> {
         let of = |member: &'_ Member| -> Vec<TopicPartition> {
@@ -76,9 +102,22 @@ impl Group {
     }
 }
 
-/// Sends the request to the coordinator; `None` if the group does not exist. A group that is
-/// neither classic nor of consumers, such as a share group, is an error: it commits no offsets.
+/// As [`describe_any`]; a group that is neither classic nor of consumers is an error: it commits no
+/// offsets.
 pub(super) fn describe(cluster: &mut Cluster, id: &str) -> Result<Option<Group>, Failure> {
+    match describe_any(cluster, id)? {
+        Some(group) if group.kind == SHARE => Err(no_offsets(id, SHARE)),
+        found => Ok(found),
+    }
+}
+
+fn no_offsets(id: &str, kind: &str) -> Failure {
+    Failure::new(format!("group {id} is a {kind} group; only classic and consumer groups commit offsets"))
+}
+
+/// Sends the request to the coordinator; `None` if the group does not exist. A streams group is an
+/// error.
+pub(super) fn describe_any(cluster: &mut Cluster, id: &str) -> Result<Option<Group>, Failure> {
     let coordinator = cluster.coordinator(Coordinated::Group, id)?;
     let offered = cluster.broker(coordinator)?.best_version::<ConsumerGroupDescribeRequest>().is_ok();
     if offered && let Some(group) = describe_consumer(cluster, id, coordinator)? {
@@ -87,10 +126,9 @@ pub(super) fn describe(cluster: &mut Cluster, id: &str) -> Result<Option<Group>,
     if let Some(group) = describe_classic(cluster, id, coordinator)? {
         return Ok(Some(group));
     }
-    match list::kind(cluster, id)? {
-        Some(kind) if !["", CONSUMER, CLASSIC].contains(&kind.to_lowercase().as_str()) => Err(Failure::new(
-            format!("group {id} is a {kind} group; only classic and consumer groups have offsets to show"),
-        )),
+    match list::kind(cluster, id)?.map(|kind| kind.to_lowercase()).as_deref() {
+        Some(SHARE) => share::describe(cluster, id, coordinator),
+        Some(kind) if !["", CONSUMER, CLASSIC].contains(&kind) => Err(no_offsets(id, kind)),
         _ => Ok(None),
     }
 }
@@ -217,7 +255,7 @@ impl Member {
 }
 
 /// The address without the slash that Kafka puts before it.
-fn host(text: &StrBytes) -> String {
+pub(super) fn host(text: &StrBytes) -> String {
     text.as_str().trim_start_matches('/').to_owned()
 }
 

@@ -7,11 +7,10 @@ fn place() -> TopicPartition {
 }
 
 fn check(goal: Goal, committed: Option<i64>, expected: Option<i64>) {
-    let committed =
-        committed.map(|offset| (place(), Committed { offset, leader_epoch: None, metadata: String::new() }));
+    let committed = committed.map(|offset| (place(), offset)).into_iter().collect();
     let at_time = matches!(goal, Goal::Time(1)).then_some(7);
     let ranges = BTreeMap::from([(place(), Range { start: 5, end: 10, at_time })]);
-    let moved = moves(goal, &committed.into_iter().collect(), &ranges);
+    let moved = moves(goal, (Kind::Committed, &committed), &ranges);
     let new = moved.ok().map(|moves| moves[0].new);
     assert_eq!(new, expected, "{goal:?}");
 }
@@ -43,4 +42,17 @@ fn topics_are_read() {
     for text in ["", ":1", "clicks:", "clicks:a", "clicks:-1", "clicks:1,"] {
         assert!(text.parse::<Chosen>().is_err(), "{text}");
     }
+}
+
+#[test]
+fn plans_name_the_offsets_of_their_group() {
+    let plan = |kind: Kind, offset: Option<i64>| {
+        let one = Move { topic: "t".to_owned(), partition: 0, present: kind.present(offset), new: 3 };
+        let plan = Plan { group: "g", kind, executed: false, partitions: &[one] };
+        serde_json::to_value(&plan).unwrap()["partitions"][0].clone()
+    };
+    let json = serde_json::json!({ "topic": "t", "partition": 0, "committed": null, "new": 3 });
+    assert_eq!(plan(Kind::Committed, None), json);
+    let json = serde_json::json!({ "topic": "t", "partition": 0, "start": 1, "new": 3 });
+    assert_eq!(plan(Kind::Start, Some(1)), json);
 }
