@@ -3,7 +3,9 @@
 mod alone;
 mod format;
 mod grouped;
+mod keys;
 mod limit;
+mod shared;
 mod sink;
 mod start;
 mod topics;
@@ -18,6 +20,7 @@ pub(crate) use self::start::Start;
 use crate::cluster::BrokerArgs;
 use crate::consume::format::Template;
 use crate::consume::limit::{Limit, Until};
+use crate::consume::shared::Ack;
 use crate::consume::sink::Sink;
 use crate::consume::topics::Wanted;
 use crate::interrupt;
@@ -27,6 +30,9 @@ use levada_terminal::failure::Failure;
 ///
 /// Prints the records of all partitions as they arrive, until Ctrl-C. Continues after restarts of
 /// the broker, without losing a record or printing one twice. Commits offsets only with --group.
+///
+/// With --share, the records are those that the share group delivers to this member, and the member
+/// acknowledges each record after printing it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada consume clicks                       from the start, then wait for more
@@ -36,12 +42,15 @@ use levada_terminal::failure::Failure;
   levada consume clicks -o @2026-11-21T06:30:00Z --until @2026-11-21T07:00:00Z
   levada consume clicks views '^logs-.*' -f '%t %v\\n'
   levada consume logs -G readers              as a member of the group; commits printed records
+  levada consume tasks --share workers        as a member of the share group, which is a queue
+  levada consume tasks --share workers -n 1 --ack reject
   levada consume clicks -e --grep 'user-4[0-9]'
   levada consume clicks -o @1700000000000 -f '%T %p/%o %k=%v\\n'
   levada consume clicks -e --output json | jq .value
 
 Format: %v value, %k key, %t topic, %p partition, %o offset, %T timestamp in ms, %h headers,
-        %V and %K lengths of value and key in bytes, %% percent, \\n \\t \\r \\0 \\\\ \\xNN bytes.")]
+        %V and %K lengths of value and key in bytes, %d deliveries of a share group, %% percent,
+        \\n \\t \\r \\0 \\\\ \\xNN bytes.")]
 pub(crate) struct Args {
     /// Names of the topics; one that begins with ^ is a regular expression that matches whole names
     #[arg(required = true, value_name = "TOPIC")]
@@ -62,13 +71,26 @@ pub(crate) struct Args {
     /// records
     #[arg(short = 'G', long, value_name = "GROUP", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     group: Option<String>,
+    /// Join this share group, and acquire records that no other member has acquired
+    #[arg(
+        long,
+        value_name = "GROUP",
+        value_parser = clap::builder::NonEmptyStringValueParser::new(),
+        conflicts_with_all = ["group", "partition", "offset", "from_beginning", "until", "isolation", "grep"]
+    )]
+    share: Option<String>,
+    /// Acknowledgement of each record of --share [default: accept; on a terminal, the key a, r or x
+    /// decides]
+    #[arg(long, value_name = "HOW", requires = "share")]
+    ack: Option<Ack>,
     /// Isolation level: records of committed transactions only, or all records
     #[arg(long, alias = "isolation-level", value_name = "LEVEL", default_value = "read_committed")]
     isolation: Level,
     /// Exit after this many records
     #[arg(short = 'n', long, alias = "max-messages", value_name = "N")]
     count: Option<u64>,
-    /// Exit after the last record that existed at the start
+    /// Exit after the last record that existed at the start; of a share group, when no record is
+    /// available
     #[arg(short, long)]
     exit: bool,
     /// Exit before this offset of each partition, or before the first record at @TIME or later
@@ -123,7 +145,7 @@ impl Args {
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     let wanted = Wanted::new(&args.topics)?;
     let cluster = args.brokers.connect()?;
-    if args.group.is_some() {
+    if args.group.is_some() || args.share.is_some() {
         interrupt::catch()?;
     }
     read(&args, &wanted, cluster, out)
@@ -132,6 +154,9 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
 fn read(args: &Args, wanted: &Wanted, cluster: Cluster, out: &mut dyn Write) -> Result<(), Failure> {
     let limit = Limit::new(args.exit, args.until);
     let mut sink = Sink::new(args, out);
+    if let Some(group) = &args.share {
+        return shared::run(args, group, wanted, (cluster, &mut sink));
+    }
     match &args.group {
         None => alone::run(args, cluster, wanted, &limit, &mut sink),
         Some(group) => {

@@ -28,6 +28,7 @@ enum Part {
     Value,
     ValueLength,
     Headers,
+    Deliveries,
 }
 
 impl FromStr for Template {
@@ -73,8 +74,12 @@ fn field(rest: &mut &[u8]) -> Result<Option<Part>, String> {
         b'v' | b's' => Part::Value,
         b'V' | b'S' => Part::ValueLength,
         b'h' => Part::Headers,
+        b'd' => Part::Deliveries,
         other => {
-            return Err(format!("no field %{}; fields are %v %k %t %p %o %T %h %V %K", other.escape_ascii()));
+            return Err(format!(
+                "no field %{}; fields are %v %k %t %p %o %T %h %V %K %d",
+                other.escape_ascii()
+            ));
         }
     }))
 }
@@ -108,6 +113,7 @@ impl Template {
                 Part::Value => print(out, record.value.as_deref().unwrap_or_default())?,
                 Part::ValueLength => write!(out, "{}", length(record.value.as_deref()))?,
                 Part::Headers => print(out, &headers(record))?,
+                Part::Deliveries => write!(out, "{}", shown.deliveries.unwrap_or(1))?,
             }
         }
         Ok(())
@@ -131,6 +137,9 @@ pub(super) fn json(shown: &FetchedRecord<'_>) -> Value {
     object.insert("partition".to_owned(), json!(shown.partition));
     object.insert("offset".to_owned(), json!(shown.offset));
     object.insert("timestamp_ms".to_owned(), json!(shown.timestamp_ms));
+    if let Some(deliveries) = shown.deliveries {
+        object.insert("deliveries".to_owned(), json!(deliveries));
+    }
     insert_bytes(&mut object, "key", shown.record.key.as_deref());
     insert_bytes(&mut object, "value", shown.record.value.as_deref());
     let header = |header: Header<'_>| {

@@ -29,7 +29,12 @@ impl<'a> Sink<'a> {
         self.left == 0
     }
 
-    /// The same, or a signal has come.
+    /// Records that may still be printed.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// True once `--count` records are printed, or a signal has come.
     pub(super) fn is_done(&self) -> bool {
         self.is_full() || interrupt::is_asked()
     }

@@ -11,6 +11,7 @@ use super::start::{Start, before_end, in_range, or_end};
 use super::topics::Wanted;
 
 mod reading;
+mod sharing;
 
 #[test]
 fn starts_are_words_offsets_distances_and_times() {
@@ -100,7 +101,7 @@ fn record() -> Record {
 }
 
 fn shown(record: &Record) -> FetchedRecord<'_> {
-    FetchedRecord { topic: "t", partition: 2, offset: 7, timestamp_ms: 9, record }
+    FetchedRecord { topic: "t", partition: 2, offset: 7, timestamp_ms: 9, deliveries: None, record }
 }
 
 #[test]
@@ -115,6 +116,7 @@ fn formats_print_fields_and_escapes() {
     check("%t/%p@%o %T [%k] %K %V %h", b"t/2@7 9 [] -1 2 a=1,b=");
     check("100%%\\t\\\\\\x41\\0", b"100%\t\\A\0");
     check("é%p", "é2".as_bytes());
+    check("%d", b"1");
     check("", b"");
     let mut out = Vec::new();
     "\\x1b%v".parse::<Template>().unwrap().print(&mut out, &shown(&record()), true).unwrap();
@@ -142,4 +144,7 @@ fn json_loses_no_bytes() {
         "headers": [{ "key": "a", "value": "1" }, { "key": "b", "value": null }],
     });
     assert_eq!(format::json(&shown(&record())), expected);
+    let record = record();
+    let redelivered = FetchedRecord { deliveries: Some(3), ..shown(&record) };
+    assert_eq!(format::json(&redelivered)["deliveries"], 3);
 }
