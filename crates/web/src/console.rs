@@ -24,6 +24,7 @@ mod question;
 mod records;
 mod reset;
 mod settings;
+mod share;
 mod tail;
 mod topic;
 mod topics;

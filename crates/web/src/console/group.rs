@@ -23,12 +23,13 @@ use super::groups::{COORDINATORS, age};
 use super::layout::{self, Page, Section, field, notice, proof, table, tile, topic_link};
 use super::question::Place;
 use super::reset::{Committed, reset_form};
+use super::share::{self, SHARE};
 use super::topics::confirmed;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
 /// Partitions that the page shows, those with the largest lag first.
-const ROWS_MAX: usize = 500;
+pub(super) const ROWS_MAX: usize = 500;
 /// Members that the page shows.
 const MEMBERS_MAX: usize = 200;
 /// Width and height of the chart.
@@ -36,13 +37,13 @@ const CHART: (f64, f64) = (1200.0, 160.0);
 /// Time that the chart shows.
 const HOUR_MS: i64 = 3_600_000;
 
-/// A member of a group of either protocol.
+/// A member of a group of any kind.
 pub(super) struct GroupMember {
-    id: String,
-    instance: Option<String>,
-    client: String,
-    host: String,
-    assigned: Vec<Place>,
+    pub(super) id: String,
+    pub(super) instance: Option<String>,
+    pub(super) client: String,
+    pub(super) host: String,
+    pub(super) assigned: Vec<Place>,
 }
 
 /// A group as its coordinator describes it.
@@ -110,7 +111,7 @@ fn assigned(member: &describe_groups_response::DescribedGroupMember) -> Vec<Plac
 }
 
 impl Console {
-    /// A group of either protocol.
+    /// A group of any kind.
     pub(super) async fn group(&self, visitor: &Visitor, id: &str) -> Result<Described, Failed> {
         let listed = self.groups(visitor).await?;
         let found = listed.iter().find(|one| one.group_id.as_str() == id);
@@ -124,6 +125,9 @@ impl Console {
             check(group.error_code, group.error_message.as_deref(), || format!("describe group {id}"))
                 .needing("describe", format!("--group {id}"))?;
             return Ok(group.into());
+        }
+        if found.group_type.as_str() == SHARE {
+            return self.share_group(visitor, id).await;
         }
         let mut request = DescribeGroupsRequest::default();
         request.groups = vec![StrBytes::from(id)];
@@ -164,6 +168,9 @@ pub(super) async fn show(
 async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<Page, Failed> {
     let id = fields.raw("id");
     let group = console.group(visitor, id).await?;
+    if group.protocol == SHARE {
+        return share::page(console, visitor, fields, &group).await;
+    }
     let mut committed = console.committed(visitor, id).await?;
     let state = console.lags(visitor).await.remove(id);
     let history = console.door.lags_of_group(id);
@@ -194,18 +201,26 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
         }
         h2 { "Changes" }
         (reset_form(id, topics))
+        (delete_form(visitor, id, "Deletes the group with its committed offsets. Its consumers then start at the \
+            position of their auto.offset.reset."))
+    };
+    Ok(Page::new(Section::Groups, format!("Group {id}"), content))
+}
+
+/// The form that deletes a group, with the effect of the deletion.
+pub(super) fn delete_form(visitor: &Visitor, id: &str, effect: &str) -> Markup {
+    html! {
         details {
             summary { "Delete the group" }
             form.card method="post" action="/group/delete" {
                 (proof(visitor))
                 input type="hidden" name="id" value=(id);
-                p { "Deletes the group with its committed offsets. Its consumers then start at the position of their auto.offset.reset." }
+                p { (effect) }
                 (field(&format!("Type {id} to confirm"), html! { input name="confirm" autocomplete="off" required; }))
                 button.danger { "Delete the group" }
             }
         }
-    };
-    Ok(Page::new(Section::Groups, format!("Group {id}"), content))
+    }
 }
 
 /// The reason for the lag, as far as offsets and assignments show it.
@@ -277,7 +292,7 @@ fn partitions(group: &Described, committed: &[Committed], state: Option<&GroupSt
     }
 }
 
-fn members(members: &[GroupMember]) -> Markup {
+pub(super) fn members(members: &[GroupMember]) -> Markup {
     html! {
         (table(&["Member", "Client", "Host", "#Partitions", "Assignment"], html! {
             @for member in members.iter().take(MEMBERS_MAX) {

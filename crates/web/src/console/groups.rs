@@ -1,4 +1,5 @@
-//! The list of groups of both protocols, those with the largest lag first.
+//! The list of groups of all kinds, those with the largest lag first. The lag of share groups is on
+//! their pages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use maud::{Markup, html};
 use super::failure::{Failed, check, nothing};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, field, table};
+use super::share::SHARE;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
@@ -68,8 +70,13 @@ struct Row {
 }
 
 impl Row {
+    /// The state of a group that commits offsets.
+    fn commits(&self) -> Option<&GroupState> {
+        self.state.as_ref().filter(|_| self.listed.group_type.as_str() != SHARE)
+    }
+
     fn records(&self) -> Option<u64> {
-        self.state.as_ref().map(|state| state.lags.iter().map(|lag| lag.records).sum())
+        self.commits().map(|state| state.lags.iter().map(|lag| lag.records).sum())
     }
 
     /// Lag of a group without members.
@@ -132,7 +139,7 @@ fn row(row: &Row) -> Markup {
             td { (row.listed.group_type.as_str()) }
             td.n { @if let Some(state) = state { (state.members) } @else { "—" } }
             td.n { (row.records().map_or("—".to_owned(), |records| format::count(i128::from(records)))) }
-            td.n { (age(state.and_then(GroupState::seconds))) }
+            td.n { (age(row.commits().and_then(GroupState::seconds))) }
             td.n { @if let Some(state) = state { (state.rebalances) } @else { "—" } }
         }
     }
