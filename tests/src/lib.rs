@@ -25,6 +25,7 @@ pub mod prometheus;
 pub mod quorum;
 pub mod raw;
 pub mod replicas;
+pub mod share;
 pub mod shell;
 pub mod sickness;
 pub mod suite;

@@ -4,5 +4,6 @@ mod connect;
 mod coordinators;
 mod exactly_once;
 mod groups;
+mod share_groups;
 mod streams;
 mod transactions;

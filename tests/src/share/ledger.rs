@@ -1,0 +1,275 @@
+//! Records as their writer recorded them, compared with the deliveries and acknowledgements of a
+//! share group's members: each committed record was accepted, none came again after that, no
+//! aborted record was delivered, and no delivery count is above the limit.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
+
+use crate::ledger::Outcome;
+
+/// Errors of an acknowledgement that say that it had no effect. After others the broker may have
+/// written it.
+const WITHOUT_EFFECT: [&str; 1] = ["InvalidRecordStateException"];
+
+/// Partition and offset.
+type Place = (u32, u64);
+
+/// Everything that happened, from the journals.
+#[derive(Default, Debug)]
+pub struct Journals {
+    /// Written records by value.
+    written: BTreeMap<String, Written>,
+    deliveries: Vec<Delivered>,
+    acknowledgements: Vec<Acknowledged>,
+    /// Errors of polls and commits.
+    pub errors: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Written {
+    outcome: Outcome,
+    partition: u32,
+    /// None if the writer got no answer.
+    offset: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Delivered {
+    /// Shown in complaints.
+    #[expect(dead_code, reason = "shown by its Debug form")]
+    member: String,
+    /// Start of the poll, in microseconds.
+    begun: u64,
+    place: Place,
+    count: u16,
+    value: String,
+}
+
+#[derive(Debug)]
+struct Acknowledged {
+    at: u64,
+    place: Place,
+    count: u16,
+    is_accept: bool,
+    /// None in the line that tells of the start.
+    result: Option<String>,
+}
+
+impl Journals {
+    /// Adds the journal of a writer.
+    pub fn add_writer(&mut self, path: &Path) {
+        lines(path).iter().for_each(|line| self.add_written(line));
+    }
+
+    /// Adds the journal of members, which may have been killed.
+    pub fn add_workers(&mut self, path: &Path) {
+        lines(path).iter().for_each(|line| self.add_work(line));
+    }
+
+    fn add_written(&mut self, line: &str) {
+        let mut words = line.split(' ');
+        let outcome = match words.next() {
+            Some("committed") => Outcome::Committed,
+            Some("aborted") => Outcome::Aborted,
+            Some("unknown") => Outcome::Unknown,
+            other => panic!("{line}: {other:?} is no outcome"),
+        };
+        let partition = number(line, words.next());
+        for word in words {
+            let (offset, value) = word.split_once(':').expect("an offset and a value");
+            let written = Written { outcome, partition, offset: offset.parse().ok() };
+            let before = self.written.insert(value.to_owned(), written);
+            assert!(before.is_none(), "{value} was written twice");
+        }
+    }
+
+    fn add_work(&mut self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let word = |at: usize| words.get(at).copied();
+        let place = || (number(line, word(3)), number(line, word(4)));
+        let count = || number(line, word(5));
+        let at = || number(line, word(2));
+        match words[0] {
+            "d" => self.deliveries.push(Delivered {
+                member: words[1].to_owned(),
+                begun: at(),
+                place: place(),
+                count: count(),
+                value: words[6].to_owned(),
+            }),
+            "s" | "a" => self.acknowledgements.push(Acknowledged {
+                at: at(),
+                place: place(),
+                count: count(),
+                is_accept: words[6] == "accept",
+                result: word(7).map(str::to_owned),
+            }),
+            "e" => self.errors.push(line.to_owned()),
+            other => panic!("{line}: {other} is no kind of line"),
+        }
+    }
+
+    /// Number of the records that the writer knows to be committed.
+    pub fn committed(&self) -> usize {
+        self.written.values().filter(|written| written.outcome == Outcome::Committed).count()
+    }
+
+    /// A summary of what happened.
+    pub fn summary(&self) -> String {
+        let again = self.deliveries.iter().filter(|delivery| delivery.count > 1).count();
+        let most = self.deliveries.iter().map(|delivery| delivery.count).max().unwrap_or_default();
+        let mut results: BTreeMap<&str, usize> = BTreeMap::new();
+        for result in self.acknowledgements.iter().filter_map(|one| one.result.as_deref()) {
+            *results.entry(result).or_default() += 1;
+        }
+        format!(
+            "{} records written, {} committed; {} deliveries, {again} of them again, at most {most} of one; \
+             results {results:?}; {} errors",
+            self.written.len(),
+            self.committed(),
+            self.deliveries.len(),
+            self.errors.len()
+        )
+    }
+
+    /// Compares the journals. `limit` is the group's delivery count limit. `margin_us` is the
+    /// longest time from the acquisition of a record to the start of the poll that returns it, in
+    /// microseconds.
+    pub fn complaints(&self, limit: u16, margin_us: u64) -> Vec<String> {
+        let mut complaints = Vec::new();
+        let accepted = self.confirmed(&mut complaints);
+        for delivery in &self.deliveries {
+            complaints.extend(self.stranger(delivery));
+            if delivery.count == 0 || delivery.count > limit {
+                complaints.push(format!("count out of range: {delivery:?}"));
+            }
+            if let Some((at, count)) = accepted.get(&delivery.place)
+                && (delivery.count > *count || delivery.begun > at + margin_us)
+            {
+                complaints.push(format!("delivered after count {count} was accepted at {at}: {delivery:?}"));
+            }
+        }
+        complaints.extend(self.unaccepted(&accepted));
+        complaints
+    }
+
+    /// Time and delivery count of each confirmed acceptance.
+    fn confirmed(&self, complaints: &mut Vec<String>) -> HashMap<Place, (u64, u16)> {
+        let mut accepted = HashMap::new();
+        for one in self.acknowledgements.iter().filter(|one| one.is_accept) {
+            if one.result.as_deref() == Some("ok")
+                && let Some(before) = accepted.insert(one.place, (one.at, one.count))
+            {
+                complaints.push(format!("accepted twice: {one:?}, before at {before:?}"));
+            }
+        }
+        accepted
+    }
+
+    /// A complaint about a delivery that is none of a record that the writer has written there.
+    fn stranger(&self, delivery: &Delivered) -> Option<String> {
+        let Some(written) = self.written.get(&delivery.value) else {
+            return Some(format!("never written: {delivery:?}"));
+        };
+        let (partition, offset) = delivery.place;
+        if written.outcome == Outcome::Aborted {
+            return Some(format!("aborted, but delivered: {delivery:?}"));
+        }
+        let is_there = written.partition == partition && written.offset.is_none_or(|known| known == offset);
+        (!is_there).then(|| format!("not where it was written ({written:?}): {delivery:?}"))
+    }
+
+    /// Complaints about committed records that nobody has accepted.
+    fn unaccepted(&self, accepted: &HashMap<Place, (u64, u16)>) -> Vec<String> {
+        let mut places: HashMap<&str, Vec<&Delivered>> = HashMap::new();
+        for delivery in &self.deliveries {
+            places.entry(&delivery.value).or_default().push(delivery);
+        }
+        let mut complaints = Vec::new();
+        let committed = self.written.iter().filter(|(_, written)| written.outcome == Outcome::Committed);
+        for (value, written) in committed {
+            let Some(deliveries) = places.get(value.as_str()) else {
+                complaints.push(format!("never delivered: {value} {written:?}"));
+                continue;
+            };
+            let place = deliveries[0].place;
+            if !accepted.contains_key(&place) && !self.may_be_accepted(place) {
+                complaints.push(format!("not accepted: {value} {deliveries:?}"));
+            }
+        }
+        complaints
+    }
+
+    /// True if a member has sent an acceptance and does not know the result.
+    fn may_be_accepted(&self, place: Place) -> bool {
+        let of_it = || self.acknowledgements.iter().filter(|one| one.is_accept && one.place == place);
+        let starts = of_it().filter(|one| one.result.is_none()).count();
+        let ends = of_it().filter(|one| one.result.is_some()).count();
+        let is_unclear = |one: &Acknowledged| {
+            one.result.as_deref().is_some_and(|result| !WITHOUT_EFFECT.contains(&result))
+        };
+        starts > ends || of_it().any(is_unclear)
+    }
+}
+
+/// Whole lines of a file whose writer may have been killed.
+fn lines(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole.lines().map(str::to_owned).collect()
+}
+
+fn number<T: std::str::FromStr>(line: &str, word: Option<&str>) -> T {
+    word.and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{line}: {word:?} is no number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Journals;
+
+    #[track_caller]
+    fn check(written: &[&str], work: &[&str], expected: &[&str]) {
+        let mut journals = Journals::default();
+        written.iter().for_each(|line| journals.add_written(line));
+        work.iter().for_each(|line| journals.add_work(line));
+        let found = journals.complaints(3, 100);
+        let fine = found.len() == expected.len()
+            && found.iter().zip(expected).all(|(found, expected)| found.starts_with(expected));
+        assert!(fine, "{found:?}");
+    }
+
+    #[test]
+    fn each_fault_of_a_delivery_is_seen() {
+        let written = ["committed 0 7:r0", "aborted 0 8:r1", "unknown 0 -1:r2"];
+        let accepted = ["d m 10 0 7 1 r0", "s m 11 0 7 1 accept", "a m 20 0 7 1 accept ok"];
+        let with = |lines: &[&'static str]| [&accepted[..], lines].concat();
+        check(&written, &accepted, &[]);
+        check(&written, &with(&["d n 90 0 7 1 r0", "d n 30 0 12 1 r2"]), &[]);
+        check(&written, &with(&["d n 90 0 7 2 r0"]), &["delivered after"]);
+        check(&written, &with(&["d n 121 0 7 1 r0"]), &["delivered after"]);
+        check(&written, &with(&["a n 121 0 7 1 accept ok"]), &["accepted twice"]);
+        check(&written, &with(&["d n 30 0 8 1 r1"]), &["aborted"]);
+        check(&written, &with(&["d n 30 0 9 1 r9"]), &["never written"]);
+        check(&written, &with(&["d n 30 1 12 1 r2"]), &["not where"]);
+        check(&written, &with(&["d n 30 0 12 4 r2"]), &["count out of range"]);
+        check(&written, &with(&["d n 30 0 12 0 r2"]), &["count out of range"]);
+    }
+
+    #[test]
+    fn each_lost_record_is_seen() {
+        let written = ["committed 0 7:r0"];
+        check(&written, &[], &["never delivered"]);
+        check(&written, &["d m 10 0 7 1 r0"], &["not accepted"]);
+        check(
+            &written,
+            &["d m 10 0 7 1 r0", "s m 11 0 7 1 release", "a m 12 0 7 1 release ok"],
+            &["not accepted"],
+        );
+        let sent = ["d m 10 0 7 1 r0", "s m 11 0 7 1 accept"];
+        check(&written, &sent, &[]);
+        let with = |line: &'static str| [&sent[..], &[line]].concat();
+        check(&written, &with("a m 12 0 7 1 accept TimeoutException"), &[]);
+        check(&written, &with("a m 12 0 7 1 accept InvalidRecordStateException"), &["not accepted"]);
+    }
+}
