@@ -10,7 +10,9 @@ import java.util.TreeSet;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
@@ -23,6 +25,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 final class Actors {
     private final String bootstrap;
     private final Map<String, Member> members = new HashMap<>();
+    private final Map<String, KafkaShareConsumer<String, String>> sharers = new HashMap<>();
     private final Map<String, KafkaProducer<String, String>> transactions = new HashMap<>();
 
     Actors(String bootstrap) {
@@ -33,7 +36,8 @@ final class Actors {
         switch (name) {
             case "produce" -> produce(words.get(0), Integer.parseInt(words.get(1)), Integer.parseInt(words.get(2)));
             case "join" -> join(words);
-            case "leave" -> members.remove(words.get(0)).leave();
+            case "leave" -> leave(words.get(0));
+            case "share" -> share(words);
             case "begin" -> begin(words.get(0), words.subList(1, words.size()));
             case "commit" -> transactions.get(words.get(0)).commitTransaction();
             case "abort" -> transactions.get(words.get(0)).abortTransaction();
@@ -68,6 +72,41 @@ final class Actors {
         member.start();
         if (!member.assigned.await(60, TimeUnit.SECONDS)) {
             throw new IllegalStateException("no assignment");
+        }
+    }
+
+    /**
+     * share NAME GROUP TOPIC COUNT [KEY=VALUE]...: a member of a share group that accepts this number of records, and holds
+     * what it gets beyond that.
+     */
+    private void share(List<String> words) {
+        Properties properties = properties(words.subList(4, words.size()));
+        properties.put("client.id", words.get(0));
+        properties.put("group.id", words.get(1));
+        properties.put("share.acknowledgement.mode", "explicit");
+        var consumer = new KafkaShareConsumer<>(properties, new StringDeserializer(), new StringDeserializer());
+        sharers.put(words.get(0), consumer);
+        consumer.subscribe(List.of(words.get(2)));
+        int wanted = Integer.parseInt(words.get(3));
+        for (int attempt = 0; wanted > 0; attempt++) {
+            if (attempt == 120) {
+                throw new IllegalStateException("too few records");
+            }
+            for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(500))) {
+                if (wanted > 0) {
+                    consumer.acknowledge(record);
+                    wanted--;
+                }
+            }
+            consumer.commitSync();
+        }
+    }
+
+    private void leave(String name) throws InterruptedException {
+        if (sharers.containsKey(name)) {
+            sharers.remove(name).close();
+        } else {
+            members.remove(name).leave();
         }
     }
 

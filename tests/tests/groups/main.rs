@@ -5,5 +5,6 @@ mod coordinators;
 mod exactly_once;
 mod groups;
 mod share_groups;
+mod share_tools;
 mod streams;
 mod transactions;
