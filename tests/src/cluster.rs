@@ -9,6 +9,7 @@ mod network;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::java_log;
@@ -242,14 +243,12 @@ impl Cluster {
     /// Kafka's own tools in one JVM, with this broker as their bootstrap server.
     pub fn tools(&self, broker: i32) -> Tools {
         let node = self.node(broker);
-        let scratch = node.scratch().display().to_string();
-        Tools(Tool::own_java("Tools").args([&node.bootstrap(), &scratch]).spawn())
+        Tools::of(&node.bootstrap(), node.scratch())
     }
 
     /// Kafka's own tools in one JVM, which find the cluster as long as one broker runs.
     pub fn tools_of_any(&self) -> Tools {
-        let scratch = self.node(CONTROLLER).scratch().display().to_string();
-        Tools(Tool::own_java("Tools").args([&self.bootstrap(), &scratch]).spawn())
+        Tools::of(&self.bootstrap(), self.node(CONTROLLER).scratch())
     }
 
     /// Addresses of all brokers.
@@ -348,6 +347,11 @@ impl Drop for Cluster {
 pub struct Tools(Conversation);
 
 impl Tools {
+    /// Tools that find the brokers by these addresses, with a directory for files.
+    pub fn of(bootstrap: &str, scratch: &Path) -> Self {
+        Self(Tool::own_java("Tools").args([bootstrap, &scratch.display().to_string()]).spawn())
+    }
+
     /// Runs a tool, which must succeed; its output.
     pub fn run(&mut self, line: &str) -> String {
         let (code, said) = self.outcome(line);

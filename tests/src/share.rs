@@ -1,12 +1,17 @@
 //! Share groups: brokers with short limits for them, and members that do what a test says.
 
 pub mod ledger;
+mod work;
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use crate::tool::Conversation;
 use crate::{Node, Tool};
+
+pub use self::work::{
+    GROUP, LIMIT_OF_WORK, MARGIN_US, TOPIC, WORK_SETTINGS, Workers, is_without_lag, writer,
+};
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// Time of one poll.
