@@ -20,8 +20,10 @@ use levada_wire::error_code::ErrorCode;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::replica::Partition;
+use crate::source::{ShareLag, ShareState};
 
 mod clock;
+mod counts;
 mod entry;
 mod fetching;
 mod sessions;
@@ -29,6 +31,7 @@ mod writes;
 
 use self::clock::Timers;
 pub(crate) use self::clock::Work;
+pub use self::counts::ACKNOWLEDGEMENTS;
 use self::entry::Shared;
 pub(crate) use self::entry::{Follow, ShareEntry, ShareRefusal};
 pub(crate) use self::fetching::{Claim, FetchLease};
@@ -257,6 +260,27 @@ impl SharePartitions {
     pub(crate) fn review_group(&self, group: &str) {
         if !self.sessions.lock().has_group(group) {
             self.group_left(group);
+        }
+    }
+
+    /// Sums and counts for the HTTP address. Up to `lags_max` partitions have their lag.
+    pub(crate) fn shown(&self, lags_max: usize) -> ShareState {
+        let (acquired_records, expired_records) = self.shared.counts.deliveries();
+        let table = self.table.read();
+        let entries = || table.entries.values().flat_map(HashMap::values);
+        let lags = entries().take(lags_max).map(|entry| {
+            let (records, in_flight) = entry.lag();
+            let (topic, partition) = (entry.partition().topic().to_owned(), entry.partition().index());
+            ShareLag { group: entry.group().clone(), topic, partition, records, in_flight }
+        });
+        ShareState {
+            sessions: self.sessions.lock().count() as u64,
+            partitions: table.count as u64,
+            lags: lags.collect(),
+            tracked_bytes: self.shared.tracked_bytes() as u64,
+            acquired_records,
+            expired_records,
+            acknowledged_records: self.shared.counts.acknowledgements(),
         }
     }
 

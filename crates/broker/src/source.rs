@@ -7,10 +7,13 @@ mod states;
 use std::time::Duration;
 
 pub use self::membership::{FollowingState, MembershipState, PHASES};
-pub use self::states::{GroupState, GroupStates, Lag, LogState, Readiness, TransactionStates, UpkeepState};
+pub use self::states::{
+    GroupState, GroupStates, Lag, LogState, Readiness, ShareLag, ShareState, TransactionStates, UpkeepState,
+};
 pub use crate::replay::ReplayStats;
 pub use crate::replica::replication::IsrCounts;
 pub use crate::replica::{CleanerStats, RecoveryProgress, ReplicationState, TrafficTotals, Work};
+pub use crate::share_partitions::ACKNOWLEDGEMENTS;
 pub use crate::stats::{
     ApiTotals, BOUNDS_US, Durations, HttpConnection, LagSample, ListenerCounts, NamedClient, OpenConnection,
     Phase, Recorder, Stats,
@@ -39,6 +42,9 @@ pub trait Source: Send + Sync + 'static {
 
     /// Groups with their lag.
     fn groups(&self) -> GroupStates;
+
+    /// Share groups in the partitions that this broker leads.
+    fn shares(&self) -> ShareState;
 
     /// Transactional ids, and transactions that have ended.
     fn transactions(&self) -> TransactionStates;

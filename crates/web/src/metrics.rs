@@ -57,6 +57,7 @@ impl Collector for Scrape {
             families.topics(&self.source.logs())?;
             families.groups(&self.source.groups())?;
         }
+        families.shares(&self.source.shares(), self.topics)?;
         families.transactions(&self.source.transactions())?;
         families.cleaner(self.source.cleaner())?;
         families.recovery(self.source.recovery())?;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use levada_broker::source::{
     CleanerStats, FollowingState, GroupState, GroupStates, IsrCounts, Lag, LogState, MembershipState,
-    Readiness, RecoveryProgress, ReplayStats, ReplicationState, Stats, TrafficTotals, TransactionStates,
-    UpkeepState, Work,
+    Readiness, RecoveryProgress, ReplayStats, ReplicationState, ShareLag, ShareState, Stats, TrafficTotals,
+    TransactionStates, UpkeepState, Work,
 };
 use levada_wire::ApiKey;
 
@@ -67,6 +67,24 @@ impl Source for Fake {
 
     fn recovery(&self) -> RecoveryProgress {
         RecoveryProgress { total: 9, left: 7, checked_bytes: 1234 }
+    }
+
+    fn shares(&self) -> ShareState {
+        ShareState {
+            sessions: 3,
+            partitions: 1,
+            lags: vec![ShareLag {
+                group: "queue".into(),
+                topic: "clicks".to_owned(),
+                partition: 0,
+                records: 12,
+                in_flight: 5,
+            }],
+            tracked_bytes: 640,
+            acquired_records: 30,
+            expired_records: 2,
+            acknowledged_records: [0, 20, 5, 1, 0],
+        }
     }
 
     fn cleaner(&self) -> CleanerStats {
@@ -392,6 +410,14 @@ const SHOWN: &[&str] = &[
     "levada_group_lag_records{group=\"readers\",topic=\"clicks\",partition=\"1\"} 3",
     "levada_group_lag_seconds{group=\"readers\",topic=\"clicks\",partition=\"0\"} 1.5",
     "levada_groups_left_out 1",
+    "levada_share_sessions 3",
+    "levada_share_partitions 1",
+    "levada_share_tracked_bytes 640",
+    "levada_share_acquired_records_total 30",
+    "levada_share_expired_records_total 2",
+    "levada_share_acknowledged_records_total{type=\"accept\"} 20",
+    "levada_share_group_lag_records{group=\"queue\",topic=\"clicks\",partition=\"0\"} 12",
+    "levada_share_group_in_flight_records{group=\"queue\",topic=\"clicks\",partition=\"0\"} 5",
     "levada_transactional_ids{state=\"Ongoing\"} 2",
     "levada_transactions_total{outcome=\"committed\"} 8",
     "levada_late_transaction_partitions 1",

@@ -11,7 +11,8 @@ use crate::broker::Broker;
 use crate::replay::ReplayStats;
 use crate::replica::{CleanerStats, Partition, RecoveryProgress, ReplicationState, TrafficTotals, Work};
 use crate::source::{
-    FollowingState, GroupStates, LogState, MembershipState, Readiness, Source, TransactionStates, UpkeepState,
+    FollowingState, GroupStates, LogState, MembershipState, Readiness, ShareState, Source, TransactionStates,
+    UpkeepState,
 };
 use crate::stats::Stats;
 
@@ -65,6 +66,10 @@ impl Source for Broker {
 
     fn transactions(&self) -> TransactionStates {
         groups::transactions(self)
+    }
+
+    fn shares(&self) -> ShareState {
+        self.share_partitions().shown(groups::OFFSETS_MAX)
     }
 
     fn cleaner(&self) -> CleanerStats {

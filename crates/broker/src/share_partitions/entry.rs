@@ -15,6 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::clock::Timers;
+use super::counts::ShareCounts;
 use super::writes::{Acknowledged, Queued, WriteBatch, WriteQueue, fault, state_error};
 use super::{PartitionKey, ShareGroup};
 use crate::replica::{Partition, Waiters};
@@ -28,13 +29,19 @@ const NEVER_MS: i64 = i64::MAX;
 /// State that all entries share.
 pub(super) struct Shared {
     pub(super) timers: Timers,
+    pub(super) counts: ShareCounts,
     /// Memory for records of all entries, in bytes.
     tracked_bytes: AtomicUsize,
 }
 
 impl Shared {
     pub(super) fn new(timers: Timers) -> Self {
-        Self { timers, tracked_bytes: AtomicUsize::new(0) }
+        Self { timers, counts: ShareCounts::default(), tracked_bytes: AtomicUsize::new(0) }
+    }
+
+    /// Memory for records of all entries, in bytes.
+    pub(super) fn tracked_bytes(&self) -> usize {
+        self.tracked_bytes.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -187,6 +194,14 @@ impl ShareEntry {
         state.is_retired && state.writes.is_idle()
     }
 
+    /// Records on whose delivery the group is not done, and of these those in flight.
+    pub(super) fn lag(&self) -> (u64, u64) {
+        let log_end = self.partition.log().high_watermark();
+        let state = self.state.lock();
+        let count = |records: i64| records.max(0).unsigned_abs();
+        (count(state.machine.lag(log_end)), count(state.machine.in_flight_records()))
+    }
+
     /// True if the state could not be used.
     pub(crate) fn has_failed(&self) -> bool {
         self.state.lock().failure.is_some()
@@ -224,6 +239,7 @@ impl ShareEntry {
         let mut state = self.state.lock();
         let acquisition = state.machine.acquire(request, fetched, &group.limits, steady_ms());
         self.settle(&mut state);
+        self.shared.counts.acquired(acquisition.count);
         acquisition
     }
 
@@ -241,6 +257,7 @@ impl ShareEntry {
         }
         let mut state = self.state.lock();
         let write = state.machine.acknowledge(member, batches, &limits, steady_ms())?;
+        self.shared.counts.acknowledged(batches);
         let (waiter, stored) = oneshot::channel();
         let stored = write.is_some().then_some(stored);
         let follow = Self::queue(&mut state, write, Some(waiter));
@@ -265,6 +282,7 @@ impl ShareEntry {
         self.settle(&mut state);
         drop(state);
         if expired.records > 0 {
+            self.shared.counts.expired(expired.records);
             self.waiters.wake();
         }
         follow

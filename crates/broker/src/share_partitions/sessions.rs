@@ -133,6 +133,11 @@ impl ShareSessions {
         Self { max, count: 0, partitions: 0, uses: 0, groups, connections }
     }
 
+    /// Number of sessions.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
     /// True if the group has a session.
     pub(crate) fn has_group(&self, group: &str) -> bool {
         self.groups.contains_key(group)

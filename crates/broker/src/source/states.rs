@@ -153,3 +153,38 @@ pub struct UpkeepState {
     /// Data directories whose storage refuses records.
     pub refusing_directories: u64,
 }
+
+/// Share groups in the partitions that a broker leads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShareState {
+    /// Members with a share session.
+    pub sessions: u64,
+    /// Partitions with a delivery state in memory, once for each group.
+    pub partitions: u64,
+    /// The partitions, up to a limit.
+    pub lags: Vec<ShareLag>,
+    /// Memory for records in flight, in bytes.
+    pub tracked_bytes: u64,
+    /// Records acquired since the start.
+    pub acquired_records: u64,
+    /// Records whose lock has ended without an acknowledgement, since the start.
+    pub expired_records: u64,
+    /// Records acknowledged since the start, in the order of
+    /// [`ACKNOWLEDGEMENTS`](super::ACKNOWLEDGEMENTS).
+    pub acknowledged_records: [u64; super::ACKNOWLEDGEMENTS.len()],
+}
+
+/// Lag of a share group in a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareLag {
+    /// The group.
+    pub group: Arc<str>,
+    /// The topic.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// Records on whose delivery the group is not done.
+    pub records: u64,
+    /// Offsets between the first of these and the last that was acquired.
+    pub in_flight: u64,
+}

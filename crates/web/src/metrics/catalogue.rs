@@ -115,6 +115,14 @@ families! {
     GROUP_LAG_RECORDS Gauge "levada_group_lag_records" ["group", "topic", "partition"] "Records from the committed offset to the high watermark" "";
     GROUP_LAG_SECONDS Gauge "levada_group_lag_seconds" ["group", "topic", "partition"] "Age of the first record after the committed offset; 0 if there is none" "";
     GROUPS_LEFT_OUT Gauge "levada_groups_left_out" [] "Groups without separate series, because there are more than 1000, or their ids have more than 256 bytes" "";
+    SHARE_SESSIONS Gauge "levada_share_sessions" [] "Members of share groups with a share session" "kafka.server:type=ShareSessionCache,name=ShareSessionsCount";
+    SHARE_PARTITIONS Gauge "levada_share_partitions" [] "Partitions whose delivery state is in memory, once for each share group" "kafka.server:type=ShareSessionCache,name=SharePartitionsCount";
+    SHARE_MEMORY Gauge "levada_share_tracked_bytes" [] "Memory for the delivery states of records in flight; no records are acquired from 256 MiB on" "";
+    SHARE_ACQUIRED Counter "levada_share_acquired_records" [] "Records acquired by members of share groups, once for each delivery" "kafka.server:type=DelayedShareFetchMetrics (approximately)";
+    SHARE_EXPIRED Counter "levada_share_expired_records" [] "Records whose lock has ended without an acknowledgement" "kafka.server:type=SharePartitionMetrics,name=AcquisitionLockTimeoutPerSec";
+    SHARE_ACKNOWLEDGED Counter "levada_share_acknowledged_records" ["type"] "Records acknowledged by members of share groups: gap, accept, release, reject or renew" "kafka.server:type=ShareGroupMetrics,name=RecordAcknowledgementsPerSec,ackType=*";
+    SHARE_LAG Gauge "levada_share_group_lag_records" ["group", "topic", "partition"] "Records on whose delivery the share group is not done, while a member fetches from this leader" "";
+    SHARE_IN_FLIGHT Gauge "levada_share_group_in_flight_records" ["group", "topic", "partition"] "Offsets between the share group's start offset and the last acquired record" "kafka.server:type=SharePartitionMetrics,name=InFlightMessageCount,group=*,topic=*,partition=*";
     TRANSACTIONAL_IDS Gauge "levada_transactional_ids" ["state"] "Transactional ids by state of their transaction; Ongoing is open" "";
     TRANSACTIONS Counter "levada_transactions" ["outcome"] "Transactions that were committed or aborted" "";
     LATE_TRANSACTION_PARTITIONS Gauge "levada_late_transaction_partitions" [] "Partitions with a hanging transaction: open for longer than transaction.max.timeout.ms and 5 minutes" "kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount";

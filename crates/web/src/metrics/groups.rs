@@ -1,6 +1,6 @@
 //! Groups with their lag, and transactions.
 
-use levada_broker::source::{GroupStates, TransactionStates};
+use levada_broker::source::{ACKNOWLEDGEMENTS, GroupStates, ShareState, TransactionStates};
 use std::fmt;
 
 use super::catalogue;
@@ -27,6 +27,30 @@ impl Families<'_> {
             }
         }
         self.gauge(catalogue::GROUPS_LEFT_OUT, states.groups_left_out)
+    }
+
+    pub(super) fn shares(&mut self, state: &ShareState, topics: bool) -> fmt::Result {
+        self.gauge(catalogue::SHARE_SESSIONS, state.sessions)?;
+        self.gauge(catalogue::SHARE_PARTITIONS, state.partitions)?;
+        self.gauge(catalogue::SHARE_MEMORY, state.tracked_bytes)?;
+        self.counter(catalogue::SHARE_ACQUIRED, state.acquired_records)?;
+        self.counter(catalogue::SHARE_EXPIRED, state.expired_records)?;
+        let mut series = self.family(catalogue::SHARE_ACKNOWLEDGED)?;
+        for (kind, records) in ACKNOWLEDGEMENTS.iter().zip(state.acknowledged_records) {
+            series.counter(&[kind], records)?;
+        }
+        if !topics {
+            return Ok(());
+        }
+        let mut series = self.family(catalogue::SHARE_LAG)?;
+        for lag in &state.lags {
+            series.gauge(&[&lag.group, &lag.topic, &lag.partition.to_string()], lag.records)?;
+        }
+        let mut series = self.family(catalogue::SHARE_IN_FLIGHT)?;
+        for lag in &state.lags {
+            series.gauge(&[&lag.group, &lag.topic, &lag.partition.to_string()], lag.in_flight)?;
+        }
+        Ok(())
     }
 
     pub(super) fn transactions(&mut self, states: &TransactionStates) -> fmt::Result {

@@ -10,7 +10,7 @@ use crate::stats::LagSample;
 
 /// Groups, and committed offsets of all groups, that a scrape shows.
 const GROUPS_MAX: usize = 1_000;
-const OFFSETS_MAX: usize = 10_000;
+pub(super) const OFFSETS_MAX: usize = 10_000;
 
 /// Bytes of the id of a group that a scrape shows. Each committed offset repeats the id, and Kafka
 /// allows 32 KiB.
