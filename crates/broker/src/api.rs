@@ -75,8 +75,9 @@ macro_rules! answer_decoded {
     };
 }
 
-/// Declares the served APIs: the hot ones answer with pieces by themselves, all others map a decoded
-/// request to a response. A broker that is its own controller does not have those of clusters.
+/// Declares the served APIs: the hot ones answer with pieces by themselves, all others map a
+/// decoded request to a response. A broker that is its own controller does not have those of
+/// clusters.
 macro_rules! serve {
     (
         hot { $($hot_key:ident => $hot_file:ident,)* }
@@ -414,7 +415,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
         };
     }
     match &context.service.large {
-        Some(large) if body.len() >= LARGE_BYTES && !stays(header.api) => {
+        Some(large) if body.len() >= LARGE_BYTES && !large::stays(header.api) => {
             large::answer_elsewhere(context, LargeWork::Answer(body), large).await
         }
         _ => dispatch(context, body).await,
@@ -425,15 +426,6 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
 /// decoding, answering and encoding take tens of milliseconds for a megabyte of small entries.
 const LARGE_BYTES: usize = 128 << 10;
 const _: () = assert!(LARGE_BYTES > UNCOUNTED_BYTES, "a large request counts against the limit");
-
-/// Requests for records yield to others by themselves; those that wait for other members of a group
-/// would keep further large requests waiting. Of the latter, decoding and encoding leave the shard.
-fn stays(api: ApiKey) -> bool {
-    matches!(
-        api,
-        ApiKey::Produce | ApiKey::Fetch | ApiKey::ShareFetch | ApiKey::JoinGroup | ApiKey::SyncGroup
-    )
-}
 
 /// A request in the form in which it is answered: as the codec has it, or a smaller one where that
 /// would be large.

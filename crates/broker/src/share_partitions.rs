@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use levada_config::ShareGroupSettings;
+use levada_config::{BrokerConfig, ShareGroupSettings, Values};
 use levada_coordination::share_partition::ShareLimits;
 use levada_process::clock::steady_ms;
 use levada_wire::Uuid;
@@ -29,8 +29,8 @@ mod fetching;
 mod sessions;
 mod writes;
 
+pub(crate) use self::clock::ShareWork;
 use self::clock::Timers;
-pub(crate) use self::clock::Work;
 pub use self::counts::ACKNOWLEDGEMENTS;
 use self::entry::Shared;
 pub(crate) use self::entry::{Follow, ShareEntry, ShareRefusal};
@@ -39,7 +39,7 @@ pub(crate) use self::sessions::{MemberKey, ShareConnection, ShareSession, ShareS
 pub(crate) use self::writes::{Acknowledged, state_error};
 
 /// Topic id and index of a partition.
-pub(crate) type PartitionKey = (Uuid, i32);
+pub(crate) type PartitionPlace = (Uuid, i32);
 
 /// Entries at most: one more is refused.
 const ENTRIES_MAX: usize = 200_000;
@@ -78,12 +78,12 @@ struct Groups {
 /// The entries by partition and group.
 #[derive(Default)]
 struct Table {
-    entries: HashMap<PartitionKey, HashMap<Arc<str>, Arc<ShareEntry>>>,
+    entries: HashMap<PartitionPlace, HashMap<Arc<str>, Arc<ShareEntry>>>,
     count: usize,
 }
 
 impl Table {
-    fn get(&self, key: PartitionKey, group: &str) -> Option<&Arc<ShareEntry>> {
+    fn get(&self, key: PartitionPlace, group: &str) -> Option<&Arc<ShareEntry>> {
         self.entries.get(&key)?.get(group)
     }
 
@@ -112,13 +112,13 @@ pub(crate) struct SharePartitions {
 }
 
 impl SharePartitions {
-    /// No entries and no sessions; `sessions_max` is the number of sessions at most.
-    pub(crate) fn new(sessions_max: usize, default: ShareGroupSettings) -> Self {
-        let groups = Groups { default: Arc::new(default.into()), own: HashMap::new() };
+    /// No entries and no sessions, with the limits of this configuration.
+    pub(crate) fn of(config: &BrokerConfig) -> Self {
+        let default = Arc::new(config.share_group(&Values::new()).into());
         Self {
             table: RwLock::default(),
-            sessions: Mutex::new(ShareSessions::new(sessions_max)),
-            groups: ArcSwap::from_pointee(groups),
+            sessions: Mutex::new(ShareSessions::new(config.groups.share_max_sessions as usize)),
+            groups: ArcSwap::from_pointee(Groups { default, own: HashMap::new() }),
             shared: Arc::new(Shared::new(Timers::default())),
             next_entry: AtomicU64::new(0),
             next_fetch: AtomicU64::new(0),
@@ -153,7 +153,7 @@ impl SharePartitions {
     }
 
     /// The entry of a group in a partition; none before the first fetch.
-    pub(crate) fn entry(&self, key: PartitionKey, group: &str) -> Option<Arc<ShareEntry>> {
+    pub(crate) fn entry(&self, key: PartitionPlace, group: &str) -> Option<Arc<ShareEntry>> {
         self.table.read().get(key, group).filter(|entry| entry.is_current()).cloned()
     }
 
@@ -209,7 +209,7 @@ impl SharePartitions {
     }
 
     /// Ends the entries of a partition whose leader epoch is over.
-    pub(crate) fn leadership_changed(&self, key: PartitionKey) {
+    pub(crate) fn leadership_changed(&self, key: PartitionPlace) {
         self.end_all(|table| {
             let groups = table.entries.get(&key).into_iter().flat_map(HashMap::values);
             groups.filter(|entry| !entry.is_current()).cloned().collect()
@@ -217,7 +217,7 @@ impl SharePartitions {
     }
 
     /// Ends the entries of a partition that has left this broker.
-    pub(crate) fn partition_left(&self, key: PartitionKey) {
+    pub(crate) fn partition_left(&self, key: PartitionPlace) {
         self.end_all(|table| {
             table.entries.get(&key).into_iter().flat_map(HashMap::values).cloned().collect()
         });
@@ -247,12 +247,12 @@ impl SharePartitions {
     }
 
     /// The session of a member has ended: its records are to be released.
-    pub(crate) fn session_closed(&self, member: MemberKey, partitions: Vec<PartitionKey>) {
+    pub(crate) fn session_closed(&self, member: MemberKey, partitions: Vec<PartitionPlace>) {
         self.shared.timers.add_departed(member, partitions);
     }
 
     /// The next work that is due. Sleeps while there is none.
-    pub(crate) async fn next_work(&self) -> Work {
+    pub(crate) async fn next_work(&self) -> ShareWork {
         self.shared.timers.next(steady_ms).await
     }
 

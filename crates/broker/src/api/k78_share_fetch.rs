@@ -10,8 +10,8 @@
 //! available again, until `min_bytes` or `max_wait_ms`. One fetch at a time reads a partition for a
 //! group.
 //!
-//! With `share.isolation.level=read_committed` the range ends at the last stable offset, and records
-//! of aborted transactions are archived instead of delivered.
+//! With `share.isolation.level=read_committed` the range ends at the last stable offset, and the
+//! records of aborted transactions are archived instead of delivered.
 //!
 //! The bytes count against the client's quota. The response has its records nevertheless, because
 //! they are acquired, and the connection is muted after it.
@@ -32,7 +32,7 @@ use crate::api::records::{Records, reply};
 use crate::api::share_acks::{PartitionAcks, acknowledge, close, of_fetch, permit, results};
 use crate::api::{Context, Reply, RequestError};
 use crate::quota::Used;
-use crate::share_partitions::{MemberKey, PartitionKey, ShareSession};
+use crate::share_partitions::{MemberKey, PartitionPlace, ShareSession};
 use crate::time_slice::TimeSlice;
 
 mod acquiring;
@@ -52,7 +52,7 @@ struct Sharing {
     member: MemberKey,
     epoch: i32,
     /// Partitions to fetch, in the order of fetching.
-    partitions: Vec<PartitionKey>,
+    partitions: Vec<PartitionPlace>,
     /// The session that continues; none if the request opens it or ends it.
     continued: Option<Arc<Mutex<ShareSession>>>,
 }
@@ -93,7 +93,7 @@ async fn share(
     }
     let sharing = match session::begin(context, (group, member), &request) {
         Err(ErrorCode::ShareSessionLimitReached) => {
-            // The client repeats the request at once.
+            // The client repeats the request immediately.
             wait_in_vain(context, request.max_wait_ms).await;
             return Err(ErrorCode::ShareSessionLimitReached);
         }
@@ -115,7 +115,7 @@ async fn share(
     // A long poll must not keep the frame of the request in memory.
     drop(request);
     let fetched = if renews { Vec::new() } else { Fetch::new(context, &sharing, terms).run(slice).await };
-    let acknowledged = results(context, pending).await;
+    let acknowledged = results(pending).await;
     let response = respond(context, &sharing, fetched, acknowledged);
     if sharing.is_final() {
         close(context, &sharing.member);

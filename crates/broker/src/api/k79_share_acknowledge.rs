@@ -1,9 +1,9 @@
 //! ShareAcknowledge (key 79), versions 1–2.
 //!
-//! A member of a share group (KIP-932) reports the result of records that it has acquired: accepted,
-//! released, rejected, or (from version 2 on) still in work, which renews its locks. The response
-//! comes once the new states are stored. The request is one of the member's share session, and may
-//! end it: then all other records of the member are released.
+//! A member of a share group (KIP-932) reports the result of records that it has acquired:
+//! accepted, released, rejected, or (from version 2 on) still in work, which renews its locks. The
+//! response comes once the new states are stored. The request is one of the member's share session,
+//! and may end it: then all other records of the member are released.
 //!
 //! Checks Read on the group and on each topic. With the feature `share.version` at level 0, the
 //! response is `UNSUPPORTED_VERSION`.
@@ -39,7 +39,7 @@ pub(crate) async fn answer(context: &Context, request: ShareAcknowledgeRequest) 
     let mut slice = TimeSlice::begin();
     let pending = acknowledge(context, &member, acks, &mut slice).await;
     context.give_turn_back();
-    let results = results(context, pending).await;
+    let results = results(pending).await;
     if request.share_session_epoch == FINAL_EPOCH {
         close(context, &member);
     }

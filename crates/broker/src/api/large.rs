@@ -19,7 +19,7 @@ use levada_process::shutdown::Stop;
 use levada_process::tasks::guarded;
 use levada_process::turns::Turn;
 use levada_security::Session;
-use levada_wire::RequestHeader;
+use levada_wire::{ApiKey, RequestHeader};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
@@ -110,6 +110,15 @@ pub(super) async fn answer_elsewhere(
     let answered = answered.await.expect("a large request is answered");
     context.meter.add(&answered.meter);
     answered.reply
+}
+
+/// Requests for records yield to others by themselves; those that wait for other members of a group
+/// would keep further large requests waiting. Of the latter, decoding and encoding leave the shard.
+pub(super) fn stays(api: ApiKey) -> bool {
+    matches!(
+        api,
+        ApiKey::Produce | ApiKey::Fetch | ApiKey::ShareFetch | ApiKey::JoinGroup | ApiKey::SyncGroup
+    )
 }
 
 async fn run(service: Rc<Service>, mut inbox: mpsc::Receiver<LargeRequest>) {

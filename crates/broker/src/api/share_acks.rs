@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use levada_coordination::share_partition::{AckBatch, AckError};
 use levada_security::acl::{Operation, ResourceType};
+use levada_wire::Uuid;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{StrBytes, share_acknowledge_request, share_fetch_request};
-use levada_wire::{ApiKey, Uuid};
 use tokio::sync::oneshot;
 
 use crate::api::{Context, k76_share_group_heartbeat};
 use crate::replica::Partition;
 use crate::share;
-use crate::share_partitions::{Acknowledged, MemberKey, PartitionKey, ShareGroup};
+use crate::share_partitions::{Acknowledged, MemberKey, PartitionPlace, ShareGroup};
 use crate::time_slice::TimeSlice;
 
 /// Most characters of a member's id: those of a UUID.
@@ -71,7 +71,7 @@ impl Topics {
     pub(super) fn led(
         &mut self,
         context: &Context,
-        (topic_id, index): PartitionKey,
+        (topic_id, index): PartitionPlace,
     ) -> Result<Arc<Partition>, ErrorCode> {
         self.permit(context, topic_id)?;
         let partition = context.broker().replicas().partition_by_id(topic_id, index)?;
@@ -82,7 +82,7 @@ impl Topics {
 
 /// The acknowledgements of a partition in a request.
 pub(super) struct PartitionAcks<'a> {
-    pub(super) key: PartitionKey,
+    pub(super) key: PartitionPlace,
     pub(super) batches: Vec<AckBatch<'a>>,
 }
 
@@ -111,14 +111,14 @@ pub(super) fn of_acknowledge(
 /// The result of the acknowledgements of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AckResult {
-    pub(super) key: PartitionKey,
+    pub(super) key: PartitionPlace,
     pub(super) error: Option<ErrorCode>,
     pub(super) message: Option<&'static str>,
 }
 
 /// Acknowledgements that were applied, and whose changes are still to be stored.
 pub(super) struct PendingAck {
-    key: PartitionKey,
+    key: PartitionPlace,
     state: PendingState,
 }
 
@@ -141,6 +141,16 @@ impl PendingAck {
     }
 }
 
+/// A request with acknowledgements.
+struct Acking<'a> {
+    context: &'a Context,
+    member: &'a MemberKey,
+    group: Arc<ShareGroup>,
+    /// True if the request may renew locks.
+    renews: bool,
+    topics: Topics,
+}
+
 /// Applies the acknowledgements of a member. Of a partition that is named twice, the last entry
 /// counts, as in Kafka. As there, partitions without acknowledgements are in the result if another
 /// one has some.
@@ -151,69 +161,67 @@ pub(super) async fn acknowledge(
     slice: &mut TimeSlice,
 ) -> Vec<PendingAck> {
     let group = context.broker().share_partitions().group(&member.group);
-    let mut last: HashMap<PartitionKey, usize> = HashMap::new();
+    let mut acking = Acking { context, member, group, renews, topics: Topics::default() };
+    let mut last: HashMap<PartitionPlace, usize> = HashMap::new();
     if acks.len() > 1 {
         last = acks.iter().enumerate().map(|(at, acks)| (acks.key, at)).collect();
     }
-    let (mut topics, mut pending) = (Topics::default(), Vec::with_capacity(acks.len()));
-    let mut is_any_valid = false;
+    let mut pending = Vec::with_capacity(acks.len());
+    let mut is_any_taken = false;
     for (at, acks) in acks.iter().enumerate() {
         if last.get(&acks.key).is_some_and(|last| *last != at) {
             continue;
         }
-        let state = acknowledge_one(context, (member, &group), (acks, renews), &mut topics);
-        is_any_valid |= !acks.batches.is_empty() && !is_refused_before(&state);
-        pending.push((acks.batches.is_empty(), PendingAck { key: acks.key, state }));
+        let is_empty = acks.batches.is_empty();
+        let state = match acking.check(acks) {
+            Err((code, message)) => PendingState::Ended(Some(code), message),
+            Ok(()) => {
+                is_any_taken |= !is_empty;
+                acking.apply(acks)
+            }
+        };
+        let is_success = matches!(state, PendingState::Ended(None, _));
+        pending.push((is_empty && is_success, PendingAck { key: acks.key, state }));
         slice.yield_if_over().await;
     }
-    let is_told =
-        |(is_empty, ack): &(bool, PendingAck)| !is_empty || is_any_valid || is_refused_before(&ack.state);
+    let is_told = |(is_empty, _): &(bool, PendingAck)| is_any_taken || !is_empty;
     pending.into_iter().filter(is_told).map(|(_, ack)| ack).collect()
 }
 
-/// True if the acknowledgements did not come to the partition.
-fn is_refused_before(state: &PendingState) -> bool {
-    matches!(
-        state,
-        PendingState::Ended(
-            Some(ErrorCode::UnknownTopicId | ErrorCode::TopicAuthorizationFailed | ErrorCode::InvalidRequest),
-            _
-        )
-    )
-}
-
-fn acknowledge_one(
-    context: &Context,
-    (member, group): (&MemberKey, &ShareGroup),
-    (acks, renews): (&PartitionAcks<'_>, bool),
-    topics: &mut Topics,
-) -> PendingState {
-    let refused = |code| PendingState::Ended(Some(code), None);
-    if let Err(code) = topics.permit(context, acks.key.0) {
-        return refused(code);
-    }
-    if let Err(reason) = check(&acks.batches, (context.version(), renews)) {
-        return PendingState::Ended(Some(ErrorCode::InvalidRequest), Some(reason));
-    }
-    let broker = context.broker();
-    if let Err(code) = topics.led(context, acks.key) {
-        return refused(code);
-    }
-    if acks.batches.is_empty() {
-        return PendingState::Ended(None, None);
-    }
-    // Without a fetch before, the member has acquired nothing here.
-    let Some(entry) = broker.share_partitions().entry(acks.key, &member.group) else {
-        return refused(ErrorCode::UnknownTopicOrPartition);
-    };
-    match entry.acknowledge(&member.member, &acks.batches, group) {
-        Ok((stored, demanded)) => {
-            share::partitions::follow(broker, &entry, demanded);
-            stored.map_or(PendingState::Ended(None, None), PendingState::Stored)
+impl Acking<'_> {
+    /// Checks the form of acknowledgements, and that the client may make them here.
+    fn check(&mut self, acks: &PartitionAcks<'_>) -> Result<(), (ErrorCode, Option<&'static str>)> {
+        let (context, (topic_id, _)) = (self.context, acks.key);
+        match self.topics.permit(context, topic_id) {
+            Err(ErrorCode::UnknownTopicId) => return Err((ErrorCode::UnknownTopicId, None)),
+            permitted => {
+                check(&acks.batches, (context.version(), self.renews))
+                    .map_err(|reason| (ErrorCode::InvalidRequest, Some(reason)))?;
+                permitted.map_err(|code| (code, None))?;
+            }
         }
-        Err(error) => {
-            let (code, reason) = refusal(error);
-            PendingState::Ended(Some(code), Some(reason))
+        self.topics.led(context, acks.key).map(drop).map_err(|code| (code, None))
+    }
+
+    /// Applies checked acknowledgements.
+    fn apply(&self, acks: &PartitionAcks<'_>) -> PendingState {
+        if acks.batches.is_empty() {
+            return PendingState::Ended(None, None);
+        }
+        let broker = self.context.broker();
+        // Without a fetch before, the member has acquired nothing here.
+        let Some(entry) = broker.share_partitions().entry(acks.key, &self.member.group) else {
+            return PendingState::Ended(Some(ErrorCode::UnknownTopicOrPartition), None);
+        };
+        match entry.acknowledge(&self.member.member, &acks.batches, &self.group) {
+            Ok((stored, demanded)) => {
+                share::partitions::follow(broker, &entry, demanded);
+                stored.map_or(PendingState::Ended(None, None), PendingState::Stored)
+            }
+            Err(error) => {
+                let (code, reason) = refusal(error);
+                PendingState::Ended(Some(code), Some(reason))
+            }
         }
     }
 }
@@ -267,12 +275,11 @@ fn check(batches: &[AckBatch<'_>], (version, renews): (i16, bool)) -> Result<(),
 }
 
 /// The results of acknowledgements, once their changes are stored.
-pub(super) async fn results(context: &Context, pending: Vec<PendingAck>) -> Vec<AckResult> {
+pub(super) async fn results(pending: Vec<PendingAck>) -> Vec<AckResult> {
     let mut results = Vec::with_capacity(pending.len());
     for ack in pending {
         results.push(ack.result().await);
     }
-    debug_assert!(matches!(context.header.api, ApiKey::ShareFetch | ApiKey::ShareAcknowledge));
     results
 }
 

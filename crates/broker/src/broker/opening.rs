@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use levada_base::log_pace::LogPace;
-use levada_config::{BrokerConfig, Values, thresholds};
+use levada_config::{BrokerConfig, thresholds};
 use levada_io::Thresholds;
 use levada_log::disk::{Disk, RealDisk};
 use levada_log::{Background, LogError};
@@ -141,13 +141,8 @@ impl Broker {
         let transfers = Transfers::new(thresholds_in_force(&loaded)?);
         let tls = Arc::new(Tls::load(&loaded, None)?);
         let fetch_sessions = Mutex::new(Sessions::new(loaded.fetch_session_slots as usize));
-        let shares = SharePartitions::new(
-            loaded.groups.share_max_sessions as usize,
-            loaded.share_group(&Values::new()),
-        );
-        let share_partitions = Arc::new(shares);
+        let (quotas, share_partitions) = (Arc::<QuotaBook>::default(), Arc::new(SharePartitions::of(&loaded)));
         drop(loaded);
-        let quotas = Arc::<QuotaBook>::default();
         let replicas = Arc::new(Replicas::new(config.clone(), metadata.clone(), dirs, left));
         let coordinators = Arc::new(Coordinators::new(config.clone()));
         let fetchers = match &source {

@@ -18,7 +18,7 @@ use crate::broker::Broker;
 use crate::error_map::read_error;
 use crate::replica::Partition;
 use crate::share::states;
-use crate::share_partitions::{Follow, MemberKey, PartitionKey, ShareEntry, Work, state_error};
+use crate::share_partitions::{Follow, MemberKey, PartitionPlace, ShareEntry, ShareWork, state_error};
 
 /// Start offset of a state whose start is not known yet.
 const NO_OFFSET: i64 = -1;
@@ -51,11 +51,11 @@ pub(crate) fn follow(broker: &Arc<Broker>, entry: &Arc<ShareEntry>, demanded: Fo
 pub(crate) async fn run_clock(broker: Arc<Broker>) {
     loop {
         match broker.share_partitions().next_work().await {
-            Work::Tick(entry) => {
+            ShareWork::Tick(entry) => {
                 let group = broker.share_partitions().group(entry.group());
                 follow(&broker, &entry, entry.tick(&group));
             }
-            Work::Release(member, partitions) => release(&broker, &member, &partitions),
+            ShareWork::Release(member, partitions) => release(&broker, &member, &partitions),
         }
         // Other tasks of the thread get their turn.
         tokio::task::yield_now().await;
@@ -63,7 +63,7 @@ pub(crate) async fn run_clock(broker: Arc<Broker>) {
 }
 
 /// Releases the records of a member whose session has ended.
-pub(crate) fn release(broker: &Arc<Broker>, member: &MemberKey, partitions: &[PartitionKey]) {
+pub(crate) fn release(broker: &Arc<Broker>, member: &MemberKey, partitions: &[PartitionPlace]) {
     let room = broker.share_partitions();
     let group = room.group(&member.group);
     for key in partitions {

@@ -1,4 +1,4 @@
-//! Work that is due later: locks that end, and members that have left.
+//! ShareWork that is due later: locks that end, and members that have left.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::entry::ShareEntry;
-use super::{MemberKey, PartitionKey};
+use super::{MemberKey, PartitionPlace};
 
-/// Work for the task that drives entries.
-pub(crate) enum Work {
+/// ShareWork for the task that drives entries.
+pub(crate) enum ShareWork {
     /// A lock of the entry may have ended.
     Tick(Arc<ShareEntry>),
     /// The session of a member has ended, with these partitions.
-    Release(MemberKey, Vec<PartitionKey>),
+    Release(MemberKey, Vec<PartitionPlace>),
 }
 
 /// Alarms of entries, and members whose records are to be released. An entry has one alarm at most,
@@ -30,7 +30,7 @@ pub(super) struct Timers {
 struct Queue {
     /// By time and number of the entry.
     alarms: BTreeMap<(i64, u64), Weak<ShareEntry>>,
-    departed: VecDeque<(MemberKey, Vec<PartitionKey>)>,
+    departed: VecDeque<(MemberKey, Vec<PartitionPlace>)>,
 }
 
 impl Timers {
@@ -51,13 +51,13 @@ impl Timers {
         self.queue.lock().alarms.remove(&(at_ms, number));
     }
 
-    pub(super) fn add_departed(&self, member: MemberKey, partitions: Vec<PartitionKey>) {
+    pub(super) fn add_departed(&self, member: MemberKey, partitions: Vec<PartitionPlace>) {
         self.queue.lock().departed.push_back((member, partitions));
         self.changed.notify_one();
     }
 
     /// The next work that is due by the clock. Not by two tasks.
-    pub(super) async fn next(&self, now_ms: impl Fn() -> i64) -> Work {
+    pub(super) async fn next(&self, now_ms: impl Fn() -> i64) -> ShareWork {
         loop {
             let wait = match self.take(now_ms()) {
                 Ok(work) => return work,
@@ -70,11 +70,11 @@ impl Timers {
         }
     }
 
-    /// Work that is due, or the time until some is; none without an alarm.
-    fn take(&self, now_ms: i64) -> Result<Work, Option<Duration>> {
+    /// ShareWork that is due, or the time until some is; none without an alarm.
+    fn take(&self, now_ms: i64) -> Result<ShareWork, Option<Duration>> {
         let mut queue = self.queue.lock();
         if let Some((member, partitions)) = queue.departed.pop_front() {
-            return Ok(Work::Release(member, partitions));
+            return Ok(ShareWork::Release(member, partitions));
         }
         while let Some(first) = queue.alarms.first_entry() {
             let (at_ms, _) = *first.key();
@@ -84,7 +84,7 @@ impl Timers {
             // The entry may be gone.
             if let Some(entry) = first.remove().upgrade() {
                 entry.alarm_fired(at_ms);
-                return Ok(Work::Tick(entry));
+                return Ok(ShareWork::Tick(entry));
             }
         }
         Err(None)

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use super::clock::Timers;
 use super::counts::ShareCounts;
 use super::writes::{Acknowledged, Queued, WriteBatch, WriteQueue, fault, state_error};
-use super::{PartitionKey, ShareGroup};
+use super::{PartitionPlace, ShareGroup};
 use crate::replica::{Partition, Waiters};
 
 /// Memory for records of all entries, in bytes, at which no more records are acquired.
@@ -91,7 +91,7 @@ pub(super) struct EntryState {
     counted_bytes: usize,
 }
 
-/// What the caller of an entry's method has to do.
+/// Work that a method of an entry leaves to its caller.
 #[must_use = "writes that nobody sends are never stored"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follow {
@@ -134,7 +134,7 @@ impl ShareEntry {
         &self.group
     }
 
-    pub(crate) fn key(&self) -> PartitionKey {
+    pub(crate) fn key(&self) -> PartitionPlace {
         (self.partition.topic_id(), self.partition.index())
     }
 
@@ -181,7 +181,7 @@ impl ShareEntry {
         self.state.lock().is_retired = false;
     }
 
-    /// The group has no session any more. Returns true if the entry can end at once.
+    /// The group has no session any more. Returns true if the entry can end immediately.
     pub(super) fn retire(&self) -> bool {
         let mut state = self.state.lock();
         state.is_retired = true;

@@ -11,7 +11,7 @@ use levada_base::Requester;
 use levada_wire::error_code::ErrorCode;
 use parking_lot::Mutex;
 
-use super::{PartitionKey, SharePartitions};
+use super::{PartitionPlace, SharePartitions};
 
 /// Partitions of all sessions together at most.
 const PARTITIONS_MAX: usize = 1 << 20;
@@ -29,7 +29,7 @@ pub(crate) struct MemberKey {
 /// A partition of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SessionPartition {
-    pub(crate) key: PartitionKey,
+    pub(crate) key: PartitionPlace,
     /// True if the request names the partition for the first time, or the last response had an
     /// error for it: the next response contains it in any case.
     is_to_be_told: bool,
@@ -42,18 +42,18 @@ pub(crate) struct ShareSession {
     epoch: i32,
     /// In the order of fetching: partitions that had records last come last.
     order: BTreeMap<u64, SessionPartition>,
-    places: HashMap<PartitionKey, u64>,
+    places: HashMap<PartitionPlace, u64>,
     next_place: u64,
 }
 
 impl ShareSession {
-    fn of(partitions: impl Iterator<Item = PartitionKey>) -> Self {
+    fn of(partitions: impl Iterator<Item = PartitionPlace>) -> Self {
         let mut session = Self { epoch: next_epoch(INITIAL_EPOCH), ..Self::default() };
         partitions.for_each(|key| session.add(key, false));
         session
     }
 
-    fn add(&mut self, key: PartitionKey, is_to_be_told: bool) {
+    fn add(&mut self, key: PartitionPlace, is_to_be_told: bool) {
         if !self.places.contains_key(&key) {
             self.put(SessionPartition { key, is_to_be_told });
         }
@@ -65,14 +65,14 @@ impl ShareSession {
         self.next_place += 1;
     }
 
-    fn forget(&mut self, key: PartitionKey) {
+    fn forget(&mut self, key: PartitionPlace) {
         if let Some(place) = self.places.remove(&key) {
             self.order.remove(&place);
         }
     }
 
     /// The partitions, in the order of fetching.
-    pub(crate) fn partitions(&self) -> Vec<PartitionKey> {
+    pub(crate) fn partitions(&self) -> Vec<PartitionPlace> {
         self.order.values().map(|partition| partition.key).collect()
     }
 
@@ -83,7 +83,7 @@ impl ShareSession {
 
     /// Notes the result that the response has for a partition. Returns true if the response must
     /// contain it.
-    pub(crate) fn tell(&mut self, key: PartitionKey, has_records: bool, has_failed: bool) -> bool {
+    pub(crate) fn tell(&mut self, key: PartitionPlace, has_records: bool, has_failed: bool) -> bool {
         // A later request may have dropped the partition.
         let Some(place) = self.places.get(&key).copied() else { return true };
         let Some(partition) = self.order.get_mut(&place) else { return true };
@@ -124,7 +124,7 @@ pub(crate) struct ShareSessions {
 }
 
 /// A session that has ended, with its partitions.
-pub(crate) type ClosedSession = (MemberKey, Vec<PartitionKey>);
+pub(crate) type ClosedSession = (MemberKey, Vec<PartitionPlace>);
 
 impl ShareSessions {
     /// No sessions; at most `max` at a time.
@@ -152,7 +152,7 @@ impl ShareSessions {
     pub(crate) fn open(
         &mut self,
         member: MemberKey,
-        partitions: &[PartitionKey],
+        partitions: &[PartitionPlace],
         (connection, owner): (u64, &Requester),
     ) -> Result<Option<ClosedSession>, ErrorCode> {
         self.remove(&member);
@@ -183,7 +183,7 @@ impl ShareSessions {
         &mut self,
         (group, member): (&str, &str),
         epoch: i32,
-        (added, forgotten): (&[PartitionKey], &[PartitionKey]),
+        (added, forgotten): (&[PartitionPlace], &[PartitionPlace]),
     ) -> Result<(MemberKey, Arc<Mutex<ShareSession>>), ErrorCode> {
         let key = self.member((group, member)).ok_or(ErrorCode::ShareSessionNotFound)?;
         let stored = self.groups.get_mut(group).and_then(|members| members.get_mut(member));

@@ -9,7 +9,7 @@ use levada_coordination::share_state::{ShareStateError, StateBatch};
 use levada_wire::error_code::ErrorCode;
 use tokio::sync::oneshot;
 
-use super::PartitionKey;
+use super::PartitionPlace;
 
 /// Spans of offsets at most in writes that leave together.
 const SPANS_MAX: usize = 5_000;
@@ -66,7 +66,7 @@ impl WriteQueue {
 impl WriteBatch {
     /// The writes as one request. Offsets and counts are those of the last one, and of several
     /// states of an offset the share coordinator takes the latest.
-    pub(crate) fn part(&self, (topic_id, partition): PartitionKey) -> Option<WritePart> {
+    pub(crate) fn part(&self, (topic_id, partition): PartitionPlace) -> Option<WritePart> {
         let last = &self.writes.last()?.write;
         let spans = self.writes.iter().flat_map(|queued| &queued.write.spans);
         Some(WritePart {

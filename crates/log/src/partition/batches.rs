@@ -8,7 +8,7 @@ use crate::disk::{NonBlockingReads, ReadFiles};
 use crate::partition::{Partition, Slice};
 use crate::segment::{Head, Scan};
 
-/// Bytes that are read at once where batches are small; where they are large, only headers are.
+/// Bytes of one read where batches are small; where they are large, only headers are.
 const WINDOW_BYTES: usize = 4096;
 /// Size in bytes up to which a batch is small: a window has several.
 const SMALL_BATCH_BYTES: u64 = WINDOW_BYTES as u64 / 4;

@@ -20,7 +20,7 @@ use crate::error_map::read_error;
 use crate::replica::Partition;
 use crate::share;
 use crate::share_partitions::{
-    Claim, FetchLease, MemberKey, PartitionKey, ShareEntry, ShareGroup, ShareRefusal,
+    Claim, FetchLease, MemberKey, PartitionPlace, ShareEntry, ShareGroup, ShareRefusal,
 };
 use crate::time_slice::TimeSlice;
 
@@ -74,7 +74,7 @@ pub(super) type Fetched = Result<Acquired, ErrorCode>;
 
 /// A partition of the fetch.
 struct Target {
-    key: PartitionKey,
+    key: PartitionPlace,
     entry: Result<Arc<ShareEntry>, ErrorCode>,
     result: Option<Fetched>,
 }
@@ -116,7 +116,7 @@ impl<'a> Fetch<'a> {
 
     /// Acquires records, waiting for them if there are too few. The partitions that the fetch has
     /// read or that have an error, in the order of the session.
-    pub(super) async fn run(mut self, slice: &mut TimeSlice) -> Vec<(PartitionKey, Fetched)> {
+    pub(super) async fn run(mut self, slice: &mut TimeSlice) -> Vec<(PartitionPlace, Fetched)> {
         self.resolve(slice).await;
         if !self.terms.are_empty() && self.targets.iter().any(|target| target.entry.is_ok()) {
             self.look_until_enough(slice).await;
@@ -284,7 +284,7 @@ impl<'a> Fetch<'a> {
     }
 }
 
-/// True if the client is to know the error at once: it finds another leader. Kafka's consumer
+/// True if the client is to know the error immediately: it finds another leader. Kafka's consumer
 /// repeats a fetch with another error without a pause.
 fn is_final(code: ErrorCode) -> bool {
     matches!(

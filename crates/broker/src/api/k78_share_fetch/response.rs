@@ -12,7 +12,7 @@ use crate::api::leaders::Leaders;
 use crate::api::records::Records;
 use crate::api::share_acks::AckResult;
 use crate::api::{Context, text};
-use crate::share_partitions::PartitionKey;
+use crate::share_partitions::PartitionPlace;
 
 /// Errors of partitions at most that a response to a request of a session repeats, although the
 /// request may not name the partitions.
@@ -25,17 +25,17 @@ const ERRORS_TOLD_MAX: usize = 1_000;
 pub(super) fn respond(
     context: &Context,
     sharing: &Sharing,
-    fetched: Vec<(PartitionKey, Fetched)>,
+    fetched: Vec<(PartitionPlace, Fetched)>,
     acknowledged: Vec<AckResult>,
 ) -> Result<ShareFetchResponse<Records>, ErrorCode> {
     let mut leaders = Leaders::default();
-    let mut partitions: Vec<(PartitionKey, SharedPartition<Records>)> = Vec::with_capacity(fetched.len());
+    let mut partitions: Vec<(PartitionPlace, SharedPartition<Records>)> = Vec::with_capacity(fetched.len());
     for (key, result) in fetched {
         let partition = show(context, key, result, &mut leaders);
         partitions.push((key, partition));
     }
     prune(sharing, &mut partitions)?;
-    let mut told: HashMap<PartitionKey, usize> = HashMap::new();
+    let mut told: HashMap<PartitionPlace, usize> = HashMap::new();
     if !acknowledged.is_empty() {
         told = partitions.iter().enumerate().map(|(at, (key, _))| (*key, at)).collect();
     }
@@ -59,7 +59,7 @@ pub(super) fn respond(
 
 fn show(
     context: &Context,
-    (topic_id, index): PartitionKey,
+    (topic_id, index): PartitionPlace,
     result: Fetched,
     leaders: &mut Leaders,
 ) -> SharedPartition<Records> {
@@ -84,7 +84,7 @@ fn show(
 /// Omits the partitions that have nothing new for the client.
 fn prune(
     sharing: &Sharing,
-    partitions: &mut Vec<(PartitionKey, SharedPartition<Records>)>,
+    partitions: &mut Vec<(PartitionPlace, SharedPartition<Records>)>,
 ) -> Result<(), ErrorCode> {
     let Some(session) = &sharing.continued else { return Ok(()) };
     let mut session = session.lock();
@@ -102,7 +102,7 @@ fn prune(
 }
 
 /// Partitions by topic, each topic once.
-fn by_topic(partitions: Vec<(PartitionKey, SharedPartition<Records>)>) -> Vec<SharedTopic<Records>> {
+fn by_topic(partitions: Vec<(PartitionPlace, SharedPartition<Records>)>) -> Vec<SharedTopic<Records>> {
     let mut topics: Vec<SharedTopic<Records>> = Vec::new();
     let mut places = HashMap::new();
     for ((topic_id, _), partition) in partitions {

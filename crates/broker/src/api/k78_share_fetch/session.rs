@@ -7,7 +7,7 @@ use levada_wire::messages::ShareFetchRequest;
 
 use super::Sharing;
 use crate::api::Context;
-use crate::share_partitions::{MemberKey, PartitionKey, ShareConnection};
+use crate::share_partitions::{MemberKey, PartitionPlace, ShareConnection};
 
 /// Epoch of the request that opens a session.
 const INITIAL_EPOCH: i32 = 0;
@@ -64,14 +64,14 @@ fn open(
     Ok(Sharing { member, epoch: INITIAL_EPOCH, partitions, continued: None })
 }
 
-fn named(request: &ShareFetchRequest) -> Vec<PartitionKey> {
+fn named(request: &ShareFetchRequest) -> Vec<PartitionPlace> {
     let partitions = request.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|partition| (topic.topic_id, partition.partition_index))
     });
     partitions.collect()
 }
 
-fn forgotten(request: &ShareFetchRequest) -> Vec<PartitionKey> {
+fn forgotten(request: &ShareFetchRequest) -> Vec<PartitionPlace> {
     let partitions = request
         .forgotten_topics_data
         .iter()

@@ -8,7 +8,7 @@ use super::*;
 
 const T: Uuid = Uuid::from_bytes([1; 16]);
 
-fn key(index: i32) -> PartitionKey {
+fn key(index: i32) -> PartitionPlace {
     (T, index)
 }
 
@@ -20,7 +20,7 @@ fn owner(last: u8) -> Requester {
     Requester::at(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)))
 }
 
-fn opened(sessions: &mut ShareSessions, name: &str, partitions: &[PartitionKey]) {
+fn opened(sessions: &mut ShareSessions, name: &str, partitions: &[PartitionPlace]) {
     let evicted = sessions.open(member(name), partitions, (1, &owner(1))).unwrap();
     assert_eq!(evicted, None);
 }
@@ -101,7 +101,7 @@ fn full_tables_take_from_the_greedy() {
 #[test]
 fn partitions_of_all_sessions_are_bounded() {
     let mut sessions = ShareSessions::new(3);
-    let many: Vec<PartitionKey> = (0..PARTITIONS_MAX as i32).map(key).collect();
+    let many: Vec<PartitionPlace> = (0..PARTITIONS_MAX as i32).map(key).collect();
     opened(&mut sessions, "a", &many);
     let refused = sessions.open(member("b"), &[key(0)], (1, &owner(1)));
     assert_eq!(refused.unwrap_err(), ErrorCode::ShareSessionLimitReached);
