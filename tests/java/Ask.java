@@ -19,16 +19,20 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.StringJoiner;
 import java.util.TreeMap;
 import java.util.regex.MatchResult;
 import java.util.regex.Pattern;
 import java.util.stream.IntStream;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.message.SaslHandshakeRequestData;
+import org.apache.kafka.common.message.ShareFetchResponseData;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.Records;
 import org.apache.kafka.common.record.internal.SimpleRecord;
 import org.apache.kafka.common.requests.RequestHeader;
 import org.apache.kafka.common.requests.RequestUtils;
@@ -43,7 +47,8 @@ import org.apache.kafka.common.requests.RequestUtils;
  * <p>With "-" as the file, the requests come on standard input, and each is answered before the next one is read.
  *
  * <p>A name that ends in "!" repeats its request until the answer tells of no error, one that ends in "?" until it tells of no
- * error that passes. {@code {NAME}} in a body stands for the member id, or else the producer id, or else the id of the first
+ * error that passes, one that ends in "+" until it names assigned partitions. Requests with the same {@code @LABEL} in their
+ * names use one connection, which a line {@code disconnect @LABEL} closes. {@code {NAME}} in a body stands for the member id, or else the producer id, or else the id of the first
  * topic, in the answer to the request of that name. {@code @ID/EPOCH/SEQUENCE/COUNT/TRANSACTIONAL} stands for a batch of this
  * producer. The answer to a request whose name ends in "~" is printed with its lists
  * in the order they came in; the others are sorted.
@@ -56,6 +61,8 @@ public class Ask {
     private static final Set<String> TIMES = Set.of("transactionStartTimeMs", "lastTimestamp");
     /** A coordinator loads or moves, or a transaction ends. */
     private static final String PASSES = ".*\"errorCode\":(14|15|16|51)[,}].*";
+    private static final String NO_ID = Uuid.ZERO_UUID.toString();
+    private static final String ASSIGNED = ".*\"partitions\":\\[\\d.*";
     private static final Pattern BATCH = Pattern.compile("@(-?\\d+)/(-?\\d+)/(-?\\d+)/(\\d+)/(true|false)");
 
     /** Whether the requests come on standard input. */
@@ -67,6 +74,8 @@ public class Ask {
     private final byte[] token;
     /** The member id, or else the producer id, or else a topic id, in the answer to each request, by the request's name. */
     private final Map<String, String> ids = new HashMap<>();
+    /** Connections that stay open, by label. */
+    private final Map<String, Socket> kept = new HashMap<>();
 
     Ask(String address, byte[] token) {
         this.token = token;
@@ -97,12 +106,17 @@ public class Ask {
 
     private void answer(String line) throws Exception {
         String[] words = line.split(" ", 4);
+        if (words[0].equals("disconnect")) {
+            kept.remove(words[1]).close();
+            return;
+        }
         ApiKeys api = ApiKeys.valueOf(words[1]);
         short version = Short.parseShort(words[2]);
         String body = named(words[3]);
         String answer = call(words[0], api, version, body);
         while (words[0].endsWith("!") && answer.matches(".*\"errorCode\":-?[1-9].*")
-                || words[0].endsWith("?") && answer.matches(PASSES)) {
+                || words[0].endsWith("?") && answer.matches(PASSES)
+                || words[0].endsWith("+") && !answer.matches(ASSIGNED)) {
             Thread.sleep(words[0].endsWith("?") ? 5 : 50);
             answer = call(words[0], api, version, body);
         }
@@ -115,6 +129,40 @@ public class Ask {
             body = body.replace("{" + id.getKey() + "}", id.getValue());
         }
         return BATCH.matcher(body).replaceAll(Ask::batch);
+    }
+
+    /** The text with the names of topics in place of their ids. */
+    private String unnamed(String text) {
+        for (Map.Entry<String, String> id : ids.entrySet()) {
+            if (id.getValue().length() == NO_ID.length() && !id.getValue().equals(NO_ID)) {
+                text = text.replace(id.getValue(), "{" + id.getKey() + "}");
+            }
+        }
+        return text;
+    }
+
+    /** Puts the offsets of the batches in place of the bytes, which JSON does not have. */
+    private static void nameBatches(ShareFetchResponseData response, JsonNode json) {
+        for (var topic : response.responses()) {
+            JsonNode partitions = find(json.path("responses"), "topicId", topic.topicId().toString()).path("partitions");
+            for (var partition : topic.partitions()) {
+                if (partition.records() instanceof Records records && records.sizeInBytes() > 0) {
+                    StringJoiner batches = new StringJoiner(" ");
+                    records.batches().forEach(batch -> batches.add(batch.baseOffset() + "-" + batch.lastOffset()));
+                    String index = String.valueOf(partition.partitionIndex());
+                    ((ObjectNode) find(partitions, "partitionIndex", index)).put("records", batches.toString());
+                }
+            }
+        }
+    }
+
+    private static JsonNode find(JsonNode elements, String field, String value) {
+        for (JsonNode element : elements) {
+            if (element.path(field).asText().equals(value)) {
+                return element;
+            }
+        }
+        throw new IllegalStateException(value);
     }
 
     /** The bytes of a batch, as JSON has them. */
@@ -141,13 +189,10 @@ public class Ask {
         RequestHeader header = new RequestHeader(api, version, "ask", 1);
         ByteBuffer bytes =
                 RequestUtils.serialize(header.data(), header.headerVersion(), (ApiMessage) data, version);
+        int at = name.indexOf('@');
         // A connection each: what one request does to its connection is no matter to the next.
-        try (Socket socket = new Socket(host, port)) {
-            socket.setSoTimeout(30_000);
-            if (token != null) {
-                exchange(socket, handshake());
-                exchange(socket, ByteBuffer.wrap(token));
-            }
+        try (Socket own = at < 0 ? opened() : null) {
+            Socket socket = at < 0 ? own : kept(name.substring(at));
             ByteBuffer answer = exchange(socket, bytes);
             answer.position(api.responseHeaderVersion(version) == 0 ? 4 : 5);
             ApiMessage response = api.messageType.newResponse();
@@ -157,12 +202,32 @@ public class Ask {
                     .invoke(null, response, version);
             String topic = json.path("topics").path(0).path("topicId").asText();
             ids.put(name, json.path("memberId").asText(json.path("producerId").asText(topic)));
-            return JSON.writeValueAsString(steady(json, !name.endsWith("~")));
+            if (response instanceof ShareFetchResponseData fetched) {
+                nameBatches(fetched, json);
+            }
+            return unnamed(JSON.writeValueAsString(steady(json, !name.endsWith("~"))));
         } catch (EOFException closed) {
             return "\"closed\"";
         } catch (IOException broken) {
             return "\"closed\"";
         }
+    }
+
+    private Socket opened() throws IOException {
+        Socket socket = new Socket(host, port);
+        socket.setSoTimeout(30_000);
+        if (token != null) {
+            exchange(socket, handshake());
+            exchange(socket, ByteBuffer.wrap(token));
+        }
+        return socket;
+    }
+
+    private Socket kept(String label) throws IOException {
+        if (!kept.containsKey(label)) {
+            kept.put(label, opened());
+        }
+        return kept.get(label);
     }
 
     /** Sends a frame and returns the next one. */
@@ -209,7 +274,7 @@ public class Ask {
     /** Whether a value is a made-up one; those that stand for nothing are not. */
     private static boolean changes(String name, JsonNode value) {
         String text = value.asText();
-        boolean nothing = value.isNull() || text.isEmpty() || text.equals("-1") || text.equals("AAAAAAAAAAAAAAAAAAAAAA");
+        boolean nothing = value.isNull() || text.isEmpty() || text.equals("-1") || text.equals(NO_ID);
         return (CHANGING.contains(name) || converses && TIMES.contains(name)) && !nothing;
     }
 }

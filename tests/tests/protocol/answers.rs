@@ -123,6 +123,21 @@ fn odd_requests_about_groups_are_answered_as_kafka_answers_them() {
     compare(&ask("groups.txt", &options), &files);
 }
 
+#[test]
+fn odd_requests_about_share_groups_are_answered_as_kafka_answers_them() {
+    let options = [
+        ("group.share.assignment.interval.ms", "0"),
+        ("group.share.min.record.lock.duration.ms", "1000"),
+        ("share.coordinator.state.topic.num.partitions", "1"),
+        ("share.coordinator.state.topic.replication.factor", "1"),
+        ("share.coordinator.state.topic.min.isr", "1"),
+        // The records are of 2023.
+        ("log.retention.ms", "-1"),
+    ];
+    let files = Files { kafka: "share-4.3.1.txt", reasons: "share-reasons.txt", own: "share-levada.txt" };
+    compare(&ask("share.txt", &options), &files);
+}
+
 /// The fields of an array's elements: name or key, and the rest.
 fn table(answer: &Value, array: &str, key: &str) -> BTreeMap<String, Value> {
     let elements = answer[array].as_array().unwrap_or_else(|| panic!("no {array}: {answer}"));
