@@ -5,6 +5,7 @@
 //! to run.
 
 mod directory;
+mod leaders;
 mod network;
 
 use std::collections::BTreeMap;

@@ -203,31 +203,10 @@ impl Stage {
 
     /// Has another broker lead each partition of each topic.
     fn move_leaders(&mut self, turn: usize) {
-        let brokers = self.cluster.brokers();
-        let mut partitions = Vec::new();
-        for (topic, index) in internal::TOPICS
-            .iter()
-            .map(|(topic, _)| topic)
-            .chain(&TOPICS)
-            .chain(self.streams.iter().flat_map(|_| &words::TOPICS))
-            .flat_map(|topic| (0..3).map(move |index| (topic, index)))
-        {
-            let mut replicas: Vec<String> = brokers.iter().map(i32::to_string).collect();
-            replicas.rotate_left((turn + index) % brokers.len());
-            let replicas = replicas.join(",");
-            partitions.push(format!(r#"{{"topic":"{topic}","partition":{index},"replicas":[{replicas}]}}"#));
-        }
-        let plan = scratch(&self.cluster).join("plan.json");
-        let text = format!(r#"{{"version":1,"partitions":[{}]}}"#, partitions.join(","));
-        std::fs::write(&plan, text).expect("a file");
-        let plan = plan.display();
-        self.tools.run(&format!("ReassignPartitionsCommand --reassignment-json-file {plan} --execute"));
-        await_some("the preferred leaders", LIMIT, || {
-            self.tools.outcome("LeaderElectionCommand --election-type preferred --all-topic-partitions");
-            let described = self.tools.run("TopicCommand --describe");
-            let lines: Vec<&str> = described.lines().filter(|line| line.contains("Leader: ")).collect();
-            (!lines.is_empty() && lines.iter().all(|line| is_led_by_the_first(line))).then_some(())
-        });
+        let internal = internal::TOPICS.map(|(topic, _)| topic);
+        let mut topics = [&internal[..], &TOPICS].concat();
+        topics.extend(self.streams.iter().flat_map(|_| words::TOPICS));
+        self.cluster.move_leaders(&mut self.tools, &topics, PARTITIONS as usize, turn);
         println!("leaders moved, turn {turn}, seen {:?}", self.seen);
     }
 
@@ -235,7 +214,7 @@ impl Stage {
     /// must find the same records, in the replica of one broker. Those of the others must be equal
     /// to it.
     fn read_back(&mut self) {
-        self.await_in_sync();
+        self.cluster.await_in_sync(&mut self.tools);
         let (mut complaints, mut count) = (Vec::new(), 0);
         for (topic, decoder) in internal::TOPICS {
             for (index, end) in self.committed_ends(topic) {
@@ -285,13 +264,6 @@ impl Stage {
         (kafka.len(), internal::differences(("Kafka's view", &kafka), ("Levada's view", &levada)))
     }
 
-    fn await_in_sync(&mut self) {
-        await_some("all replicas in sync", LIMIT, || {
-            let under = self.tools.run("TopicCommand --describe --under-replicated-partitions");
-            (!under.contains("Partition: ")).then_some(())
-        });
-    }
-
     /// Kills a broker, and starts it again when the others have made progress.
     fn kill(&mut self, id: i32) {
         self.cluster.node_mut(id).kill();
@@ -299,7 +271,7 @@ impl Stage {
         self.cluster.node_mut(id).start();
         let all = self.cluster.brokers();
         self.cluster.await_brokers(&all);
-        self.await_in_sync();
+        self.cluster.await_in_sync(&mut self.tools);
         println!("broker {id} killed and back, seen {:?}", self.seen);
         self.progress();
     }
@@ -422,13 +394,6 @@ fn cluster() -> Cluster {
         cluster = cluster.option(first, key, value);
     }
     cluster
-}
-
-/// True of a line of `kafka-topics --describe` whose leader is the first replica.
-fn is_led_by_the_first(line: &str) -> bool {
-    let field =
-        |name: &str| line.split_once(name).map(|(_, rest)| rest.split(['\t', ',']).next().unwrap_or(""));
-    field("Leader: ") == field("Replicas: ")
 }
 
 /// The batches of a replica, which may be in use, whose records are all in the range.

@@ -16,4 +16,5 @@ mod replacement;
 mod replication;
 mod replication_faults;
 mod replication_moves;
+mod share_cluster;
 mod sick_disks;
