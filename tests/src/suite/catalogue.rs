@@ -84,15 +84,8 @@ impl Known {
     }
 }
 
-const SHARE: &str = "share groups (KIP-932) are not served yet, so the suite skips it";
-
 /// Tests that are known not to pass.
-pub const KNOWN: &[Known] = &[
-    Known { suite: "kgo", test: "TestShareGroup*", reason: SHARE },
-    Known { suite: "kgo", test: "TestConsumeRegexShareSkipsInternal", reason: SHARE },
-    Known { suite: "kgo-cluster", test: "TestShareGroup*", reason: SHARE },
-    Known { suite: "kgo-cluster", test: "TestConsumeRegexShareSkipsInternal", reason: SHARE },
-];
+pub const KNOWN: &[Known] = &[];
 
 fn go_test(folder: &Path) -> Command {
     let mut command = Command::new("go");

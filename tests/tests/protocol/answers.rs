@@ -138,6 +138,14 @@ fn odd_requests_about_share_groups_are_answered_as_kafka_answers_them() {
     compare(&ask("share.txt", &options), &files);
 }
 
+/// Highest versions and levels that are of Kafka 4.4; the others are of the recorded Kafka 4.3.1.
+const NEWER: [(&str, &str, i64); 4] = [
+    ("apiKeys", "18", 5),
+    ("apiKeys", "28", 6),
+    ("apiKeys", "42", 3),
+    ("supportedFeatures", "metadata.version", 33),
+];
+
 /// The fields of an array's elements: name or key, and the rest.
 fn table(answer: &Value, array: &str, key: &str) -> BTreeMap<String, Value> {
     let elements = answer[array].as_array().unwrap_or_else(|| panic!("no {array}: {answer}"));
@@ -167,7 +175,12 @@ fn apis_versions_and_features_are_kafkas_or_the_documentation_says_why_not() {
     let mut complaints = Vec::new();
     for (array, key) in [("apiKeys", "apiKey"), ("supportedFeatures", "name"), ("finalizedFeatures", "name")]
     {
-        let (kafkas, ours) = (table(&kafka, array, key), table(&here, array, key));
+        let (mut kafkas, ours) = (table(&kafka, array, key), table(&here, array, key));
+        if Kind::under_test() != Kind::Kafka {
+            for (_, name, highest) in NEWER.iter().filter(|(of, ..)| *of == array) {
+                kafkas.entry((*name).to_owned()).and_modify(|row| row["maxVersion"] = (*highest).into());
+            }
+        }
         for (name, expected) in &kafkas {
             match (ours.get(name), documented.contains(name)) {
                 (Some(found), false) if found == expected => {}
