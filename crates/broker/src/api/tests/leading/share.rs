@@ -457,3 +457,133 @@ fn small_requests_get_nothing_at_once() {
         assert_eq!(one.fetch(&[], LONG_MS).await.0, [(0, 0, 1)]);
     });
 }
+
+#[test]
+fn groups_without_sessions_leave_no_entries() {
+    let rig = start(&[], &[]);
+    rig.run(async {
+        let clock = tokio::task::spawn_local(share::partitions::run_clock(rig.broker.clone()));
+        rig.initialize().await;
+        rig.produce_shared(2).await;
+        let entry = || rig.broker.share_partitions().entry((SHARED, 0), "g");
+        for closes in [true, false] {
+            let mut one = Member::new(&rig, "one");
+            assert_eq!(one.fetch(&[], LONG_MS).await.0.len(), 1);
+            assert!(entry().is_some());
+            if closes {
+                assert_eq!(one.acknowledge(-1, &[(0, 0, RELEASE)]).await, (OK, OK));
+            }
+            drop(one);
+            // The release of the other record is to be stored first.
+            while entry().is_some() {
+                tokio::task::yield_now().await;
+            }
+        }
+        let mut other = Member::new(&rig, "other");
+        assert_eq!(other.fetch(&[], LONG_MS).await.0, [(0, 1, 3)], "the counts are stored");
+        clock.abort();
+    });
+}
+
+#[test]
+fn later_state_epochs_end_entries() {
+    let rig = start(&[], &[]);
+    rig.run(async {
+        rig.initialize().await;
+        rig.produce_shared(2).await;
+        let mut one = Member::new(&rig, "one");
+        assert_eq!(one.fetch(&[], LONG_MS).await.0, [(0, 1, 1)]);
+        let part = InitializePart { topic_id: SHARED, partition: 0, state_epoch: 2, start_offset: 1 };
+        assert_eq!(share::states::request(&rig.broker, "g", vec![part]).await, [Ok(())]);
+        let code = ErrorCode::NotLeaderOrFollower.code();
+        assert_eq!(one.acknowledge(1, &[(0, 1, ACCEPT)]).await, (OK, code), "of the former state");
+        assert_eq!(one.fetch(&[], LONG_MS).await.0, [(1, 1, 1)]);
+    });
+}
+
+#[test]
+fn later_leader_epochs_load_the_state_again() {
+    let mut rig = start(&[], &[]);
+    let connection = rig.run(async {
+        rig.initialize().await;
+        rig.produce_shared(2).await;
+        let mut one = Member::new(&rig, "one");
+        assert_eq!(one.fetch(&[], LONG_MS).await.0, [(0, 1, 1)]);
+        assert_eq!(one.acknowledge(1, &[(0, 0, ACCEPT)]).await, (OK, OK));
+        one.connection
+    });
+    rig.publish(&[PartitionChangeRecord { leader: rig.node, ..change(SHARED) }.into()]);
+    rig.run(async {
+        let mut one = Member { rig: &rig, id: "one", connection, epoch: 2 };
+        let unknown = ErrorCode::UnknownTopicOrPartition.code();
+        assert_eq!(one.acknowledge(2, &[(1, 1, ACCEPT)]).await, (OK, unknown), "locks end with the epoch");
+        assert_eq!(one.fetch(&[], LONG_MS).await.0, [(1, 1, 1)]);
+    });
+}
+
+#[test]
+fn one_record_goes_to_one_of_many_that_wait() {
+    let rig = start(&[], &[]);
+    rig.run(async {
+        rig.initialize().await;
+        let mut members: Vec<Member<'_>> = ["a", "b", "c"].map(|id| Member::new(&rig, id)).into();
+        let mut waiting: Vec<_> = members.iter_mut().map(|one| Box::pin(one.fetch(&[], LONG_MS))).collect();
+        for fetch in &mut waiting {
+            assert_eq!(begun(fetch).await, None);
+        }
+        rig.produce_shared(1).await;
+        let (fetched, _, rest) = futures_of(waiting).await;
+        assert_eq!(fetched.0, [(0, 0, 1)]);
+        for mut fetch in rest {
+            assert_eq!(begun(&mut fetch).await, None, "others wait on");
+        }
+    });
+}
+
+/// The first of these requests that is answered, its place, and the others.
+async fn futures_of<T, F: Future<Output = T> + Unpin>(mut all: Vec<F>) -> (T, usize, Vec<F>) {
+    let (done, at) = std::future::poll_fn(|context| {
+        let polled =
+            all.iter_mut().enumerate().find_map(|(at, one)| match std::pin::Pin::new(one).poll(context) {
+                std::task::Poll::Ready(done) => Some((done, at)),
+                std::task::Poll::Pending => None,
+            });
+        polled.map_or(std::task::Poll::Pending, std::task::Poll::Ready)
+    })
+    .await;
+    drop(all.remove(at));
+    (done, at, all)
+}
+
+#[test]
+fn too_few_bytes_are_sent_when_time_is_up() {
+    let rig = start(&[], &[]);
+    rig.run(async {
+        rig.initialize().await;
+        rig.produce_shared(1).await;
+        let mut one = Member::new(&rig, "one");
+        let mut request = one.request(&[], 50);
+        request.min_bytes = 1 << 19;
+        let response = one.ask(request).await;
+        assert_eq!(ranges(partition(&response).unwrap()), [(0, 0, 1)]);
+    });
+}
+
+#[test]
+fn records_that_were_deleted_are_passed_over() {
+    let rig = start(&[], &[]);
+    rig.run(async {
+        rig.initialize().await;
+        for _ in 0..3 {
+            rig.produce_shared(1).await;
+        }
+        let log = rig.broker.replicas().partition("shared", 0).unwrap();
+        let mut one = Member::new(&rig, "one");
+        let mut request = one.request(&[], LONG_MS);
+        request.max_records = 1;
+        let response = one.ask(request).await;
+        assert_eq!(ranges(partition(&response).unwrap()), [(0, 0, 1)]);
+        log.lane().with_writer(|writer| drop(writer.advance_log_start(2).unwrap()));
+        assert_eq!(one.fetch(&[(0, 0, RELEASE)], LONG_MS).await, (vec![(2, 2, 1)], OK));
+    });
+}
