@@ -42,9 +42,10 @@ pub(super) struct Terms {
 impl Terms {
     pub(super) fn of(context: &Context, request: &ShareFetchRequest, member: &MemberKey) -> Self {
         let broker = context.broker();
+        // A quota below a byte still lets a batch through, and mutes the client for long.
+        let quota_bytes = broker.quotas().answer_bytes_max(context.client()).max(1);
         let bytes_max = request.max_bytes.max(0).unsigned_abs();
-        let bytes_max = bytes_max.min(broker.config().fetch_max_bytes);
-        let bytes_max = bytes_max.min(broker.quotas().answer_bytes_max(context.client()));
+        let bytes_max = bytes_max.min(broker.config().fetch_max_bytes).min(quota_bytes);
         let mode = match request.share_acquire_mode {
             RECORD_LIMIT => AcquireMode::Records,
             _ => AcquireMode::Batches,
@@ -200,7 +201,7 @@ impl<'a> Fetch<'a> {
         let has_failed = self.targets.iter().any(|target| matches!(target.result, Some(Err(_))));
         match count {
             0 if !has_failed && has_moved => Look::Again,
-            0 if !has_failed && !is_last => Look::Wait,
+            0 if !has_failed && !is_last && !is_urgent => Look::Wait,
             _ => Look::Done,
         }
     }
