@@ -22,7 +22,7 @@ const QUIET_POLLS: usize = 4;
 /// Shortest duration of a lock that a group can have, in milliseconds.
 pub const SHORTEST_LOCK_MS: u64 = 1_000;
 
-/// Configuration of brokers whose share groups assign partitions at once and can have short locks.
+/// Configuration of brokers whose share groups assign partitions immediately, with short locks.
 pub const OPTIONS: [(&str, &str); 10] = [
     ("share.coordinator.state.topic.num.partitions", "3"),
     ("share.coordinator.state.topic.replication.factor", "1"),

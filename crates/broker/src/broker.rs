@@ -49,7 +49,6 @@ pub(crate) struct Broker {
     publisher: Arc<Publisher>,
     controller: Arc<Controller>,
     transactions: Arc<Transactions>,
-    peers: Arc<PeerRequests>,
     access: Access,
     tls: Arc<Tls>,
     quotas: Arc<QuotaBook>,
@@ -108,7 +107,7 @@ impl Broker {
 
     /// Requests to other brokers.
     pub(crate) fn peers(&self) -> &PeerRequests {
-        &self.peers
+        self.transactions.peers()
     }
 
     /// Access control, and the keys of tokens.

@@ -3,9 +3,9 @@
 //!
 //! `host` drives a state machine: that of [`group`], of [`txn`] or of [`share_state`]. `slots` is
 //! the table of the coordinators of one topic and their clock, `replay` reads the logs that they
-//! keep their state in, `announcements` sends metadata to coordinators, `group_work` does the work
-//! of group coordinators, `matches` compares their regular expressions with the names of topics,
-//! `prunes` deletes records of share states that are no longer needed.
+//! keep their state in, `announcements` sends metadata to coordinators, `matches` compares their
+//! regular expressions with the names of topics, `prunes` deletes records of share states that are
+//! no longer needed.
 
 use std::sync::Arc;
 
@@ -17,7 +17,6 @@ use crate::live_config::LiveConfig;
 use crate::replica::{OFFSETS_TOPIC, Partition, SHARE_STATES_TOPIC, TRANSACTIONS_TOPIC, TopicPartition};
 
 mod announcements;
-pub(crate) mod group_work;
 mod host;
 mod matches;
 mod prunes;
@@ -28,6 +27,7 @@ mod slots;
 use self::announcements::Announcements;
 use self::host::{Host, Terms};
 pub(crate) use self::host::{Job, Load};
+pub(crate) use self::matches::compare_names;
 
 /// All coordinators of this broker.
 pub(crate) struct Coordinators {

@@ -29,6 +29,7 @@ pub mod desk;
 mod error_map;
 mod fetch_session;
 mod fetchers;
+mod group_work;
 mod live_config;
 pub mod loggers;
 pub mod offline;

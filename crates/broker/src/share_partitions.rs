@@ -31,7 +31,6 @@ mod writes;
 
 pub(crate) use self::clock::ShareWork;
 use self::clock::Timers;
-pub use self::counts::ACKNOWLEDGEMENTS;
 use self::entry::Shared;
 pub(crate) use self::entry::{Follow, ShareEntry, ShareRefusal};
 pub(crate) use self::fetching::{Claim, FetchLease};

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 pub use self::membership::{FollowingState, MembershipState, PHASES};
 pub use self::states::{
-    GroupState, GroupStates, Lag, LogState, Readiness, ShareLag, ShareState, TransactionStates, UpkeepState,
+    ACKNOWLEDGEMENTS, GroupState, GroupStates, Lag, LogState, Readiness, ShareLag, ShareState,
+    TransactionStates, UpkeepState,
 };
 pub use crate::replay::ReplayStats;
 pub use crate::replica::replication::IsrCounts;
 pub use crate::replica::{CleanerStats, RecoveryProgress, ReplicationState, TrafficTotals, Work};
-pub use crate::share_partitions::ACKNOWLEDGEMENTS;
 pub use crate::stats::{
     ApiTotals, BOUNDS_US, Durations, HttpConnection, LagSample, ListenerCounts, NamedClient, OpenConnection,
     Phase, Recorder, Stats,

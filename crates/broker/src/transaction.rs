@@ -81,11 +81,17 @@ impl Transactions {
         (config, metadata): (Arc<LiveConfig>, Arc<Metadata>),
         replicas: Arc<Replicas>,
         coordinators: Arc<Coordinators>,
-        (controller, peers): (Arc<Controller>, Arc<PeerRequests>),
+        controller: Arc<Controller>,
     ) -> Self {
+        let peers = Arc::new(PeerRequests::new(config.clone(), metadata.clone()));
         let markers = Arc::new(RemoteMarkers::new(config.clone(), metadata.clone(), peers.clone()));
         let verification = Arc::new(RemoteVerification::new(peers.clone()));
         Self { config, replicas, coordinators, controller, metadata, peers, markers, verification }
+    }
+
+    /// Requests to other brokers.
+    pub(crate) fn peers(&self) -> &PeerRequests {
+        &self.peers
     }
 
     /// Stops all requests to other brokers.

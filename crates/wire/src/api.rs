@@ -37,8 +37,8 @@ macro_rules! apis {
             $(#[doc = concat!("Key ", stringify!($key), ".")] $name = $key,)*
         }
 
-        /// Every API that a Kafka 4.3 broker advertises on a client listener, by key, with the versions of
-        /// Kafka 4.4.
+        /// Every API that a Kafka 4.3 broker advertises on a client listener, by key, with the
+        /// versions of Kafka 4.4.
         pub const APIS: &[Api] = &[
             $(Api {
                 key: ApiKey::$name,

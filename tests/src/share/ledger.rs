@@ -186,10 +186,10 @@ impl Journals {
         complaints
     }
 
-    /// Time of the first confirmed acceptance of each record. A delivery count says nothing about the
-    /// order of deliveries: a new leader does not know deliveries without an acknowledgement. Brokers
-    /// also confirm acknowledgements of records before the start of the partition, by members whose
-    /// locks have expired.
+    /// Time of the first confirmed acceptance of each record. A delivery count says nothing about
+    /// the order of deliveries: a new leader does not know deliveries without an acknowledgement.
+    /// Brokers also confirm acknowledgements of records before the start of the partition, by
+    /// members whose locks have expired.
     fn confirmed(&self) -> HashMap<Place, u64> {
         let mut accepted = HashMap::new();
         let confirmed = |one: &&Acknowledged| one.is_accept && one.result.as_deref() == Some("ok");
@@ -213,7 +213,7 @@ impl Journals {
         (!is_there).then(|| format!("not where it was written ({written:?}): {delivery:?}"))
     }
 
-    /// Complaints about committed records that nobody has accepted.
+    /// Complaints about committed records that no member has accepted.
     fn unaccepted(&self, accepted: &HashMap<Place, u64>) -> Vec<(Option<Place>, String)> {
         let places: HashMap<&str, Place> =
             self.deliveries.iter().map(|delivery| (delivery.value.as_str(), delivery.place)).collect();

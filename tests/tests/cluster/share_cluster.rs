@@ -1,8 +1,8 @@
-//! A share group in a cluster of a real Kafka and of Levada: members accept, release, renew and hold
-//! records at random, while the leaders of their topic, of `__share_group_state` and of
-//! `__consumer_offsets` move and brokers are killed. In the end each committed record must have been
-//! accepted, none may have come again after that, the group has no lag, and the replicas of the
-//! state are equal.
+//! A share group in a cluster of a real Kafka and of Levada: members accept, release, renew and
+//! hold records at random, while the leaders of their topic, of `__share_group_state` and of
+//! `__consumer_offsets` move and brokers are killed. In the end each committed record must have
+//! been accepted, none may have come again after that, the group has no lag, and the replicas of
+//! the state are equal.
 //!
 //! Each broker is killed once. A long run has faults in an order that follows from the seed.
 //!

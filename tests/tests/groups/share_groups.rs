@@ -126,7 +126,7 @@ fn the_delivery_limit_archives_a_record() {
 }
 
 #[test]
-fn an_expired_lock_gives_its_records_to_another_member() {
+fn expired_locks_give_records_to_other_members() {
     let mut stage = Stage::set();
     stage.configure("g", &format!("share.record.lock.duration.ms={SHORTEST_LOCK_MS}"));
     stage.open("a", "g");
@@ -203,7 +203,7 @@ fn a_new_group_starts_where_its_reset_says() {
         let found = stage.members.take(group, 3, "accept");
         assert_eq!(values(&found), numbered("old", 0..3).split(' ').collect::<Vec<_>>());
     }
-    // Until the partition is initialized, a record may be before the start.
+    // A record may be before the start until the partition is initialized.
     for group in ["latest", "default"] {
         let start = Instant::now();
         let found = loop {

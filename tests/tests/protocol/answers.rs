@@ -124,7 +124,7 @@ fn odd_requests_about_groups_are_answered_as_kafka_answers_them() {
 }
 
 #[test]
-fn odd_requests_about_share_groups_are_answered_as_kafka_answers_them() {
+fn odd_share_requests_are_answered_as_by_kafka() {
     let options = [
         ("group.share.assignment.interval.ms", "0"),
         ("group.share.min.record.lock.duration.ms", "1000"),

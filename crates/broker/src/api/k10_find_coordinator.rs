@@ -1,9 +1,9 @@
 //! FindCoordinator (key 10), versions 0–6.
 //!
 //! The coordinator of a key is the leader of its partition of `__consumer_offsets`,
-//! `__transaction_state` or `__share_group_state`, by the image. The request also has the topic created if there is none: a
-//! controller in the same process creates it before the answer, another controller after the
-//! answer, and the client retries. From version 4 on any number of keys.
+//! `__transaction_state` or `__share_group_state`, by the image. The request also has the topic
+//! created if there is none: a controller in the same process creates it before the answer, another
+//! controller after the answer, and the client retries. From version 4 on any number of keys.
 //!
 //! Checks Describe on the group or the transactional id, and ClusterAction for the state of a
 //! share group, whose key is `group:topicId:partition` and which needs version 6.

@@ -60,8 +60,8 @@ pub(crate) async fn answer(context: &Context, request: ApiVersionsRequest) -> Ap
     response
 }
 
-/// Checks the names that a client gives itself, and that this is the node it means, if it says so: a
-/// client that has reached another one looks for the cluster anew.
+/// Checks the names that a client gives itself, and that this is the node it means, if it says so.
+/// A client that has reached another one looks for the cluster again.
 fn check(context: &Context, request: &ApiVersionsRequest) -> Result<(), ErrorCode> {
     let names = [&request.client_software_name, &request.client_software_version];
     let is_named = context.version() < 3 || names.iter().all(|name| is_software_name(name.as_str()));

@@ -4,8 +4,8 @@
 //! is `GROUP_ID_NOT_FOUND`, like a missing group; the message distinguishes them. Deleted topics
 //! are omitted.
 //!
-//! Checks Describe on each group, and on all topics that are assigned to its members. With the feature
-//! `share.version` at level 0, each group is `UNSUPPORTED_VERSION`.
+//! Checks Describe on each group, and on all topics that are assigned to its members. With the
+//! feature `share.version` at level 0, each group is `UNSUPPORTED_VERSION`.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -72,9 +72,10 @@ fn permitted_view(context: &Context, group: DescribedGroup) -> DescribedGroup {
 }
 
 fn describe(context: &Context, group_id: &str) -> DescribedGroup {
-    let found = context.broker().coordinators().groups().view(group_id, |coordinator| {
-        (coordinator.describe_share(group_id), coordinator.knows(group_id))
-    });
+    let found =
+        context.broker().coordinators().groups().view(group_id, |coordinator| {
+            (coordinator.describe_share(group_id), coordinator.knows(group_id))
+        });
     let refused = |code: i16, message: Option<String>| {
         message!(DescribedGroup {
             group_id: group_id.into(),

@@ -2,7 +2,7 @@
 //!
 //! Sets the start offsets of a share group, which must be empty; a group that does not exist is
 //! made. Partitions that do not exist are refused one by one. The records from the new start offset
-//! on are delivered anew: deliveries so far are forgotten.
+//! on are delivered again: deliveries so far are forgotten.
 //!
 //! Checks Read on the group and on each topic. With the feature `share.version` at level 0, the
 //! response is `UNSUPPORTED_VERSION`.

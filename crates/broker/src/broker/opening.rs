@@ -31,7 +31,6 @@ use crate::coordinator::Coordinators;
 use crate::fetch_session::Sessions;
 use crate::fetchers::Fetchers;
 use crate::live_config::LiveConfig;
-use crate::peers::PeerRequests;
 use crate::publishing::Publisher;
 use crate::quota::QuotaBook;
 use crate::replica::Replicas;
@@ -141,7 +140,8 @@ impl Broker {
         let transfers = Transfers::new(thresholds_in_force(&loaded)?);
         let tls = Arc::new(Tls::load(&loaded, None)?);
         let fetch_sessions = Mutex::new(Sessions::new(loaded.fetch_session_slots as usize));
-        let (quotas, share_partitions) = (Arc::<QuotaBook>::default(), Arc::new(SharePartitions::of(&loaded)));
+        let (quotas, share_partitions) =
+            (Arc::<QuotaBook>::default(), Arc::new(SharePartitions::of(&loaded)));
         drop(loaded);
         let replicas = Arc::new(Replicas::new(config.clone(), metadata.clone(), dirs, left));
         let coordinators = Arc::new(Coordinators::new(config.clone()));
@@ -171,15 +171,13 @@ impl Broker {
             }
         };
         let controller = Arc::new(controller);
-        let peers = Arc::new(PeerRequests::new(config.clone(), metadata.clone()));
         Ok(Arc::new(Self {
             transactions: Arc::new(Transactions::new(
                 (config.clone(), metadata.clone()),
                 replicas.clone(),
                 coordinators.clone(),
-                (controller.clone(), peers.clone()),
+                controller.clone(),
             )),
-            peers,
             access: Access::new(config.clone(), metadata.clone()),
             config,
             metadata,

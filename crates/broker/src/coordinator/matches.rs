@@ -8,7 +8,7 @@ use levada_coordination::pattern::Comparison;
 use levada_process::turns::Turns;
 
 /// The topics that each expression matches. Ends early when the result is no longer needed.
-pub(super) async fn compare(
+pub(crate) async fn compare_names(
     work: &MatchWork,
     is_over: impl Fn() -> bool,
     turns: &Turns,

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
 use crate::broker::Broker;
-use crate::coordinator::group_work;
+use crate::group_work;
 use crate::replica::Lease;
 use crate::server::StartError;
 use crate::server::listener::Acceptor;

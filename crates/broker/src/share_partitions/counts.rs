@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use levada_coordination::share_partition::AckBatch;
 
-/// The kinds of acknowledgements, by their numbers in a request.
-pub const ACKNOWLEDGEMENTS: [&str; 5] = ["gap", "accept", "release", "reject", "renew"];
+use crate::source::ACKNOWLEDGEMENTS;
 
 /// Counts since the start.
 #[derive(Debug, Default)]

@@ -154,6 +154,9 @@ pub struct UpkeepState {
     pub refusing_directories: u64,
 }
 
+/// The kinds of acknowledgements of share groups, by their numbers in a request.
+pub const ACKNOWLEDGEMENTS: [&str; 5] = ["gap", "accept", "release", "reject", "renew"];
+
 /// Share groups in the partitions that a broker leads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShareState {
@@ -169,9 +172,8 @@ pub struct ShareState {
     pub acquired_records: u64,
     /// Records whose lock has ended without an acknowledgement, since the start.
     pub expired_records: u64,
-    /// Records acknowledged since the start, in the order of
-    /// [`ACKNOWLEDGEMENTS`](super::ACKNOWLEDGEMENTS).
-    pub acknowledged_records: [u64; super::ACKNOWLEDGEMENTS.len()],
+    /// Records acknowledged since the start, in the order of [`ACKNOWLEDGEMENTS`].
+    pub acknowledged_records: [u64; ACKNOWLEDGEMENTS.len()],
 }
 
 /// Lag of a share group in a partition.

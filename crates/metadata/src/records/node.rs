@@ -1,5 +1,6 @@
 //! Nodes: RegisterBrokerRecord, UnregisterBrokerRecord, BrokerRegistrationChangeRecord,
-//! RegisterControllerRecord, UnregisterControllerRecord, and the two fencing records that Kafka before 3.3 wrote.
+//! RegisterControllerRecord, UnregisterControllerRecord, and the two fencing records that Kafka
+//! before 3.3 wrote.
 
 use levada_wire::primitives::{DecodeError, Decoder, EncodeError, Uuid};
 use levada_wire::record_json;

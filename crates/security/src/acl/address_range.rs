@@ -22,7 +22,7 @@ pub enum AddressRangeError {
     /// The part before the slash is no address.
     #[error(transparent)]
     Address(#[from] AddrParseError),
-    /// The part behind the slash is no number.
+    /// The part after the slash is no number.
     #[error("the prefix length is not a number: {0}")]
     Length(#[from] ParseIntError),
     /// The address has fewer bits.

@@ -133,7 +133,7 @@ fn printed_records_are_acknowledged() {
 }
 
 #[test]
-fn a_cluster_without_share_groups_has_a_next_step() {
+fn a_cluster_without_share_groups_names_next_step() {
     let code = levada_wire::error_code::ErrorCode::UnsupportedVersion.code();
     let (ended, ..) = consume("-e", code);
     let Err(Failure::Failed { what, next, .. }) = ended else { panic!("{ended:?}") };

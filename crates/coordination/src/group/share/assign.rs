@@ -5,7 +5,7 @@
 //! number of partitions. It keeps the rest of the previous assignment. The result is the one of
 //! Kafka 4.3, also where the rules leave a choice: Kafka chooses in the order of its hash tables,
 //! which [`JavaMap`] has. Groups whose members subscribe to the same topics divide all partitions
-//! at once; other groups divide the partitions of each topic.
+//! in one pass; other groups divide the partitions of each topic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};

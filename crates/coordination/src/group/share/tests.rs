@@ -341,7 +341,7 @@ fn share_members_find_no_group_of_other_kinds() {
 }
 
 #[test]
-fn a_name_is_free_once_its_removal_is_written() {
+fn names_are_free_once_their_removal_is_written() {
     let mut rig = rig();
     rig.ask(commit(GROUP, "t", 5)).unwrap();
     rig.hold_appends = true;

@@ -41,13 +41,13 @@ pub(in crate::group) struct Rig {
     pub(in crate::group) ahead_ms: i64,
     /// Everything in the log.
     pub(in crate::group) log: Vec<Logged>,
-    /// Appends wait here while set; otherwise they are done at once.
+    /// Appends wait here while set; otherwise they are done immediately.
     pub(in crate::group) hold_appends: bool,
     pub(in crate::group) held: VecDeque<(PersistId, Payload)>,
     /// Comparisons wait here while set; otherwise they are done at once.
     pub(in crate::group) hold_works: bool,
     pub(in crate::group) works: VecDeque<MatchWork>,
-    /// Works at the share coordinator wait here while set; otherwise they are done at once.
+    /// Works at the share coordinator wait here while set; otherwise they are done immediately.
     pub(in crate::group) hold_share_works: bool,
     pub(in crate::group) share_works: VecDeque<ShareStateWork>,
     answers: BTreeMap<Ticket, Outcome>,

@@ -26,7 +26,7 @@ use super::rig::{OTHER, Rig, change};
 use crate::api::{
     Context, k90_describe_share_group_offsets, k91_alter_share_group_offsets, k92_delete_share_group_offsets,
 };
-use crate::coordinator::group_work;
+use crate::group_work;
 use crate::replica::{OFFSETS_TOPIC, SHARE_STATES_TOPIC};
 
 const OFFSETS: Uuid = Uuid::from_bytes([8; 16]);

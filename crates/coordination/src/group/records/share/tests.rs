@@ -75,7 +75,7 @@ fn records() -> Vec<ShareRecord> {
 }
 
 #[test]
-fn kafkas_records_survive_a_round_trip_byte_for_byte() {
+fn kafkas_records_survive_round_trips_byte_for_byte() {
     let (golden, records) = (golden(), records());
     assert_eq!(golden.len(), records.len());
     for ((key, value), record) in golden.into_iter().zip(records) {

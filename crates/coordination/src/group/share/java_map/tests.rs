@@ -52,7 +52,7 @@ fn computed_keys_come_first_in_their_buckets() {
 }
 
 #[test]
-fn a_full_table_doubles_before_the_next_computed_key() {
+fn full_tables_double_before_the_next_computed_key() {
     let mut map = JavaMap::new();
     for key in [16, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] {
         map.entry(key, || ());

@@ -62,7 +62,7 @@ fn start_offsets_make_a_group() {
     assert_eq!((group(&rig).state, group(&rig).epoch), ("Empty", 1));
     rig.restart();
     rig.step(crate::group::consumer::tests::catalogue(&[("t", 4)]));
-    // A member gets that partition at once; the other ones begin with the group's own rule.
+    // A member gets that partition immediately; the other ones begin with the group's own rule.
     let joined = ok(&mut rig, enter("a", &["t"]));
     assert_eq!((joined.member_epoch, joined.assigned), (2, Some(parts("t", &[1]))));
     let offsets = [(id_of("t"), [(0, -1), (2, -1), (3, -1)].into())].into();
@@ -158,7 +158,7 @@ fn refused_deletions_of_offsets_are_reported_and_repeated() {
 }
 
 #[test]
-fn a_group_without_state_has_no_offsets_to_delete() {
+fn groups_without_state_have_no_offsets_to_delete() {
     let mut rig = rig();
     ok(&mut rig, enter("a", &["gone"]));
     ok(&mut rig, beat("a", -1));
@@ -197,7 +197,7 @@ fn requests_about_offsets_are_refused_without_a_log() {
 }
 
 #[test]
-fn requests_about_offsets_are_refused_by_a_full_disk() {
+fn full_disks_refuse_requests_about_offsets() {
     let mut rig = rig();
     let unavailable = GroupError::CoordinatorNotAvailable;
     // Neither the announcement nor the end of the work can be written.

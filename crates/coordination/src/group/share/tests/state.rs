@@ -187,7 +187,7 @@ fn a_deleted_topic_takes_its_state_along() {
 }
 
 #[test]
-fn a_topic_may_go_while_its_group_is_written() {
+fn topics_may_go_while_their_group_is_written() {
     let mut rig = rig();
     settled(&mut rig);
     rig.hold_appends = true;
@@ -201,7 +201,7 @@ fn a_topic_may_go_while_its_group_is_written() {
 }
 
 #[test]
-fn a_topic_may_go_while_its_state_is_initialized() {
+fn topics_may_go_while_their_state_is_initialized() {
     for is_announced in [true, false] {
         let mut rig = rig();
         rig.hold_share_works = true;
@@ -238,7 +238,7 @@ fn a_group_is_deleted_after_its_state() {
 }
 
 #[test]
-fn a_group_stays_if_its_state_cannot_be_deleted() {
+fn groups_stay_if_their_state_cannot_be_deleted() {
     let code = ErrorCode::CoordinatorNotAvailable;
     for end in [Err(code), refused("t", 1, code)] {
         let mut rig = rig();
@@ -262,7 +262,7 @@ fn a_group_stays_if_its_state_cannot_be_deleted() {
 }
 
 #[test]
-fn an_initialization_before_a_deletion_says_nothing_after_it() {
+fn initializations_say_nothing_after_a_deletion() {
     let mut rig = rig();
     rig.hold_share_works = true;
     ok(&mut rig, enter("a", &["t"]));
@@ -314,7 +314,7 @@ fn groups_of_all_kinds_are_deleted_together() {
 }
 
 #[test]
-fn a_deletion_waits_for_the_writes_of_its_groups() {
+fn deletions_wait_for_writes_of_their_groups() {
     let mut rig = rig();
     let of = |group_id: &str, request| ShareHeartbeatRequest { group_id: group_id.into(), ..request };
     for group_id in ["one", "two"] {
@@ -345,7 +345,7 @@ fn a_deletion_waits_for_the_writes_of_its_groups() {
 }
 
 #[test]
-fn a_deletion_that_is_not_written_restores_the_group() {
+fn deletions_that_fail_to_write_restore_groups() {
     let mut rig = rig();
     settled(&mut rig);
     ok(&mut rig, beat("a", -1));
@@ -365,7 +365,7 @@ fn a_deletion_that_is_not_written_restores_the_group() {
 }
 
 #[test]
-fn a_join_waits_for_the_end_of_a_deletion() {
+fn joins_wait_for_the_end_of_a_deletion() {
     let mut rig = rig();
     settled(&mut rig);
     ok(&mut rig, beat("a", -1));

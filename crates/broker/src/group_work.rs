@@ -15,12 +15,12 @@ use levada_process::tasks::finished;
 use levada_wire::ErrorCode;
 
 use crate::broker::Broker;
-use crate::coordinator::{Job, matches};
+use crate::coordinator::{Job, compare_names};
 use crate::share::states::{self, RemotePart};
 
 /// Does the work of all group coordinators until the broker stops.
 pub(crate) async fn run(broker: Arc<Broker>) {
-    let Some(mut jobs) = broker.coordinators().groups.take_jobs() else { return };
+    let Some(mut jobs) = broker.coordinators().groups().take_jobs() else { return };
     let queues = Rc::new(Queues::default());
     while let Some(job) = jobs.recv().await {
         let job = Rc::new(job);
@@ -70,7 +70,7 @@ async fn match_names(broker: Arc<Broker>, job: Rc<Job<Coordinator>>) {
     let (own, matched) = (job.clone(), work.clone());
     let turns = broker.turns().comparisons.clone();
     let compared = finished("matches of a group's expressions", async move {
-        matches::compare(&matched, own.is_over(), &turns).await
+        compare_names(&matched, own.is_over(), &turns).await
     });
     let found = match compared.await {
         Ok(Some(found)) => found,
