@@ -231,6 +231,12 @@ impl SharePartitions {
         });
     }
 
+    /// Ends all entries and sessions: share groups are not served any more.
+    pub(crate) fn end_everything(&self) {
+        self.sessions.lock().clear();
+        self.end_all(|table| table.entries.values().flat_map(HashMap::values).cloned().collect());
+    }
+
     fn end_all(&self, choose: impl FnOnce(&Table) -> Vec<Arc<ShareEntry>>) {
         let chosen = choose(&self.table.read());
         chosen.iter().for_each(|entry| self.end(entry));

@@ -68,7 +68,8 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     let mut slice = TimeSlice::begin();
     let request = levada_wire::decode(context.counted(body), context.version())?;
     slice.yield_if_over().await;
-    let mut response = match share(context, request, &mut slice).await {
+    // In a box: each connection has room for the largest of the others all the time.
+    let mut response = match Box::pin(share(context, request, &mut slice)).await {
         Ok(response) => response,
         Err(error) => ShareFetchResponse::of_error(error.code()),
     };

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use levada_log::LogError;
+use levada_metadata::features::SHARE_VERSION;
 use levada_metadata::image::Image;
 use levada_process::clock::uptime_ms;
 use levada_wire::Uuid;
@@ -51,6 +52,9 @@ impl Publisher {
 
     fn apply_all(&self, before: &Image, next: &Image) -> Aftermath {
         let mut aftermath = Aftermath::default();
+        if has_share_groups(before) && !has_share_groups(next) {
+            self.share_partitions.end_everything();
+        }
         let changes = diff(before, next, self.config.load().node_id);
         changes.into_iter().for_each(|change| self.apply(change, next, &mut aftermath));
         aftermath
@@ -186,4 +190,9 @@ impl Publisher {
         self.replicas.store_checkpoints();
         doomed
     }
+}
+
+/// True if the level of `share.version` permits share groups.
+fn has_share_groups(image: &Image) -> bool {
+    image.features().get(SHARE_VERSION).is_some_and(|level| *level > 0)
 }

@@ -38,8 +38,14 @@ pub(crate) struct FetchLease {
 }
 
 impl ShareEntry {
-    /// Takes the fetch lock for a fetch of this number, which sleeps on `sleeper`.
-    pub(crate) fn claim(self: &Arc<Self>, fetch: u64, sleeper: &Arc<Notify>, group: &ShareGroup) -> Claim {
+    /// Takes the fetch lock for a fetch of this number, which sleeps on `sleeper`; with `upto`, only
+    /// if there are records before that offset.
+    pub(crate) fn claim(
+        self: &Arc<Self>,
+        (fetch, sleeper): (u64, &Arc<Notify>),
+        group: &ShareGroup,
+        upto: Option<i64>,
+    ) -> Claim {
         if let Err(code) = self.partition().check_leader(-1) {
             return Claim::Refused(ShareRefusal::Code(code));
         }
@@ -63,13 +69,16 @@ impl ShareEntry {
         if !state.machine.can_acquire(&group.limits) {
             return Claim::Later;
         }
+        let offset = state.machine.next_fetch_offset();
+        if upto.is_some_and(|upto| offset >= upto) {
+            return Claim::Later;
+        }
         if self.shared.is_full() {
             return Claim::Full;
         }
         if !state.machine.take_fetch_lock(fetch, steady_ms()) {
             return Claim::Later;
         }
-        let offset = state.machine.next_fetch_offset();
         let is_new = state.machine.in_flight_records() == 0 || offset > state.machine.end_offset();
         drop(state);
         let lease = FetchLease { entry: self.clone(), fetch, sleeper: sleeper.clone() };

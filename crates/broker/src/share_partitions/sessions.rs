@@ -226,6 +226,11 @@ impl ShareSessions {
         members.iter().filter_map(|member| self.remove(member)).collect()
     }
 
+    /// Ends all sessions.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new(self.max);
+    }
+
     fn remove(&mut self, member: &MemberKey) -> Option<ClosedSession> {
         let members = self.groups.get_mut(&member.group)?;
         let stored = members.remove(&member.member)?;

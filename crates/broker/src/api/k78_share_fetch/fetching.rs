@@ -190,7 +190,7 @@ impl<'a> Fetch<'a> {
         let (found, has_moved) = self.read(claims, &mut is_urgent).await;
         let bytes: u64 = found.iter().map(|one| one.slice.len()).sum();
         let is_enough = found.iter().any(|one| one.slice.sealed && !one.slice.is_empty())
-            || bytes > 0 && bytes >= self.terms.bytes_min;
+            || !found.is_empty() && bytes >= self.terms.bytes_min;
         if has_moved && !is_urgent && !is_last && !is_enough {
             return Look::Again;
         }
@@ -201,7 +201,7 @@ impl<'a> Fetch<'a> {
         let has_failed = self.targets.iter().any(|target| matches!(target.result, Some(Err(_))));
         match count {
             0 if !has_failed && has_moved => Look::Again,
-            0 if !has_failed && !is_last && !is_urgent => Look::Wait,
+            0 if !has_failed && !is_last && !is_urgent && self.terms.bytes_min > 0 => Look::Wait,
             _ => Look::Done,
         }
     }
@@ -211,11 +211,13 @@ impl<'a> Fetch<'a> {
         let mut claims = Vec::new();
         for (at, target) in self.targets.iter_mut().enumerate() {
             let Ok(entry) = &target.entry else { continue };
-            match entry.claim(self.number, &self.sleeper, &self.terms.group) {
+            let log = entry.partition().shared_log();
+            let committed_only = self.terms.group.settings.committed_only;
+            let upto = if committed_only { log.last_stable() } else { log.high_watermark() };
+            // As in Kafka, the last look tells of partitions without records as well.
+            let wanted = (!is_last && self.terms.bytes_min > 0).then_some(upto);
+            match entry.claim((self.number, &self.sleeper), &self.terms.group, wanted) {
                 Claim::Taken { lease, offset, is_new } => {
-                    let log = entry.partition().shared_log();
-                    let committed_only = self.terms.group.settings.committed_only;
-                    let upto = if committed_only { log.last_stable() } else { log.high_watermark() };
                     let reading = Reading { log, offset, max_bytes: 0, upto, min_one: false, committed_only };
                     claims.push(Claimed { at, lease, reading, is_new });
                 }

@@ -415,6 +415,10 @@ fn aborted_records_are_not_delivered() {
 #[test]
 fn without_the_feature_share_groups_are_refused() {
     let mut rig = start(&[], &[]);
+    rig.run(async {
+        rig.initialize().await;
+        Member::new(&rig, "one").fetch(&[], 0).await;
+    });
     rig.publish(&[FeatureLevelRecord { name: "share.version".to_owned(), feature_level: 0 }.into()]);
     rig.run(async {
         let mut one = Member::new(&rig, "one");
@@ -422,6 +426,8 @@ fn without_the_feature_share_groups_are_refused() {
         let response = one.ask(request).await;
         assert_eq!(response.error_code, ErrorCode::UnsupportedVersion.code());
         assert_eq!(one.acknowledge(1, &[]).await.0, ErrorCode::UnsupportedVersion.code());
+        let room = rig.broker.share_partitions();
+        assert!(room.entry((SHARED, 0), "g").is_none() && !room.sessions().has_group("g"));
     });
 }
 
@@ -437,6 +443,21 @@ fn records_do_not_exceed_a_limit_of_records() {
             (request.share_acquire_mode, request.max_records, request.max_wait_ms) = (mode, 3, LONG_MS);
             let response = one.ask(request).await;
             assert_eq!(ranges(partition(&response).unwrap()), expected, "mode {mode}");
+        }
+    });
+}
+
+#[test]
+fn requests_that_want_no_bytes_wait_for_none() {
+    let rig = start(&[], &[]);
+    rig.run(async {
+        rig.initialize().await;
+        let mut one = Member::new(&rig, "one");
+        for _ in 0..2 {
+            let mut request = one.request(&[], LONG_MS);
+            request.min_bytes = 0;
+            let asked = tokio::time::timeout(Duration::from_secs(60), one.ask(request)).await;
+            assert_eq!(asked.unwrap().error_code, OK);
         }
     });
 }
