@@ -23,6 +23,8 @@ use crate::api::connection_info::ConnectionInfo;
 use crate::replica::SHARE_STATES_TOPIC;
 use crate::share;
 
+mod hostile;
+
 const SHARED: Uuid = Uuid::from_bytes([5; 16]);
 const STATES: Uuid = Uuid::from_bytes([6; 16]);
 const VERSION: i16 = 2;
