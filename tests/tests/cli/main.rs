@@ -5,6 +5,7 @@ mod command_line;
 mod command_line_changes;
 mod command_line_cluster;
 mod command_line_messages;
+mod command_line_queues;
 mod command_line_records;
 mod tail_pipe;
 mod tools;

@@ -16,7 +16,7 @@ pub(super) fn are_available() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// A terminal that passes on each key immediately, until the value is dropped.
+/// A terminal that passes on each key without the Enter key, until the value is dropped.
 pub(super) struct Keys {
     before: Termios,
 }

@@ -42,7 +42,8 @@ impl Ack {
         }
     }
 
-    fn of_key(key: u8) -> Option<Self> {
+    /// The decision of a key, if it has one.
+    pub(super) fn of_key(key: u8) -> Option<Self> {
         match key.to_ascii_lowercase() {
             b'a' => Some(Self::Accept),
             b'r' => Some(Self::Release),

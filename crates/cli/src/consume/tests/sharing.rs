@@ -17,6 +17,7 @@ use levada_wire::messages::{
 };
 use levada_wire::{ApiKey, Uuid};
 
+use super::super::shared::Ack;
 use super::super::{Args, Wanted, read};
 
 const TOPIC: Uuid = Uuid::from_bytes(1_u128.to_be_bytes());
@@ -133,7 +134,7 @@ fn printed_records_are_acknowledged() {
 }
 
 #[test]
-fn a_cluster_without_share_groups_names_next_step() {
+fn a_cluster_without_share_groups_is_explained() {
     let code = levada_wire::error_code::ErrorCode::UnsupportedVersion.code();
     let (ended, ..) = consume("-e", code);
     let Err(Failure::Failed { what, next, .. }) = ended else { panic!("{ended:?}") };
@@ -148,6 +149,12 @@ fn options_of_other_readers_are_refused() {
         assert!(Line::try_parse_from(words.split_whitespace()).is_err(), "{options}");
     }
     assert!(Line::try_parse_from(["consume", "t", "--ack", "accept"]).is_err(), "without --share");
-    let patterns = Wanted::new(&["^t.*".to_owned()]).unwrap();
-    assert!(patterns.expression().is_some());
+}
+
+#[test]
+fn keys_decide_in_either_case() {
+    let keys = *b"aArRxXq\n";
+    let (accept, release, reject) = (Some(Ack::Accept), Some(Ack::Release), Some(Ack::Reject));
+    let expected = [accept, accept, release, release, reject, reject, None, None];
+    assert_eq!(keys.map(Ack::of_key), expected);
 }
