@@ -89,7 +89,7 @@ fn any_request_is_answered_and_the_queue_goes_on() {
         let clock = tokio::task::spawn_local(share::partitions::run_clock(rig.broker.clone()));
         rig.initialize().await;
         let mut members = ["a", "b"].map(|id| Member::new(&rig, id));
-        for _ in 0..scaled(400) {
+        for _ in 0..scaled(400_u32) {
             let member = &mut members[random.random_range(0..2)];
             match random.random_range(0..6) {
                 0 => rig.produce_shared(1 + random.random_range(0..4)).await,
@@ -113,7 +113,7 @@ fn any_request_is_answered_and_the_queue_goes_on() {
             }
         }
         // All is free again, and a new member gets what is left.
-        members.map(drop);
+        drop(members);
         rig.produce_shared(1).await;
         let end = rig.broker.replicas().partition("shared", 0).unwrap().log().log_end();
         let mut last = Member::new(&rig, "last");
