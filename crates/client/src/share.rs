@@ -17,7 +17,7 @@ use levada_wire::{StrBytes, Uuid};
 
 pub use self::acknowledge::{Acknowledgement, LostAcknowledgement};
 pub use self::records::AcquiredRecord;
-use self::records::{Acquired, acquired};
+use self::records::{Acquired, SessionId, acquired};
 use self::session::{Place, Session};
 use crate::cluster::{Cluster, NO_LEADER};
 use crate::error::{Cause, Caused, ClientError};
@@ -333,7 +333,7 @@ impl ShareMember {
     fn take(
         &mut self,
         place: Place,
-        session: (i32, u64),
+        session: SessionId,
         data: PartitionData,
     ) -> Result<Vec<AcquiredRecord>, ClientError> {
         let name = self.name(place.0);
@@ -344,7 +344,7 @@ impl ShareMember {
             offset: None,
         })?;
         let Acquired { records, gaps } =
-            acquired((&name, place.1), session, data.records, &data.acquired_records)?;
+            acquired(&(name, place.1), session, data.records, &data.acquired_records)?;
         if let Some(session) = self.sessions.get_mut(&session.0) {
             gaps.into_iter().for_each(|offset| session.acknowledge(place, offset, GAP));
         }

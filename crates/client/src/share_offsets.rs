@@ -117,7 +117,8 @@ pub fn set(
     Ok(())
 }
 
-/// Deletes the state of these topics in a group without members. The group begins anew there.
+/// Deletes the state of these topics in a group without members. The next member begins there as
+/// `share.auto.offset.reset` says.
 ///
 /// # Errors
 /// The coordinator does not respond, or refuses the group or one of the topics. The state of other

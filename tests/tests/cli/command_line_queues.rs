@@ -5,25 +5,18 @@
 
 use std::time::Duration;
 
-<<<<<<< HEAD
 use levada_tests::{Node, Tool, await_some, process, share};
-=======
-use levada_tests::{Node, Tool, await_some, process};
->>>>>>> 5b535b8b (wip: queues suite, client split)
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-<<<<<<< HEAD
 fn started() -> Node {
     let mut node = share::node();
     node.start();
     node
 }
 
-=======
->>>>>>> 5b535b8b (wip: queues suite, client split)
 /// A topic of one partition with this many records, and a group that reads it from the start.
 fn filled(node: &Node, topic: &str, group: &str, count: usize) {
     node.levada(&format!("topic create {topic} --partitions 1")).run();
@@ -38,7 +31,6 @@ fn refused(node: &Node, line: &str, code: i32, expected: &str) {
     assert!(said.stderr.contains(expected), "{line}: {said:?}");
 }
 
-<<<<<<< HEAD
 /// Waits until the group's first partition has this end and this lag. The stored start offset may
 /// be that before the last acknowledgement: then the records behind it count as complete.
 fn await_lag(node: &Node, group: &str, (end, lag): (i64, i64)) {
@@ -48,37 +40,19 @@ fn await_lag(node: &Node, group: &str, (end, lag): (i64, i64)) {
         let [start, complete] = ["start", "delivery_complete"].map(|name| row[name].as_i64());
         let is_sum = start.zip(complete).is_some_and(|(start, complete)| start + complete == end - lag);
         (is_sum && row["end"] == end && row["lag"] == lag).then_some(())
-=======
-/// Start, end, complete deliveries and lag of the group's first partition, once they are these.
-fn await_place(node: &Node, group: &str, expected: [i64; 4]) {
-    let mut last = Value::Null;
-    await_some(&format!("{expected:?} of group {group}"), LIMIT, || {
-        last = node.levada_json(&format!("group describe {group}"));
-        let row = last.pointer("/0/partitions/0")?;
-        let place = ["start", "end", "delivery_complete", "lag"].map(|name| row[name].as_i64());
-        (place == expected.map(Some)).then_some(())
->>>>>>> 5b535b8b (wip: queues suite, client split)
     });
 }
 
 #[test]
 fn start_offsets_of_queues_are_reset_and_deleted() {
-<<<<<<< HEAD
     let node = started();
-=======
-    let node = Node::started();
->>>>>>> 5b535b8b (wip: queues suite, client split)
     filled(&node, "tasks", "jobs", 10);
     let plan = node.levada_json("group reset jobs --share --topic tasks --to-earliest");
     assert_eq!((&plan["executed"], plan.pointer("/partitions/0/new")), (&json!(false), Some(&json!(0))));
     assert_eq!(plan.pointer("/partitions/0/start"), Some(&Value::Null), "{plan}");
     refused(&node, "group describe jobs", 1, "GROUP_ID_NOT_FOUND");
     node.levada("group reset jobs --share --topic tasks --to-offset 4 --execute").run();
-<<<<<<< HEAD
     await_lag(&node, "jobs", (10, 6));
-=======
-    await_place(&node, "jobs", [4, 10, 0, 6]);
->>>>>>> 5b535b8b (wip: queues suite, client split)
     let listed = node.levada_json("group list --type share");
     assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
     let row = &listed[0];
@@ -87,11 +61,7 @@ fn start_offsets_of_queues_are_reset_and_deleted() {
     let moved = node.levada_json("group reset jobs --all-topics --shift-by 2 --execute");
     let (start, new) = (moved.pointer("/partitions/0/start"), moved.pointer("/partitions/0/new"));
     assert_eq!((start, new), (Some(&json!(4)), Some(&json!(6))));
-<<<<<<< HEAD
     await_lag(&node, "jobs", (10, 4));
-=======
-    await_place(&node, "jobs", [6, 10, 0, 4]);
->>>>>>> 5b535b8b (wip: queues suite, client split)
     let table = node.levada("group describe jobs").run().stdout;
     assert!(table.contains("TOPIC  PARTITION  START  END  COMPLETE  LAG  MEMBERS"), "{table}");
 
@@ -113,13 +83,8 @@ fn start_offsets_of_queues_are_reset_and_deleted() {
 }
 
 #[test]
-<<<<<<< HEAD
 fn each_record_of_a_queue_is_acknowledged() {
     let node = started();
-=======
-fn records_of_a_queue_are_acknowledged_one_by_one() {
-    let node = Node::started();
->>>>>>> 5b535b8b (wip: queues suite, client split)
     filled(&node, "tasks", "workers", 10);
     let consume = |options: &str| {
         let line = format!("consume tasks --share workers -f %o:%d\\n {options}");
@@ -128,28 +93,17 @@ fn records_of_a_queue_are_acknowledged_one_by_one() {
         offsets.join(" ")
     };
     assert_eq!(consume("-n 3"), "0:1 1:1 2:1");
-<<<<<<< HEAD
     await_lag(&node, "workers", (10, 7));
     assert_eq!(consume("-n 2 --ack release"), "3:1 4:1");
     assert_eq!(consume("-n 1 --ack reject"), "3:2", "released records come first");
     await_lag(&node, "workers", (10, 6));
-=======
-    await_place(&node, "workers", [3, 10, 0, 7]);
-    assert_eq!(consume("-n 2 --ack release"), "3:1 4:1");
-    assert_eq!(consume("-n 1 --ack reject"), "3:2", "released records come first");
-    await_place(&node, "workers", [4, 10, 0, 6]);
->>>>>>> 5b535b8b (wip: queues suite, client split)
     let line = "consume tasks --share workers -e --output json";
     let rest = node.levada(line).run().stdout;
     let rest: Vec<Value> = rest.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let deliveries = rest.iter().map(|one| (one["offset"].as_i64(), one["deliveries"].as_i64()));
     let expected = (4..10).map(|offset| (Some(offset), Some(if offset == 4 { 2 } else { 1 })));
     assert!(deliveries.eq(expected), "{rest:?}");
-<<<<<<< HEAD
     await_lag(&node, "workers", (10, 0));
-=======
-    await_place(&node, "workers", [10, 10, 0, 0]);
->>>>>>> 5b535b8b (wip: queues suite, client split)
     assert_eq!(consume("-e"), "", "nothing is left");
     refused(&node, "consume ^tasks.* --share workers -e", 2, "do not support patterns");
     refused(&node, "consume tasks --ack accept", 2, "--share");
@@ -157,15 +111,9 @@ fn records_of_a_queue_are_acknowledged_one_by_one() {
 
 #[test]
 fn members_of_a_queue_are_shown_and_removed() {
-<<<<<<< HEAD
     let node = started();
     filled(&node, "tasks", "workers", 10);
     let mut reader = node.levada("consume tasks --share workers -f %o\\n").spawn();
-=======
-    let node = Node::started();
-    filled(&node, "tasks", "workers", 10);
-    let mut reader = node.levada("consume tasks --share workers").spawn();
->>>>>>> 5b535b8b (wip: queues suite, client split)
     (0..10).for_each(|_| drop(reader.line(LIMIT)));
     let described = node.levada_json("group describe workers");
     let group = &described[0];
@@ -180,9 +128,5 @@ fn members_of_a_queue_are_shown_and_removed() {
     let described = node.levada_json("group describe workers");
     assert_eq!((&described[0]["state"], &described[0]["members"]), (&json!("Empty"), &json!([])));
     node.levada("group reset workers --topic tasks --to-earliest --execute").run();
-<<<<<<< HEAD
     await_lag(&node, "workers", (10, 10));
-=======
-    await_place(&node, "workers", [0, 10, 0, 10]);
->>>>>>> 5b535b8b (wip: queues suite, client split)
 }

@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::error::ClientError;
 use crate::refusal::{Operation, Refusal};
 
-/// Acknowledgement that begins a lock anew.
+/// Acknowledgement that renews a lock.
 const RENEW: i8 = 4;
 
 /// The decision about an acquired record.
@@ -53,7 +53,7 @@ impl ShareMember {
         }
     }
 
-    /// Begins the lock of a record anew, if the leader's version can do so.
+    /// Renews the lock of a record, if the leader's version can do so.
     ///
     /// # Errors
     /// The leader does not respond, or refuses.
@@ -127,8 +127,8 @@ impl ShareMember {
         Ok(())
     }
 
-    /// Fails for the error code of a whole response. A session that the leader does not know begins
-    /// anew with the next fetch.
+    /// Fails for the error code of a whole response. The next fetch opens a session in place of one
+    /// that the leader does not know.
     pub(super) fn check_session(
         &mut self,
         node: i32,

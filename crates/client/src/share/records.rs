@@ -7,8 +7,12 @@ use bytes::Bytes;
 use levada_base::batch::{self, BatchView, Record};
 use levada_wire::messages::share_fetch_response::AcquiredRecords;
 
+use crate::cluster::TopicPartition;
 use crate::error::ClientError;
 use crate::fetcher::split_batch;
+
+/// The leader of a session, and the number of the session.
+pub(super) type SessionId = (i32, u64);
 
 /// A record that the member has acquired, and has to acknowledge before its lock ends.
 #[derive(Clone, Debug)]
@@ -26,7 +30,7 @@ pub struct AcquiredRecord {
     /// Key, value and headers.
     pub record: Record,
     /// The session that acquired it.
-    pub(super) session: (i32, u64),
+    pub(super) session: SessionId,
 }
 
 /// Most offsets of one acquired range: far more than a broker locks in a partition. A larger range
@@ -42,11 +46,12 @@ pub(super) struct Acquired {
 
 /// Takes the acquired records out of the batches of a partition.
 pub(super) fn acquired(
-    (topic, partition): (&str, i32),
-    session: (i32, u64),
+    place: &TopicPartition,
+    session: SessionId,
     mut batches: Bytes,
     ranges: &[AcquiredRecords],
 ) -> Result<Acquired, ClientError> {
+    let (topic, partition) = (place.0.as_str(), place.1);
     let damaged =
         |offset, reason| ClientError::DamagedBatch { topic: topic.to_owned(), partition, offset, reason };
     let mut open = BTreeSet::new();

@@ -9,6 +9,7 @@ use levada_wire::messages::share_fetch_response::{
     AcquiredRecords, PartitionData, ShareFetchableTopicResponse,
 };
 use levada_wire::messages::share_group_heartbeat_response::{Assignment, TopicPartitions};
+use levada_wire::messages::{ShareAcknowledgeRequest, ShareAcknowledgeResponse};
 
 use super::*;
 use crate::connection::ConnectionOptions;
@@ -197,7 +198,7 @@ fn ranges_that_no_broker_locks_take_no_memory() {
     let mut range = AcquiredRecords::default();
     for (first, last) in [(0, i64::MAX), (5, 4), (i64::MIN, i64::MAX), (0, 1 << 40)] {
         (range.first_offset, range.last_offset) = (first, last);
-        let found = acquired(("t", 0), (1, 1), Bytes::new(), &[range.clone()]);
+        let found = acquired(&("t".to_owned(), 0), (1, 1), Bytes::new(), &[range.clone()]);
         assert!(matches!(found, Err(ClientError::AcquiredRange { .. })), "{first} to {last}");
     }
 }

@@ -545,7 +545,7 @@ fn later_leader_epochs_load_the_state_again() {
 }
 
 #[test]
-fn one_record_goes_to_one_of_many_that_wait() {
+fn one_record_ends_one_of_many_waits() {
     let rig = start(&[], &[]);
     rig.run(async {
         rig.initialize().await;
@@ -579,7 +579,7 @@ async fn futures_of<T, F: Future<Output = T> + Unpin>(mut all: Vec<F>) -> (T, us
 }
 
 #[test]
-fn too_few_bytes_are_sent_when_time_is_up() {
+fn too_few_bytes_leave_when_time_is_up() {
     let rig = start(&[], &[]);
     rig.run(async {
         rig.initialize().await;

@@ -82,7 +82,7 @@ fn acknowledgement(random: &mut StdRng, member: &Member<'_>) -> ShareAcknowledge
 }
 
 #[test]
-fn any_request_is_answered_and_the_queue_goes_on() {
+fn queues_go_on_after_any_request() {
     let rig = start(&[("share.delivery.count.limit", "10")], &[]);
     let mut random = StdRng::seed_from_u64(seeds(1).start);
     rig.run(async {
