@@ -10,7 +10,9 @@ import java.util.TreeSet;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
@@ -18,6 +20,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicIdPartition;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
@@ -28,6 +31,8 @@ import org.apache.kafka.common.serialization.StringSerializer;
  *
  * <ul>
  *   <li>{@code topic NAME PARTITIONS [KEY=VALUE]...} creates a topic.
+ *   <li>{@code remove NAME} deletes a topic, {@code grow NAME PARTITIONS} gives it more partitions, and
+ *       {@code trim NAME PARTITION OFFSET} deletes its records before an offset.
  *   <li>{@code config GROUP KEY=VALUE...} sets configuration keys of a group.
  *   <li>{@code produce TOPIC PARTITION VALUE...} writes one batch. The record {@code VALUE=} has the key {@code VALUE} and
  *       no value, {@code KEY:VALUE} has a key.
@@ -99,6 +104,16 @@ public final class ShareMembers {
             case "topic" -> {
                 NewTopic topic = new NewTopic(name, Integer.parseInt(words.remove(0)), (short) -1).configs(settings(words));
                 admin.createTopics(List.of(topic)).all().get();
+            }
+            case "remove" -> admin.deleteTopics(List.of(name)).all().get();
+            case "grow" -> {
+                NewPartitions partitions = NewPartitions.increaseTo(Integer.parseInt(words.remove(0)));
+                admin.createPartitions(Map.of(name, partitions)).all().get();
+            }
+            case "trim" -> {
+                TopicPartition partition = new TopicPartition(name, Integer.parseInt(words.remove(0)));
+                RecordsToDelete records = RecordsToDelete.beforeOffset(Long.parseLong(words.remove(0)));
+                admin.deleteRecords(Map.of(partition, records)).all().get();
             }
             case "config" -> {
                 List<AlterConfigOp> changes = new ArrayList<>();

@@ -7,5 +7,6 @@ mod groups;
 mod share_faults;
 mod share_groups;
 mod share_tools;
+mod share_topics;
 mod streams;
 mod transactions;
