@@ -121,7 +121,7 @@ fn deleted_records_are_not_delivered() {
 }
 
 #[test]
-fn a_topic_that_was_created_again_is_read_from_its_start() {
+fn a_new_topic_is_read_from_its_start() {
     let mut stage = Stage::set("1");
     stage.members.run(&format!("produce t 0 {}", numbered("old", 0..4)));
     let held = stage.members.await_poll("a");

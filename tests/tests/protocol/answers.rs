@@ -41,7 +41,8 @@ fn lines(text: &str) -> BTreeMap<&str, &str> {
     lines.map(|line| line.split_once(' ').expect("a name and more")).collect()
 }
 
-fn ask(requests: &str, options: &[(&str, &str)]) -> String {
+/// The answers of a broker with these options to the requests of a file.
+pub(super) fn ask(requests: &str, options: &[(&str, &str)]) -> String {
     let mut node = Node::new().option("auto.create.topics.enable", "true").option("node.id", "1");
     for (key, value) in options {
         node = node.option(key, value);
@@ -55,15 +56,15 @@ fn ask(requests: &str, options: &[(&str, &str)]) -> String {
 }
 
 /// Files about a list of requests.
-struct Files {
+pub(super) struct Files {
     /// Kafka's answers.
-    kafka: &'static str,
+    pub(super) kafka: &'static str,
     /// The reason of each answer that is not Kafka's.
-    reasons: &'static str,
+    pub(super) reasons: &'static str,
     /// Levada's answers that have a reason.
-    own: &'static str,
+    pub(super) own: &'static str,
     /// True if messages are not compared: Levada explains errors to which Kafka adds none.
-    is_silent: bool,
+    pub(super) is_silent: bool,
 }
 
 /// A line without the messages of errors.
@@ -91,7 +92,7 @@ fn silent(text: &str) -> String {
 }
 
 /// Compares the answers with Kafka's, and those that have a reason with Levada's.
-fn compare(said: &str, files: &Files) {
+pub(super) fn compare(said: &str, files: &Files) {
     let (recorded, reasons) = (recorded(files.kafka, said), read(files.reasons));
     let [recorded, said] =
         if files.is_silent { [silent(&recorded), silent(said)] } else { [recorded, said.to_owned()] };
@@ -156,26 +157,6 @@ fn odd_requests_about_groups_are_answered_as_kafka_answers_them() {
         is_silent: false,
     };
     compare(&ask("groups.txt", &options), &files);
-}
-
-#[test]
-fn odd_share_requests_are_answered_as_by_kafka() {
-    let options = [
-        ("group.share.assignment.interval.ms", "0"),
-        ("group.share.min.record.lock.duration.ms", "1000"),
-        ("share.coordinator.state.topic.num.partitions", "1"),
-        ("share.coordinator.state.topic.replication.factor", "1"),
-        ("share.coordinator.state.topic.min.isr", "1"),
-        // The records are of 2023.
-        ("log.retention.ms", "-1"),
-    ];
-    let files = Files {
-        kafka: "share-4.3.1.txt",
-        reasons: "share-reasons.txt",
-        own: "share-levada.txt",
-        is_silent: true,
-    };
-    compare(&ask("share.txt", &options), &files);
 }
 
 /// Highest versions and levels that are of Kafka 4.4; the others are of the recorded Kafka 4.3.1.

@@ -10,3 +10,4 @@ mod hostile_requests;
 mod pipelining;
 mod quick_start;
 mod round_trip;
+mod share_answers;
