@@ -23,6 +23,8 @@ pub(crate) enum Claim {
     },
     /// No records can be acquired now; the waiters of the entry are woken when that changes.
     Later,
+    /// As [`Claim::Later`], because there are no records before the given offset.
+    Empty,
     /// As [`Claim::Later`], because the memory for acquired records is used up.
     Full,
     /// The fetch gets no records from this entry.
@@ -71,7 +73,7 @@ impl ShareEntry {
         }
         let offset = state.machine.next_fetch_offset();
         if upto.is_some_and(|upto| offset >= upto) {
-            return Claim::Later;
+            return Claim::Empty;
         }
         if self.shared.is_full() {
             return Claim::Full;

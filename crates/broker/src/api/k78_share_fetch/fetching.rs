@@ -214,7 +214,6 @@ impl<'a> Fetch<'a> {
             let log = entry.partition().shared_log();
             let committed_only = self.terms.group.settings.committed_only;
             let upto = if committed_only { log.last_stable() } else { log.high_watermark() };
-            // As in Kafka, the last look tells of partitions without records as well.
             let wanted = (!is_last && self.terms.bytes_min > 0).then_some(upto);
             match entry.claim((self.number, &self.sleeper), &self.terms.group, wanted) {
                 Claim::Taken { lease, offset, is_new } => {
@@ -222,6 +221,8 @@ impl<'a> Fetch<'a> {
                     claims.push(Claimed { at, lease, reading, is_new });
                 }
                 Claim::Later => {}
+                // As in Kafka, a response with records tells of partitions without records as well.
+                Claim::Empty => target.result = Some(Ok(Acquired::default())),
                 Claim::Full if is_last => target.result = Some(Err(ErrorCode::UnknownServerError)),
                 Claim::Full => {}
                 Claim::Refused(ShareRefusal::Code(code)) => {

@@ -93,7 +93,7 @@ fn a_fenced_broker_blocks_unless_it_is_the_one_to_be_replaced() {
 #[test]
 fn levels_of_features_that_levada_does_not_have_block() {
     for (feature, found) in [
-        (("metadata.version", 31), "finalized at 31; this Levada supports 25 to 30"),
+        (("metadata.version", 34), "finalized at 34; this Levada supports 25 to 33"),
         (("metadata.version", 24), "finalized at 24"),
         (("transaction.version", 3), "supports 0 to 2"),
         (("disk.version", 1), "does not support it"),
