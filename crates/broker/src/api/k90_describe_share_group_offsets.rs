@@ -13,7 +13,7 @@
 //! Checks Describe on each group and each topic. With the feature `share.version` at level 0, each
 //! group is `UNSUPPORTED_VERSION`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use levada_coordination::group::GroupError;
 use levada_coordination::group::records::Partitions;
@@ -150,33 +150,46 @@ async fn look_up(
     asked: AskedTopics,
     sentences: &mut Sentences,
 ) -> Vec<ShownTopic> {
-    let parts = asked.iter().flat_map(|(topic_id, _, indexes)| {
-        indexes.iter().map(|partition| SummaryPart { topic_id: *topic_id, partition: *partition })
-    });
-    let parts: Vec<SummaryPart> = parts.collect();
-    let mut summaries = states::request(context.broker(), group_id, parts).await.into_iter();
-    let found: Vec<_> = asked
-        .into_iter()
-        .map(|(id, name, indexes)| (id, name, indexes.into_iter().zip(&mut summaries).collect::<Vec<_>>()))
-        .collect();
+    let summaries = summaries(context, group_id, &asked).await;
     let mut to_measure = TopicPartitions::new();
-    for (_, name, partitions) in &found {
-        let with_lag = partitions.iter().filter(|(_, summary)| has_lag(summary));
-        let indexes: Vec<i32> = with_lag.map(|(index, _)| *index).collect();
+    for (topic_id, name, _) in &asked {
+        let of_topic = summaries.range((*topic_id, i32::MIN)..=(*topic_id, i32::MAX));
+        let with_lag = of_topic.filter(|(_, summary)| has_lag(summary));
+        let indexes: Vec<i32> = with_lag.map(|((_, index), _)| *index).collect();
         if !indexes.is_empty() {
             to_measure.insert(name.clone(), indexes);
         }
     }
     let ends = end_offsets::request(context.broker(), to_measure).await;
-    let topics = found.into_iter().map(|(id, name, partitions)| {
-        let mut shown = Vec::new();
-        for (index, summary) in partitions {
-            let end = ends.get(&(name.clone(), index)).copied();
-            shown.push(show(context, (index, summary), end, sentences));
+    let unknown = Err(ShareStateError::UnknownTopicOrPartition);
+    let topics = asked.into_iter().map(|(id, name, indexes)| {
+        let mut shown = Vec::with_capacity(indexes.len());
+        let mut place = (name, 0);
+        for index in indexes {
+            place.1 = index;
+            let summary = summaries.get(&(id, index)).copied().unwrap_or(unknown);
+            shown.push(show(context, (index, summary), ends.get(&place).copied(), sentences));
         }
-        message!(ShownTopic { topic_id: id, partitions: shown, topic_name: text(name) })
+        message!(ShownTopic { topic_id: id, partitions: shown, topic_name: text(place.0) })
     });
     topics.collect()
+}
+
+/// The states of the partitions that exist. A request may name any number of others.
+async fn summaries(
+    context: &Context,
+    group_id: &str,
+    asked: &AskedTopics,
+) -> BTreeMap<(Uuid, i32), Result<StateSummary, ShareStateError>> {
+    let image = context.broker().metadata().image();
+    let exists =
+        |id: Uuid, index| image.topic_by_id(id).is_some_and(|topic| topic.partition(index).is_some());
+    let places = asked.iter().flat_map(|(id, _, indexes)| indexes.iter().map(|index| (*id, *index)));
+    let places: Vec<(Uuid, i32)> = places.filter(|(id, index)| exists(*id, *index)).collect();
+    let parts =
+        places.iter().map(|(topic_id, partition)| SummaryPart { topic_id: *topic_id, partition: *partition });
+    let found = states::request(context.broker(), group_id, parts.collect()).await;
+    places.into_iter().zip(found).collect()
 }
 
 /// True if the lag follows from the state and the end offset.
