@@ -124,6 +124,8 @@ pub struct GroupConfig {
     pub share_heartbeat_interval_ms: i32,
     /// `group.share.max.size`.
     pub share_max_size: u32,
+    /// `group.share.assignment.interval.ms`.
+    pub share_assignment_interval_ms: i32,
     /// `group.share.max.share.sessions`.
     pub share_max_sessions: u32,
 }
@@ -320,6 +322,7 @@ impl Reader<'_> {
             share_session_timeout_ms: self.int("group.share.session.timeout.ms"),
             share_heartbeat_interval_ms: self.int("group.share.heartbeat.interval.ms"),
             share_max_size: self.size("group.share.max.size"),
+            share_assignment_interval_ms: self.int("group.share.assignment.interval.ms"),
             share_max_sessions: self.size("group.share.max.share.sessions"),
         }
     }

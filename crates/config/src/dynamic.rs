@@ -158,7 +158,7 @@ impl BrokerConfig {
         Ok(())
     }
 
-    /// Checks keys without effect against each other, as Kafka does.
+    /// Checks the assignment intervals against each other, as Kafka does.
     fn check_assignment_intervals(&self) -> Result<(), String> {
         let number = |name: &str| self.settings().text(name).and_then(|text| text.parse::<i64>().ok());
         for kind in ["consumer", "share", "streams"] {

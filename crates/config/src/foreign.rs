@@ -335,14 +335,6 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "share groups have the interval of share.assignment.interval.ms, which a group may set",
-        &[
-            "group.share.assignment.interval.ms",
-            "group.share.max.assignment.interval.ms",
-            "group.share.min.assignment.interval.ms",
-        ],
-    ),
-    (
         "the pauses between retries and the buffers of transactions are fixed",
         &[
             "add.partitions.to.txn.retry.backoff.max.ms",

@@ -194,6 +194,9 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("group.share.partition.max.record.locks", "Maximum number of records of a partition that a share group has in flight. A group may override it.").default("2000").valid(Valid::Range(100, 10_000)),
     int("group.share.min.partition.max.record.locks", "Smallest limit of records in flight that a share group may set.").default("100").valid(Valid::Range(100, 2_000)),
     int("group.share.max.partition.max.record.locks", "Largest limit of records in flight that a share group may set.").default("4000").valid(Valid::Range(2_000, 10_000)),
+    int("group.share.assignment.interval.ms", "Shortest time between two assignments of a share group. A group may override it.").default("1000").at_least(0).cluster_wide(),
+    int("group.share.min.assignment.interval.ms", "Smallest assignment interval that a share group may set.").default("0").at_least(0),
+    int("group.share.max.assignment.interval.ms", "Largest assignment interval that a share group may set.").default("15000").at_least(0),
     // State of share groups.
     int("share.coordinator.snapshot.update.records.per.snapshot", "Updates of the state of a shared partition between two snapshots in __share_group_state.").default("500").valid(Valid::Range(0, 500)),
     int("share.coordinator.state.topic.num.partitions", "Partitions of __share_group_state; fixed once it exists.").default("50").at_least(1),

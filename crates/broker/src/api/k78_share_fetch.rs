@@ -19,6 +19,7 @@
 //! Checks Read on the group and on each topic. With the feature `share.version` at level 0, the
 //! response is `UNSUPPORTED_VERSION`.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -43,6 +44,9 @@ mod session;
 
 use self::fetching::{Fetch, Terms};
 use self::response::respond;
+
+/// Ways to acquire: by whole batches, or up to a number of records.
+const ACQUIRE_MODES: RangeInclusive<i8> = 0..=1;
 
 /// Version from which on a request may renew locks, and choose the way to acquire.
 const RENEW_VERSION_MIN: i16 = 2;
@@ -90,6 +94,9 @@ async fn share(
     if renews
         && (request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms) != (0, 0, 0, 0)
     {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    if !ACQUIRE_MODES.contains(&request.share_acquire_mode) {
         return Err(ErrorCode::InvalidRequest);
     }
     let sharing = match session::begin(context, (group, member), &request) {

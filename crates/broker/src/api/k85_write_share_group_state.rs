@@ -6,10 +6,10 @@
 
 use levada_coordination::share_state::StateBatch;
 use levada_coordination::share_state::request::WritePart;
+use levada_wire::Uuid;
 use levada_wire::messages::write_share_group_state_request::PartitionData;
 use levada_wire::messages::write_share_group_state_response::{PartitionResult, WriteStateResult};
 use levada_wire::messages::{WriteShareGroupStateRequest, WriteShareGroupStateResponse};
-use levada_wire::Uuid;
 
 use crate::api::Context;
 use crate::api::share_state;

@@ -16,8 +16,7 @@ pub(crate) async fn answer(
 ) -> DeleteShareGroupStateResponse {
     let topics = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.into_iter();
-        let parts =
-            partitions.map(|part| DeletePart { topic_id: topic.topic_id, partition: part.partition });
+        let parts = partitions.map(|part| DeletePart { topic_id: topic.topic_id, partition: part.partition });
         (topic.topic_id, parts.collect())
     });
     let responses = share_state::ask(context, request.group_id.as_str(), topics.collect()).await;

@@ -78,6 +78,7 @@ impl Publisher {
             Change::Stop(replicas) => aftermath.doomed.extend(self.stop_replicas(image, &replicas)),
             Change::BrokerConfig => {
                 self.apply_broker_config(image);
+                self.apply_group_configs(image);
                 image.topics().iter().for_each(|topic| self.apply_topic_config(image, topic));
                 self.follow_all();
             }

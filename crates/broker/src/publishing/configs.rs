@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use levada_config::{BrokerConfig, ConfigErrors, Differences, Values};
-use levada_coordination::group::OwnSetting;
+use levada_coordination::group::{OwnSetting, OwnSettings};
 use levada_metadata::image::{ConfigResource, Image, ResourceKind, Topic};
 use levada_security::keystore::TlsError;
 
@@ -72,7 +72,10 @@ impl Publisher {
             };
             (resource.name.clone(), own)
         });
-        self.coordinators.own_settings_changed(own.collect());
+        self.coordinators.own_settings_changed(OwnSettings {
+            groups: own.collect(),
+            share_assignment_interval_ms: Some(config.groups.share_assignment_interval_ms),
+        });
         let groups = image.config_resources().filter(|(resource, _)| resource.kind == ResourceKind::Group);
         let own = groups.map(|(resource, values)| (resource.name.clone(), config.share_group(values)));
         self.share_partitions.configure(config.share_group(&Values::new()), own);

@@ -81,8 +81,28 @@ impl Default for ShareConfig {
     }
 }
 
-/// Settings of single groups, by group id.
-pub type OwnSettings = BTreeMap<String, OwnSetting>;
+/// Settings that may change while a coordinator serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnSettings {
+    /// Settings of single groups, by group id.
+    pub groups: BTreeMap<String, OwnSetting>,
+    /// In place of [`ShareConfig::assignment_interval_ms`], for groups without an interval of their
+    /// own (`group.share.assignment.interval.ms`).
+    pub share_assignment_interval_ms: Option<i32>,
+}
+
+impl OwnSettings {
+    /// The setting of a group by `choose`, if the group has it.
+    pub(super) fn of(&self, group_id: &str, choose: impl FnOnce(&OwnSetting) -> Option<i32>) -> Option<i32> {
+        self.groups.get(group_id).and_then(choose)
+    }
+}
+
+impl<const COUNT: usize> From<[(String, OwnSetting); COUNT]> for OwnSettings {
+    fn from(groups: [(String, OwnSetting); COUNT]) -> Self {
+        Self { groups: groups.into(), share_assignment_interval_ms: None }
+    }
+}
 
 /// Settings of a group; the coordinator's apply to the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

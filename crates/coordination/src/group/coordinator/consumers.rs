@@ -375,12 +375,12 @@ impl Coordinator {
     }
 
     fn session_timeout_ms(&self, group_id: &str) -> i32 {
-        let own = self.own_settings.get(group_id).and_then(|own| own.session_timeout_ms);
+        let own = self.own_settings.of(group_id, |own| own.session_timeout_ms);
         own.unwrap_or(self.config.consumer.session_timeout_ms)
     }
 
     fn heartbeat_interval_ms(&self, group_id: &str) -> i32 {
-        let own = self.own_settings.get(group_id).and_then(|own| own.heartbeat_interval_ms);
+        let own = self.own_settings.of(group_id, |own| own.heartbeat_interval_ms);
         own.unwrap_or(self.config.consumer.heartbeat_interval_ms)
     }
 

@@ -237,20 +237,21 @@ impl Coordinator {
 
     /// Sets the time at which the member is removed without a heartbeat.
     fn watch_share_session(&mut self, group_id: &str, member_id: &str) {
-        let own = self.own_settings.get(group_id).and_then(|own| own.share_session_timeout_ms);
+        let own = self.own_settings.of(group_id, |own| own.share_session_timeout_ms);
         let timeout_ms = own.unwrap_or(self.config.share.session_timeout_ms);
         let key = TimerKey::Session(group_id.to_owned(), member_id.to_owned());
         self.timers.set_in(key, timeout_ms.into(), Alarm::SessionOver);
     }
 
     fn share_heartbeat_interval_ms(&self, group_id: &str) -> i32 {
-        let own = self.own_settings.get(group_id).and_then(|own| own.share_heartbeat_interval_ms);
+        let own = self.own_settings.of(group_id, |own| own.share_heartbeat_interval_ms);
         own.unwrap_or(self.config.share.heartbeat_interval_ms)
     }
 
     fn assignment_interval_ms(&self, group_id: &str) -> i32 {
-        let own = self.own_settings.get(group_id).and_then(|own| own.share_assignment_interval_ms);
-        own.unwrap_or(self.config.share.assignment_interval_ms)
+        let own = self.own_settings.of(group_id, |own| own.share_assignment_interval_ms);
+        let of_all = self.own_settings.share_assignment_interval_ms;
+        own.or(of_all).unwrap_or(self.config.share.assignment_interval_ms)
     }
 
     /// The log has been read to its end: members must give signs of life from now on.
