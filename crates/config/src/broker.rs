@@ -11,8 +11,8 @@ use super::reader::Reader;
 use super::security::{Secret, SecurityConfig};
 use super::words::words;
 use super::{
-    ClusterConfig, ConfigError, ConfigErrors, HostLimits, HostPort, Listener, ReplayCache, Settings, Sources,
-    TopicConfig, cluster, prefix,
+    ClusterConfig, ConfigError, ConfigErrors, HostLimits, HostPort, Listener, ReplayCache, Settings,
+    ShareStatesConfig, Sources, TopicConfig, cluster, prefix,
 };
 
 /// The complete configuration of the broker, checked.
@@ -128,21 +128,6 @@ pub struct GroupConfig {
     pub share_assignment_interval_ms: i32,
     /// `group.share.max.share.sessions`.
     pub share_max_sessions: u32,
-}
-
-/// The states of shared partitions, and the topic that keeps them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShareStatesConfig {
-    /// `share.coordinator.snapshot.update.records.per.snapshot`.
-    pub updates_per_snapshot: u32,
-    /// `share.coordinator.state.topic.num.partitions`.
-    pub topic_partitions: i32,
-    /// `share.coordinator.state.topic.replication.factor`.
-    pub topic_replication_factor: i16,
-    /// `share.coordinator.state.topic.min.isr`.
-    pub topic_min_insync_replicas: i16,
-    /// `share.coordinator.state.topic.segment.bytes`.
-    pub topic_segment_bytes: i32,
 }
 
 /// Direction in which groups may change their kind while they have members.
@@ -324,16 +309,6 @@ impl Reader<'_> {
             share_max_size: self.size("group.share.max.size"),
             share_assignment_interval_ms: self.int("group.share.assignment.interval.ms"),
             share_max_sessions: self.size("group.share.max.share.sessions"),
-        }
-    }
-
-    fn share_states(&self) -> ShareStatesConfig {
-        ShareStatesConfig {
-            updates_per_snapshot: self.size("share.coordinator.snapshot.update.records.per.snapshot"),
-            topic_partitions: self.int("share.coordinator.state.topic.num.partitions"),
-            topic_replication_factor: self.short("share.coordinator.state.topic.replication.factor"),
-            topic_min_insync_replicas: self.short("share.coordinator.state.topic.min.isr"),
-            topic_segment_bytes: self.int("share.coordinator.state.topic.segment.bytes"),
         }
     }
 

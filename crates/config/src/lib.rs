@@ -30,6 +30,7 @@ mod reader;
 mod removed;
 mod replay;
 mod security;
+mod share_states;
 mod sources;
 mod table;
 mod thresholds;
@@ -38,9 +39,7 @@ mod topic;
 mod wording;
 mod words;
 
-pub use broker::{
-    BrokerConfig, CleanerConfig, GroupConfig, OffsetsConfig, ShareStatesConfig, TransactionsConfig,
-};
+pub use broker::{BrokerConfig, CleanerConfig, GroupConfig, OffsetsConfig, TransactionsConfig};
 pub use client_metrics::{Wrong, check_client_metrics, describe_client_metrics, is_client_metrics_key};
 pub use cluster::{ClusterConfig, PeerListener, ReplicationConfig};
 pub use describe::is_sensitive;
@@ -57,6 +56,7 @@ pub use listener::{HostPort, Listener, ListenerLimits, Protocol};
 pub use properties::{Property, SyntaxError, parse as parse_properties};
 pub use replay::ReplayCache;
 pub use security::{Secret, SecurityConfig};
+pub use share_states::ShareStatesConfig;
 pub use sources::Differences;
 pub use sources::{Note, Settings, Sources, env_name};
 pub use table::{BROKER_KEYS, TOPIC_KEYS, TopicConfigKey, broker_key, topic_key};

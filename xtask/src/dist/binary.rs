@@ -8,9 +8,9 @@ use super::{Release, TARGET, contents};
 use crate::suite::cargo;
 
 /// Ceilings of the stripped binary by profile, and of the laboratory's program of `dist`, in bytes:
-/// the sizes of 2026-11-29 with share groups, rounded up. Programs of `dist` are static. Those of `release` are not,
-/// and the tests of each change build them, without incremental compilation where a build is not
-/// repeated: that adds 1.7 MB (docs/decisions/2026-11-24-binary-size.md).
+/// the sizes of 2026-11-29 with share groups, rounded up. Programs of `dist` are static. Those of
+/// `release` are not, and the tests of each change build them, without incremental compilation
+/// where a build is not repeated: that adds 1.7 MB (docs/decisions/2026-11-24-binary-size.md).
 const CEILINGS: [(&str, usize); 3] = [("dist", 28_000_000), ("release", 42_500_000), (LABORATORY, 8_500_000)];
 /// The laboratory's program, in the table of ceilings.
 const LABORATORY: &str = "laboratory";
