@@ -301,7 +301,7 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "share groups and streams groups are not supported",
+        "streams groups are not supported, and the broker sets the sizes of share coordinators itself",
         &[
             "group.share.assignors",
             "group.streams.assignment.interval.ms",

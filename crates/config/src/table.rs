@@ -158,7 +158,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("max.incremental.fetch.session.cache.slots", "Maximum number of fetch sessions.").default("1000").at_least(0),
     int("max.request.partition.size.limit", "Maximum number of partitions in one DescribeTopicPartitions response.").default("2000").at_least(1),
     // Groups.
-    list("group.coordinator.rebalance.protocols", "Group protocols. classic is always included. Without consumer, the broker refuses consumer groups (KIP-848). share and streams are accepted as names, but such groups are not supported.")
+    list("group.coordinator.rebalance.protocols", "Group protocols. classic is always included. Without consumer, the broker refuses consumer groups (KIP-848). share and streams have no effect: the feature share.version enables share groups, and streams groups are not supported.")
         .default("classic,consumer,streams")
         .valid(PROTOCOLS),
     int("group.initial.rebalance.delay.ms", "Time that the first rebalance of an empty group waits for further members. Kafka's default is 3000; with 0 the first consumer starts at once.")

@@ -118,10 +118,8 @@ impl Reading<'_> {
         // Other members may print the records that this one does not.
         let records_max = if self.ack.is_some() { sink.left() } else { 1 };
         let records = self.member.fetch(&mut self.cluster, records_max)?;
-        self.empty_fetches = match records.is_empty() {
-            true if self.member.has_partitions() => self.empty_fetches + 1,
-            _ => 0,
-        };
+        let is_empty = records.is_empty() && self.member.has_partitions();
+        self.empty_fetches = if is_empty { self.empty_fetches + 1 } else { 0 };
         match self.ack {
             Some(ack) => self.print_all(&records, ack, sink),
             None => records.iter().try_for_each(|record| self.print_one(record, sink)),

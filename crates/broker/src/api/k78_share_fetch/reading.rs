@@ -65,9 +65,10 @@ impl Reading {
             count += 1;
             count >= BATCHES_MAX || last.is_some_and(|last| batch.last_offset >= last)
         })?;
-        let aborted = match self.committed_only {
-            true => self.log.aborted_in(slice, self.offset, self.upto)?,
-            false => Vec::new(),
+        let aborted = if self.committed_only {
+            self.log.aborted_in(slice, self.offset, self.upto)?
+        } else {
+            Vec::new()
         };
         let fetched = fetched(&spans, &aborted);
         Ok(Batches { spans, fetched })

@@ -196,7 +196,7 @@ fn groups(facts: &Facts) -> Check {
     let (active, idle) = (named(true), named(false));
     if !active.is_empty() {
         let found = format!("members are connected to {}", some(&active));
-        let next = "end these groups or move them to consumer groups: Levada does not coordinate share and streams groups";
+        let next = "end these groups or move them to consumer groups: Levada does not coordinate streams groups";
         return Check::blocked("groups", found, next);
     }
     if !idle.is_empty() {
@@ -206,31 +206,18 @@ fn groups(facts: &Facts) -> Check {
     }
     // A broker without these groups lists none, also where it coordinates the partition of one.
     let lists =
-        |answer: &ApiVersionsResponse| answer.api_keys.iter().any(|one| one.api_key == SHARE_GROUP_HEARTBEAT);
+        |answer: &ApiVersionsResponse| answer.api_keys.iter().any(|one| one.api_key == STREAMS_GROUP_HEARTBEAT);
     let blind = facts.versions.iter().filter(|(_, answer)| !lists(answer)).map(|(node, _)| node.to_string());
     let blind: Vec<String> = blind.collect();
-    let has_shared = facts.topics.iter().any(|topic| topic.name.as_deref() == Some(SHARE_STATE));
-    match (blind.is_empty(), has_shared) {
-        (true, _) => Check::ok("groups", "no share group and no streams group"),
-        (false, true) => Check::warning(
-            "groups",
-            format!(
-                "share groups were used ({SHARE_STATE} exists), and brokers {} do not list them",
-                some(&blind)
-            ),
-            "end share groups or move them to consumer groups: Levada does not coordinate share and streams groups",
-        ),
-        (false, false) => {
-            let found = format!("no share group; brokers {} do not list streams groups", some(&blind));
-            Check::ok("groups", found)
-        }
+    if blind.is_empty() {
+        Check::ok("groups", "no streams group")
+    } else {
+        Check::ok("groups", format!("no streams group; brokers {} do not list streams groups", some(&blind)))
     }
 }
 
-/// The API of members of share groups, which only brokers that coordinate these groups serve.
-const SHARE_GROUP_HEARTBEAT: i16 = 76;
-/// The topic that the first use of a share group creates.
-const SHARE_STATE: &str = "__share_group_state";
+/// The API of members of streams groups, which only brokers that coordinate these groups serve.
+const STREAMS_GROUP_HEARTBEAT: i16 = 88;
 
 fn partitions(facts: &Facts) -> impl Iterator<Item = (&MetadataResponseTopic, &MetadataResponsePartition)> {
     facts.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |partition| (topic, partition)))

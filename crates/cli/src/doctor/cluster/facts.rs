@@ -34,7 +34,7 @@ pub(super) struct Facts {
     pub(super) settings: BTreeMap<String, TopicSettings>,
     /// Name of the error for topics that may not be described.
     pub(super) settings_refused: Option<String>,
-    /// Share groups and streams groups.
+    /// Streams groups.
     pub(super) groups: Vec<ListedGroup>,
 }
 
@@ -65,7 +65,7 @@ impl Facts {
         }
         facts.ask_settings(cluster)?;
         let mut request = ListGroupsRequest::default();
-        request.types_filter = ["share", "streams"].map(StrBytes::from).to_vec();
+        request.types_filter = vec![StrBytes::from("streams")];
         facts.groups = group::list_of_brokers(cluster, &request)?;
         Ok(facts)
     }

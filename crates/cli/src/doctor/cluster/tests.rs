@@ -135,18 +135,18 @@ fn topics_that_a_replacement_hurts_are_named() {
 #[test]
 fn groups_that_levada_does_not_coordinate_block_while_they_have_members() {
     let group = |state: &str| {
-        let [group, kind, state] = ["readers", "share", state].map(str::to_owned);
-        ListedGroup { group, kind, state, protocol_type: "share".to_owned(), coordinator: 1 }
+        let [group, kind, state] = ["readers", "streams", state].map(str::to_owned);
+        ListedGroup { group, kind, state, protocol_type: "streams".to_owned(), coordinator: 1 }
     };
     let mut facts = sound();
     facts.groups = vec![group("Stable")];
-    expect(&facts, None, ("groups", Verdict::Blocked, "readers (share)"));
+    expect(&facts, None, ("groups", Verdict::Blocked, "readers (streams)"));
     facts.groups = vec![group("Empty")];
-    expect(&facts, None, ("groups", Verdict::Warning, "readers (share)"));
+    expect(&facts, None, ("groups", Verdict::Warning, "readers (streams)"));
 }
 
 #[test]
-fn coordinators_that_list_no_share_groups_do_not_make_the_groups_sound() {
+fn coordinators_that_list_no_streams_groups_are_named() {
     let mut facts = sound();
     facts.versions.get_mut(&2).unwrap().api_keys.clear();
     let checks = checks::all(&facts, None);
@@ -155,8 +155,6 @@ fn coordinators_that_list_no_share_groups_do_not_make_the_groups_sound() {
         "{checks:#?}"
     );
     assert!(checks.iter().all(|check| check.verdict == Verdict::Ok), "{checks:#?}");
-    facts.topics.push(topic("__share_group_state", &[]));
-    expect(&facts, None, ("groups", Verdict::Warning, "and brokers 2 do not list them"));
 }
 
 #[test]
@@ -232,7 +230,7 @@ fn files_and_directories_of_other_brokers_are_told_apart() {
 
 #[test]
 fn a_report_ends_with_the_steps_and_the_conclusion() {
-    let checks = vec![Check::ok("brokers", "3 brokers"), Check::blocked("groups", "g (share)", "end them")];
+    let checks = vec![Check::ok("brokers", "3 brokers"), Check::blocked("groups", "g (streams)", "end them")];
     let report = Report { cluster: "of-three".to_owned(), replaceable: false, checks };
     let mut out = Vec::new();
     print(&mut out, &report).unwrap();
@@ -240,7 +238,7 @@ fn a_report_ends_with_the_steps_and_the_conclusion() {
 
 CHECK    RESULT   FOUND
 brokers  ok       3 brokers
-groups   blocked  g (share)
+groups   blocked  g (streams)
 
 Next steps
   groups: end them
