@@ -220,7 +220,7 @@ fn observe(quorum: Quorum, node_id: i32) -> (Arc<Mutex<Seen>>, Running<ObserverE
 fn identity() -> BrokerIdentity {
     let feature = |(name, min, max): (&str, i16, i16)| FeatureRange { name: name.into(), min, max };
     let features = [
-        ("metadata.version", 25, 30),
+        ("metadata.version", 25, 33),
         ("kraft.version", 0, 1),
         ("transaction.version", 0, 2),
         ("group.version", 0, 1),

@@ -39,7 +39,8 @@ pub(super) async fn ask<P: StatePart>(
         let answers = ask_coordinators(context, group_id, parts).await.into_iter();
         answers.map(|answer| answer.map_err(explained)).collect()
     } else {
-        let refused = || Err((ErrorCode::ClusterAuthorizationFailed.code(), None));
+        let message = || Some(text("Cluster authorization failed."));
+        let refused = || Err((ErrorCode::ClusterAuthorizationFailed.code(), message()));
         parts.iter().map(|_| refused()).collect::<Vec<_>>()
     }
     .into_iter();

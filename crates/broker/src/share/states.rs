@@ -9,7 +9,7 @@ use levada_coordination::machine::partition_for;
 use levada_coordination::share_state::request::{StatePart, StateRequest};
 use levada_coordination::share_state::{ShareKey, ShareStateError};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::broker::Broker;
 use crate::peers::{Peer, Subject};
@@ -45,7 +45,7 @@ pub(crate) async fn request<P: RemotePart>(
     let mut open: Vec<usize> = (0..parts.len()).collect();
     let mut pause = PAUSE;
     loop {
-        for (at, result) in request_once(broker, group_id, (&parts, &open)).await {
+        for (at, result) in request_once(broker, group_id, (&parts, &open), deadline).await {
             results[at] = Some(result);
         }
         open.retain(|at| results[*at].as_ref().is_none_or(may_be_repeated));
@@ -74,6 +74,7 @@ async fn request_once<P: RemotePart>(
     broker: &Arc<Broker>,
     group_id: &str,
     (parts, places): (&[P], &[usize]),
+    deadline: Instant,
 ) -> Vec<(usize, PartResult<P>)> {
     if broker.controller().ensure_internal_topic(SHARE_STATES_TOPIC).await.is_err() {
         return Vec::new();
@@ -89,8 +90,10 @@ async fn request_once<P: RemotePart>(
     for (places, sent) in requests {
         let answers = match sent {
             Sent::Here(answer) => answer.await,
-            // The broker may be stopping.
-            Sent::There(answer) => answer.await.unwrap_or_default(),
+            // The broker may be stopping. A node that is slow may have many requests to answer.
+            Sent::There(answer) => {
+                timeout_at(deadline, answer).await.unwrap_or(Ok(Vec::new())).unwrap_or_default()
+            }
         };
         results.extend(places.into_iter().zip(answers));
     }
@@ -138,8 +141,11 @@ fn send<P: RemotePart>(
     let (sender, answer) = oneshot::channel();
     let group_id = group_id.to_owned();
     let call = move |peer: Option<Peer<'_>>| {
+        if sender.is_closed() {
+            return;
+        }
         let response = peer.and_then(|peer| peer.ask(P::API, |_| P::request(&group_id, &parts)));
-        // The request may have been given up.
+        // The request may have been given up meanwhile.
         let _ = sender.send(response.map_or_else(Vec::new, |response| parts::results(&parts, response)));
     };
     broker.peers().call(node, Subject::ShareStates, Box::new(call));

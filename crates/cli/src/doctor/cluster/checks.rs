@@ -196,7 +196,8 @@ fn groups(facts: &Facts) -> Check {
     let (active, idle) = (named(true), named(false));
     if !active.is_empty() {
         let found = format!("members are connected to {}", some(&active));
-        let next = "end these groups or move them to consumer groups: Levada does not coordinate streams groups";
+        let next =
+            "end these groups or move them to consumer groups: Levada does not coordinate streams groups";
         return Check::blocked("groups", found, next);
     }
     if !idle.is_empty() {
@@ -205,8 +206,9 @@ fn groups(facts: &Facts) -> Check {
         return Check::warning("groups", format!("without members: {}", some(&idle)), next);
     }
     // A broker without these groups lists none, also where it coordinates the partition of one.
-    let lists =
-        |answer: &ApiVersionsResponse| answer.api_keys.iter().any(|one| one.api_key == STREAMS_GROUP_HEARTBEAT);
+    let lists = |answer: &ApiVersionsResponse| {
+        answer.api_keys.iter().any(|one| one.api_key == STREAMS_GROUP_HEARTBEAT)
+    };
     let blind = facts.versions.iter().filter(|(_, answer)| !lists(answer)).map(|(node, _)| node.to_string());
     let blind: Vec<String> = blind.collect();
     if blind.is_empty() {

@@ -104,8 +104,8 @@ fn levels_of_features_that_levada_does_not_have_block() {
         expect(&facts, None, ("features", Verdict::Blocked, found));
     }
     let mut facts = sound();
-    facts.versions.get_mut(&2).unwrap().supported_features = versions(&[], 31).supported_features;
-    expect(&facts, None, ("releases", Verdict::Warning, "up to 31: 2"));
+    facts.versions.get_mut(&2).unwrap().supported_features = versions(&[], 34).supported_features;
+    expect(&facts, None, ("releases", Verdict::Warning, "up to 34: 2"));
 }
 
 #[test]
