@@ -45,7 +45,7 @@ fn versions(finalized: &[(&str, i16)], supported: i16) -> ApiVersionsResponse {
     (feature.name, feature.max_version) = (StrBytes::from("metadata.version"), supported);
     answer.supported_features = vec![feature];
     let mut heartbeat = ApiVersion::default();
-    heartbeat.api_key = 76;
+    heartbeat.api_key = 88;
     answer.api_keys = vec![heartbeat];
     answer
 }
