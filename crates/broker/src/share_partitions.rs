@@ -6,8 +6,8 @@
 //! with the topic, with a refusal of its epochs by the share coordinator, and with the last session
 //! of its group on this broker. The module `share` reads and writes its state.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -78,6 +78,8 @@ struct Groups {
 #[derive(Default)]
 struct Table {
     entries: HashMap<PartitionPlace, HashMap<Arc<str>, Arc<ShareEntry>>>,
+    /// Places of the entries of each group, so that its end does not look at those of others.
+    places: HashMap<Arc<str>, BTreeSet<PartitionPlace>>,
     count: usize,
 }
 
@@ -86,12 +88,30 @@ impl Table {
         self.entries.get(&key)?.get(group)
     }
 
+    fn insert(&mut self, entry: &Arc<ShareEntry>) {
+        let (key, group) = (entry.key(), entry.group());
+        let before = self.entries.entry(key).or_default().insert(group.clone(), entry.clone());
+        self.count += usize::from(before.is_none());
+        self.places.entry(group.clone()).or_default().insert(key);
+    }
+
+    /// All entries of a group.
+    fn of_group(&self, group: &str) -> impl Iterator<Item = &Arc<ShareEntry>> {
+        self.places.get(group).into_iter().flatten().filter_map(move |key| self.get(*key, group))
+    }
+
     /// Takes an entry out, unless another one has taken its place.
     fn remove(&mut self, entry: &Arc<ShareEntry>) {
         let Entry::Occupied(mut groups) = self.entries.entry(entry.key()) else { return };
         if groups.get().get(entry.group()).is_some_and(|held| Arc::ptr_eq(held, entry)) {
             groups.get_mut().remove(entry.group());
             self.count -= 1;
+            if let Entry::Occupied(mut places) = self.places.entry(entry.group().clone()) {
+                places.get_mut().remove(&entry.key());
+                if places.get().is_empty() {
+                    places.remove();
+                }
+            }
         }
         if groups.get().is_empty() {
             groups.remove();
@@ -185,8 +205,7 @@ impl SharePartitions {
         }
         let number = self.next_entry.fetch_add(1, Ordering::Relaxed);
         let entry = Arc::new(ShareEntry::new(number, partition, group, &self.shared));
-        table.entries.entry(key).or_default().insert(group.clone(), entry.clone());
-        table.count += 1;
+        table.insert(&entry);
         Ok((entry, true))
     }
 
@@ -225,10 +244,7 @@ impl SharePartitions {
     /// Ends the entries of a group that has no session any more; those with writes under way end
     /// after them, unless the group comes back.
     pub(crate) fn group_left(&self, group: &str) {
-        self.end_all(|table| {
-            let entries = table.entries.values().filter_map(|groups| groups.get(group));
-            entries.filter(|entry| entry.retire()).cloned().collect()
-        });
+        self.end_all(|table| table.of_group(group).filter(|entry| entry.retire()).cloned().collect());
     }
 
     /// Ends all entries and sessions: share groups are not served any more.
@@ -271,16 +287,20 @@ impl SharePartitions {
     /// Sums and counts for the HTTP address. Up to `lags_max` partitions have their lag.
     pub(crate) fn shown(&self, lags_max: usize) -> ShareState {
         let (acquired_records, expired_records) = self.shared.counts.deliveries();
-        let table = self.table.read();
-        let entries = || table.entries.values().flat_map(HashMap::values);
-        let lags = entries().take(lags_max).map(|entry| {
+        // The lags are computed without the lock of the table: a fetch may wait for that.
+        let (count, entries) = {
+            let table = self.table.read();
+            let entries = table.entries.values().flat_map(HashMap::values).take(lags_max);
+            (table.count, entries.cloned().collect::<Vec<_>>())
+        };
+        let lags = entries.iter().map(|entry| {
             let (records, in_flight) = entry.lag();
             let (topic, partition) = (entry.partition().topic().to_owned(), entry.partition().index());
             ShareLag { group: entry.group().clone(), topic, partition, records, in_flight }
         });
         ShareState {
             sessions: self.sessions.lock().count() as u64,
-            partitions: table.count as u64,
+            partitions: count as u64,
             lags: lags.collect(),
             tracked_bytes: self.shared.tracked_bytes() as u64,
             acquired_records,
