@@ -1,8 +1,7 @@
 //! The foreign suites: the tests of other people's clients, run against Levada and against a real
 //! Kafka.
 //!
-//! To add one: a line in [`SUITES`] and its command. What Levada knowingly does not pass is in
-//! [`KNOWN`].
+//! To add one: a line in [`SUITES`] and its command.
 
 mod brokers;
 mod catalogue;
@@ -19,7 +18,7 @@ use crate::paths;
 use brokers::{Brokers, Stage};
 use outcome::{Outcome, Outcomes};
 
-pub use catalogue::{KNOWN, SUITES};
+pub use catalogue::SUITES;
 
 /// One client's tests.
 pub struct Suite {
@@ -83,12 +82,11 @@ pub fn word(kind: Kind) -> &'static str {
     }
 }
 
-/// The tests that pass on Kafka and not on Levada, without those that are known.
-pub fn unexpected<'a>(suite: &str, levada: &'a Outcomes, kafka: &'a Outcomes) -> Vec<&'a str> {
+/// The tests that pass on Kafka and not on Levada.
+pub fn kafka_only<'a>(levada: &'a Outcomes, kafka: &'a Outcomes) -> Vec<&'a str> {
     let passed = kafka.iter().filter(|(_, outcome)| **outcome == Outcome::Passed);
     let missing = passed.filter(|(test, _)| levada.get(*test) != Some(&Outcome::Passed));
-    let is_known = |test: &str| KNOWN.iter().any(|known| known.suite == suite && known.covers(test));
-    missing.map(|(test, _)| test.as_str()).filter(|test| !is_known(test)).collect()
+    missing.map(|(test, _)| test.as_str()).collect()
 }
 
 #[cfg(test)]

@@ -64,29 +64,6 @@ pub const SUITES: &[Suite] = &[
     },
 ];
 
-/// Tests that Kafka passes and Levada does not, and why.
-pub struct Known {
-    /// The suite.
-    pub suite: &'static str,
-    /// The test; a name that ends in `*` means all tests that begin so.
-    pub test: &'static str,
-    /// The reason.
-    pub reason: &'static str,
-}
-
-impl Known {
-    /// True if this is about the test.
-    pub fn covers(&self, test: &str) -> bool {
-        match self.test.strip_suffix('*') {
-            Some(start) => test.starts_with(start),
-            None => test == self.test,
-        }
-    }
-}
-
-/// Tests that are known not to pass.
-pub const KNOWN: &[Known] = &[];
-
 fn go_test(folder: &Path) -> Command {
     let mut command = Command::new("go");
     command.current_dir(folder).args(["test", "-json", "-count=1", "-p=1", "-timeout=30m"]);

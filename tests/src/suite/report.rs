@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::outcome::{Outcome, Outcomes};
-use super::{KNOWN, Suite, unexpected};
+use super::{Suite, kafka_only};
 
 /// One suite's outcomes on both brokers.
 pub struct Score {
@@ -31,7 +31,7 @@ pub fn markdown(scores: &[Score]) -> String {
         let _ = writeln!(page, "| {} | {} | {} |", suite.name, suite.source, row.join(" | "));
     }
     for Score { suite, levada, kafka } in scores {
-        let lines = differences(suite, levada, kafka);
+        let lines = differences(levada, kafka);
         if !lines.is_empty() {
             let _ = writeln!(page, "\n{}:\n\n{}", suite.name, lines.join("\n"));
         }
@@ -39,12 +39,9 @@ pub fn markdown(scores: &[Score]) -> String {
     page
 }
 
-fn differences(suite: &Suite, levada: &Outcomes, kafka: &Outcomes) -> Vec<String> {
-    let bad = unexpected(suite.name, levada, kafka);
+fn differences(levada: &Outcomes, kafka: &Outcomes) -> Vec<String> {
+    let bad = kafka_only(levada, kafka);
     let mut lines: Vec<String> = bad.iter().map(|test| format!("- `{test}` passes on Kafka only.")).collect();
-    for known in KNOWN.iter().filter(|known| known.suite == suite.name) {
-        lines.push(format!("- `{}`: {}.", known.test, known.reason));
-    }
     let passed = |one: &Outcomes, test: &str| one.get(test) == Some(&Outcome::Passed);
     let both = levada.keys().filter(|test| !passed(levada, test) && !passed(kafka, test));
     let failed = both.filter(|test| levada.get(*test) == Some(&Outcome::Failed));

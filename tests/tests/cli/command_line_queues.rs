@@ -32,7 +32,7 @@ fn refused(node: &Node, line: &str, code: i32, expected: &str) {
 }
 
 /// Waits until the group's first partition has this end and this lag. The stored start offset may
-/// be that before the last acknowledgement: then the records behind it count as complete.
+/// be that before the last acknowledgement: then the records after it count as complete.
 fn await_lag(node: &Node, group: &str, (end, lag): (i64, i64)) {
     await_some(&format!("lag {lag} of group {group}"), LIMIT, || {
         let described = node.levada_json(&format!("group describe {group}"));
