@@ -18,7 +18,7 @@ use levada_terminal::output::{self, FormatArgs};
 ///
 /// Lag is the number of offsets from the committed offset to the end of the log; `-` without a
 /// committed offset. The partitions of a share group have a start offset in place of the committed
-/// one; lag leaves out the records behind it whose delivery is complete (COMPLETE).
+/// one; lag leaves out the records after it whose delivery is complete (COMPLETE).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada group describe readers
