@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use levada_config::{BrokerConfig, ShareGroupSettings, Values};
 use levada_coordination::share_partition::ShareLimits;
+use levada_metadata::features::SHARE_VERSION;
+use levada_metadata::image::Image;
 use levada_process::clock::steady_ms;
 use levada_wire::Uuid;
 use levada_wire::error_code::ErrorCode;
@@ -34,8 +36,15 @@ use self::clock::Timers;
 use self::entry::Shared;
 pub(crate) use self::entry::{Follow, ShareEntry, ShareRefusal};
 pub(crate) use self::fetching::{Claim, FetchLease};
-pub(crate) use self::sessions::{MemberKey, ShareConnection, ShareSession, ShareSessions};
+pub(crate) use self::sessions::{
+    FINAL_EPOCH, INITIAL_EPOCH, MemberKey, ShareConnection, ShareSession, ShareSessions,
+};
 pub(crate) use self::writes::{Acknowledged, state_error};
+
+/// True if the level of `share.version` permits share groups.
+pub(crate) fn are_permitted(image: &Image) -> bool {
+    image.features().get(SHARE_VERSION).is_some_and(|level| *level > 0)
+}
 
 /// Topic id and index of a partition.
 pub(crate) type PartitionPlace = (Uuid, i32);

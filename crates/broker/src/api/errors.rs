@@ -190,6 +190,9 @@ answers! {
     DeleteShareGroupOffsetsResponse [error_code] { responses { error_code } }
 }
 
+/// Kafka's sentence for `UNKNOWN_TOPIC_OR_PARTITION`.
+pub(super) const NOT_HOSTED: &str = "This server does not host this topic-partition.";
+
 /// The messages of an answer that refuses many entries: the messages that fit into a megabyte.
 /// Later entries have the code alone.
 pub(super) struct Sentences {

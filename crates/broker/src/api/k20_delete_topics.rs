@@ -17,6 +17,7 @@ use levada_wire::messages::delete_topics_response::DeletableTopicResult;
 use levada_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse, StrBytes};
 
 use crate::api::changes::log_change;
+use crate::api::errors::NOT_HOSTED;
 use crate::api::forwarding::Refusable;
 use crate::api::{Context, text};
 
@@ -119,7 +120,7 @@ fn known(version: i16, code: ErrorCode) -> ErrorCode {
 /// Kafka's message for an unknown topic.
 fn unexplained(code: ErrorCode) -> Option<&'static str> {
     match code {
-        ErrorCode::UnknownTopicOrPartition => Some("This server does not host this topic-partition."),
+        ErrorCode::UnknownTopicOrPartition => Some(NOT_HOSTED),
         ErrorCode::UnknownTopicId => Some("This server does not host this topic ID."),
         ErrorCode::TopicAuthorizationFailed => Some("Topic authorization failed."),
         _ => None,

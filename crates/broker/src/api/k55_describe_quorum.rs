@@ -19,12 +19,11 @@ use levada_wire::messages::{
 };
 
 use crate::api::access::forbidden;
+use crate::api::errors::NOT_HOSTED;
 use crate::api::{Context, Decoded, Sentences, text};
 
 const TIMES_VERSION_MIN: i16 = 1;
 const NODES_VERSION_MIN: i16 = 2;
-
-const NOT_HOSTED: &str = "This server does not host this topic-partition.";
 
 /// Topics, and their partitions as places in `partitions`.
 pub(crate) struct DescribeQuorum {

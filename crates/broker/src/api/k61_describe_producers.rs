@@ -15,6 +15,7 @@ use levada_wire::messages::describe_producers_response::{PartitionResponse, Prod
 use levada_wire::messages::{DescribeProducersRequest, DescribeProducersResponse, StrBytes};
 
 use crate::api::access::forbidden;
+use crate::api::errors::NOT_HOSTED;
 use crate::api::{Context, Sentences, text};
 
 pub(crate) async fn answer(
@@ -54,10 +55,9 @@ fn refusal(context: &Context, image: &Image, name: &str) -> Result<(), Failure> 
     if !context.may(Operation::Read, ResourceType::Topic, name) {
         return Err(forbidden(ErrorCode::TopicAuthorizationFailed));
     }
-    let unknown = "This server does not host this topic-partition.";
     match image.topic(name) {
         Some(_) => Ok(()),
-        None => Err(Failure::new(ErrorCode::UnknownTopicOrPartition, unknown)),
+        None => Err(Failure::new(ErrorCode::UnknownTopicOrPartition, NOT_HOSTED)),
     }
 }
 

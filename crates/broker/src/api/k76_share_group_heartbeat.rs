@@ -10,15 +10,15 @@
 
 use levada_coordination::group::records::Partitions;
 use levada_coordination::group::request::ShareHeartbeatRequest;
-use levada_metadata::features::SHARE_VERSION;
 use levada_security::acl::{Operation, ResourceType};
 use levada_wire::error_code::{ErrorCode, error_code};
 use levada_wire::messages::share_group_heartbeat_response::{Assignment, TopicPartitions};
 use levada_wire::messages::{ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse};
 
 use crate::api::{Context, text};
+use crate::share_partitions::are_permitted;
 
-/// Most characters of a member's id.
+/// Most characters of a member's id, as Java counts them: those of a UUID.
 const MEMBER_ID_CHARS_MAX: usize = 36;
 
 pub(crate) async fn answer(
@@ -48,8 +48,12 @@ pub(crate) async fn answer(
 
 /// True if share groups are served: by the level of the feature `share.version`.
 pub(super) fn are_served(context: &Context) -> bool {
-    let level = context.broker().metadata().image().features().get(SHARE_VERSION).copied();
-    level.is_some_and(|level| level > 0)
+    are_permitted(&context.broker().metadata().image())
+}
+
+/// True if a member may have this id.
+pub(super) fn is_member_id(id: &str) -> bool {
+    !id.is_empty() && id.encode_utf16().take(MEMBER_ID_CHARS_MAX + 1).count() <= MEMBER_ID_CHARS_MAX
 }
 
 fn permit(
@@ -62,8 +66,7 @@ fn permit(
     if !context.may(Operation::Read, ResourceType::Group, request.group_id.as_str()) {
         return Err((ErrorCode::GroupAuthorizationFailed, None));
     }
-    let length = request.member_id.as_str().chars().count();
-    if length == 0 || length > MEMBER_ID_CHARS_MAX {
+    if !is_member_id(request.member_id.as_str()) {
         return Err((ErrorCode::InvalidRequest, Some("Invalid member id in the request.")));
     }
     let mut names = request.subscribed_topic_names.iter().flatten();

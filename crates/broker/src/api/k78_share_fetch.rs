@@ -30,10 +30,12 @@ use levada_wire::share_fetch::ShareFetchResponse;
 use parking_lot::Mutex;
 
 use crate::api::records::{Records, reply};
-use crate::api::share_acks::{PartitionAcks, acknowledge, close, of_fetch, permit, results};
+use crate::api::share_acks::{
+    PartitionAcks, RENEW_VERSION_MIN, acknowledge, close, of_fetch, permit, results,
+};
 use crate::api::{Context, Reply, RequestError};
 use crate::quota::Used;
-use crate::share_partitions::{MemberKey, PartitionPlace, ShareSession};
+use crate::share_partitions::{FINAL_EPOCH, MemberKey, PartitionPlace, ShareSession};
 use crate::time_slice::TimeSlice;
 
 mod acquiring;
@@ -48,9 +50,6 @@ use self::response::respond;
 /// Ways to acquire: by whole batches, or up to a number of records.
 const ACQUIRE_MODES: RangeInclusive<i8> = 0..=1;
 
-/// Version from which on a request may renew locks, and choose the way to acquire.
-const RENEW_VERSION_MIN: i16 = 2;
-
 /// The part of a request in its share session.
 struct Sharing {
     member: MemberKey,
@@ -64,7 +63,7 @@ struct Sharing {
 impl Sharing {
     /// True if the request ends the session.
     fn is_final(&self) -> bool {
-        self.epoch == session::FINAL_EPOCH
+        self.epoch == FINAL_EPOCH
     }
 }
 

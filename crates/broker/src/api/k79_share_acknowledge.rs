@@ -17,12 +17,8 @@ use levada_wire::messages::{ShareAcknowledgeRequest, ShareAcknowledgeResponse};
 use crate::api::leaders::Leaders;
 use crate::api::share_acks::{AckResult, PartitionAcks, acknowledge, close, of_acknowledge, permit, results};
 use crate::api::{Context, text};
-use crate::share_partitions::MemberKey;
+use crate::share_partitions::{FINAL_EPOCH, INITIAL_EPOCH, MemberKey};
 use crate::time_slice::TimeSlice;
-
-/// Epoch of the request that ends a session, and of the one that opens it.
-const FINAL_EPOCH: i32 = -1;
-const INITIAL_EPOCH: i32 = 0;
 
 pub(crate) async fn answer(context: &Context, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse {
     let member = match begin(context, &request) {

@@ -8,7 +8,7 @@ use levada_wire::messages::initialize_share_group_state_response::{InitializeSta
 use levada_wire::messages::{InitializeShareGroupStateRequest, InitializeShareGroupStateResponse};
 
 use crate::api::Context;
-use crate::api::share_state;
+use crate::api::share_state::{self, changed};
 
 pub(crate) async fn answer(
     context: &Context,
@@ -24,16 +24,5 @@ pub(crate) async fn answer(
         (topic.topic_id, parts.collect())
     });
     let responses = share_state::ask(context, request.group_id.as_str(), topics.collect()).await;
-    let results = responses.into_iter().map(|(topic_id, partitions)| {
-        let partitions = partitions.into_iter().map(|(partition, response)| {
-            let (error_code, error_message) = response.err().unwrap_or_default();
-            message!(PartitionResult {
-                partition: partition,
-                error_code: error_code,
-                error_message: error_message,
-            })
-        });
-        message!(InitializeStateResult { topic_id: topic_id, partitions: partitions.collect() })
-    });
-    message!(InitializeShareGroupStateResponse { results: results.collect() })
+    changed!(responses => InitializeShareGroupStateResponse, InitializeStateResult, PartitionResult)
 }

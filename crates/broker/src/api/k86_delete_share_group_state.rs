@@ -8,7 +8,7 @@ use levada_wire::messages::delete_share_group_state_response::{DeleteStateResult
 use levada_wire::messages::{DeleteShareGroupStateRequest, DeleteShareGroupStateResponse};
 
 use crate::api::Context;
-use crate::api::share_state;
+use crate::api::share_state::{self, changed};
 
 pub(crate) async fn answer(
     context: &Context,
@@ -20,16 +20,5 @@ pub(crate) async fn answer(
         (topic.topic_id, parts.collect())
     });
     let responses = share_state::ask(context, request.group_id.as_str(), topics.collect()).await;
-    let results = responses.into_iter().map(|(topic_id, partitions)| {
-        let partitions = partitions.into_iter().map(|(partition, response)| {
-            let (error_code, error_message) = response.err().unwrap_or_default();
-            message!(PartitionResult {
-                partition: partition,
-                error_code: error_code,
-                error_message: error_message,
-            })
-        });
-        message!(DeleteStateResult { topic_id: topic_id, partitions: partitions.collect() })
-    });
-    message!(DeleteShareGroupStateResponse { results: results.collect() })
+    changed!(responses => DeleteShareGroupStateResponse, DeleteStateResult, PartitionResult)
 }

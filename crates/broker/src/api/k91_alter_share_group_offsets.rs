@@ -23,6 +23,7 @@ use levada_wire::messages::{AlterShareGroupOffsetsRequest, AlterShareGroupOffset
 
 use crate::api::access::forbidden;
 use crate::api::changes::log_change;
+use crate::api::errors::NOT_HOSTED;
 use crate::api::k76_share_group_heartbeat::are_served;
 use crate::api::merged::merge;
 use crate::api::{Context, Sentences, text};
@@ -52,7 +53,7 @@ pub(crate) async fn answer(
     let question = AlterShareOffsetsRequest { group_id: group_id.clone(), topics };
     let altered = match context.broker().coordinators().groups().ask(question).await {
         Ok(altered) => altered,
-        Err(error) => return refused(Failure::new(error.into(), sentence(error.to_string()))),
+        Err(error) => return refused(of_group(&group_id, error)),
     };
     if altered.iter().flat_map(|topic| &topic.partitions).any(|(_, error)| error.is_none()) {
         log_change!(context, "start offsets of a share group set", group = group_id.as_str(),);
@@ -77,9 +78,22 @@ pub(crate) async fn answer(
     message!(AlterShareGroupOffsetsResponse { responses: responses })
 }
 
-/// Kafka has a message for each error.
+/// The message of an error about a topic or a partition; Kafka has one for each.
 pub(super) fn explained(error: Option<GroupError>) -> Option<StrBytes> {
-    Some(text(sentence(error?.to_string())))
+    Some(text(match error? {
+        GroupError::UnknownTopicOrPartition | GroupError::NoShareOffsets => NOT_HOSTED.into(),
+        other => sentence(other.to_string()),
+    }))
+}
+
+/// An error about the whole group, in Kafka's words.
+pub(super) fn of_group(group_id: &str, error: GroupError) -> Failure {
+    let message = match error {
+        GroupError::GroupIdNotFound => sentence(format!("Group {group_id} not found.")),
+        GroupError::NonEmptyGroup => "The group is not empty.".into(),
+        other => sentence(other.to_string()),
+    };
+    Failure::new(error.into(), message)
 }
 
 /// The failure of requests while share groups are not enabled.

@@ -9,14 +9,14 @@
 
 use levada_coordination::group::request::DeleteShareOffsetsRequest;
 use levada_security::acl::{Operation, ResourceType};
-use levada_wire::error_code::{ErrorCode, Failure, error_code, sentence};
+use levada_wire::error_code::{ErrorCode, Failure, error_code};
 use levada_wire::messages::delete_share_group_offsets_response::DeleteShareGroupOffsetsResponseTopic;
 use levada_wire::messages::{DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse};
 
 use crate::api::access::forbidden;
 use crate::api::changes::log_change;
 use crate::api::k76_share_group_heartbeat::are_served;
-use crate::api::k91_alter_share_group_offsets::{explained, not_served};
+use crate::api::k91_alter_share_group_offsets::{explained, not_served, of_group};
 use crate::api::{Context, Sentences, text};
 
 pub(crate) async fn answer(
@@ -52,7 +52,7 @@ pub(crate) async fn answer(
     let question = DeleteShareOffsetsRequest { group_id: group_id.clone(), topics };
     let deleted = match context.broker().coordinators().groups().ask(question).await {
         Ok(deleted) => deleted,
-        Err(error) => return refused(Failure::new(error.into(), sentence(error.to_string()))),
+        Err(error) => return refused(of_group(&group_id, error)),
     };
     responses.extend(deleted.into_iter().map(|topic| {
         if topic.error.is_none() {

@@ -11,17 +11,15 @@ use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{StrBytes, share_acknowledge_request, share_fetch_request};
 use tokio::sync::oneshot;
 
-use crate::api::{Context, k76_share_group_heartbeat};
+use crate::api::Context;
+use crate::api::k76_share_group_heartbeat::{are_served, is_member_id};
 use crate::replica::Partition;
 use crate::share;
 use crate::share_partitions::{Acknowledged, MemberKey, PartitionPlace, ShareGroup};
 use crate::time_slice::TimeSlice;
 
-/// Most characters of a member's id: those of a UUID.
-const MEMBER_ID_CHARS_MAX: usize = 36;
-
 /// Version from which on members may renew their locks.
-const RENEW_VERSION_MIN: i16 = 2;
+pub(super) const RENEW_VERSION_MIN: i16 = 2;
 
 /// Types of acknowledgements at most, without and with renewals.
 const TYPE_MAX: i8 = 3;
@@ -33,7 +31,7 @@ pub(super) fn permit<'a>(
     group_id: Option<&'a StrBytes>,
     member_id: Option<&'a StrBytes>,
 ) -> Result<(&'a str, &'a str), ErrorCode> {
-    if !k76_share_group_heartbeat::are_served(context) {
+    if !are_served(context) {
         return Err(ErrorCode::UnsupportedVersion);
     }
     let group_id = group_id.ok_or(ErrorCode::InvalidRequest)?.as_str();
@@ -41,10 +39,7 @@ pub(super) fn permit<'a>(
         return Err(ErrorCode::GroupAuthorizationFailed);
     }
     let member_id = member_id.map_or("", |id| id.as_str());
-    // As Java counts characters.
-    let is_valid = !member_id.is_empty()
-        && member_id.encode_utf16().take(MEMBER_ID_CHARS_MAX + 1).count() <= MEMBER_ID_CHARS_MAX;
-    if is_valid { Ok((group_id, member_id)) } else { Err(ErrorCode::InvalidRequest) }
+    if is_member_id(member_id) { Ok((group_id, member_id)) } else { Err(ErrorCode::InvalidRequest) }
 }
 
 /// Decisions about the topics of one request.

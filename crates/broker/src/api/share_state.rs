@@ -15,6 +15,25 @@ use levada_wire::messages::StrBytes;
 
 use crate::api::{Context, text};
 
+/// The response to a request that changes states: an error code and a message for each part.
+macro_rules! changed {
+    ($responses:ident => $response:ident, $topic:ident, $partition:ident) => {{
+        let results = $responses.into_iter().map(|(topic_id, partitions)| {
+            let partitions = partitions.into_iter().map(|(partition, response)| {
+                let (error_code, error_message) = response.err().unwrap_or_default();
+                message!($partition {
+                    partition: partition,
+                    error_code: error_code,
+                    error_message: error_message,
+                })
+            });
+            message!($topic { topic_id: topic_id, partitions: partitions.collect() })
+        });
+        message!($response { results: results.collect() })
+    }};
+}
+pub(super) use changed;
+
 /// The response to one part: the answer, or error code and message.
 pub(super) type PartResponse<A> = Result<A, (i16, Option<StrBytes>)>;
 

@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use levada_log::LogError;
-use levada_metadata::features::SHARE_VERSION;
 use levada_metadata::image::Image;
 use levada_process::clock::uptime_ms;
 use levada_wire::Uuid;
@@ -24,6 +23,7 @@ use crate::publishing::Publisher;
 use crate::publishing::diff::{Change, DeletedTopic, diff};
 use crate::publishing::roles::Roles;
 use crate::replica::{Leadership, Partition};
+use crate::share_partitions::are_permitted;
 
 /// The rest of a publication, for [`Publisher::finish`].
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl Publisher {
 
     fn apply_all(&self, before: &Image, next: &Image) -> Aftermath {
         let mut aftermath = Aftermath::default();
-        if has_share_groups(before) && !has_share_groups(next) {
+        if are_permitted(before) && !are_permitted(next) {
             self.share_partitions.end_everything();
         }
         let changes = diff(before, next, self.config.load().node_id);
@@ -191,9 +191,4 @@ impl Publisher {
         self.replicas.store_checkpoints();
         doomed
     }
-}
-
-/// True if the level of `share.version` permits share groups.
-fn has_share_groups(image: &Image) -> bool {
-    image.features().get(SHARE_VERSION).is_some_and(|level| *level > 0)
 }

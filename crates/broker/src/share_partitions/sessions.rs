@@ -16,8 +16,10 @@ use super::{PartitionPlace, SharePartitions};
 /// Partitions of all sessions together at most.
 const PARTITIONS_MAX: usize = 1 << 20;
 
-/// Epoch of the first request of a session.
-const INITIAL_EPOCH: i32 = 0;
+/// Epoch of the request that opens a session.
+pub(crate) const INITIAL_EPOCH: i32 = 0;
+/// Epoch of the request that ends a session.
+pub(crate) const FINAL_EPOCH: i32 = -1;
 
 /// A member of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

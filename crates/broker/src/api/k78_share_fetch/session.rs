@@ -1,5 +1,6 @@
 //! The share session of a request: opens it, continues it, or finds the one that it ends.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use levada_wire::error_code::ErrorCode;
@@ -7,12 +8,7 @@ use levada_wire::messages::ShareFetchRequest;
 
 use super::Sharing;
 use crate::api::Context;
-use crate::share_partitions::{MemberKey, PartitionPlace, ShareConnection};
-
-/// Epoch of the request that opens a session.
-const INITIAL_EPOCH: i32 = 0;
-/// Epoch of the request that ends a session.
-pub(super) const FINAL_EPOCH: i32 = -1;
+use crate::share_partitions::{FINAL_EPOCH, INITIAL_EPOCH, MemberKey, PartitionPlace, ShareConnection};
 
 /// Takes the next step of the member's session.
 pub(super) fn begin(
@@ -59,7 +55,7 @@ fn open(
     if let Some((evicted, its_partitions)) = opened? {
         room.session_closed(evicted, its_partitions);
     }
-    let mut seen = std::collections::HashSet::with_capacity(partitions.len());
+    let mut seen = HashSet::with_capacity(partitions.len());
     partitions.retain(|key| seen.insert(*key));
     Ok(Sharing { member, epoch: INITIAL_EPOCH, partitions, continued: None })
 }
