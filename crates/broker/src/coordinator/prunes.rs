@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use levada_coordination::share_state::{Coordinator, Event, Work};
 use levada_process::blocking::off_shard;
+use levada_process::tasks::guarded;
 
 use crate::coordinator::{Coordinators, Job};
 use crate::replica::Replicas;
@@ -14,7 +15,9 @@ impl Coordinators {
         let Some(mut jobs) = self.share_states.take_jobs() else { return };
         while let Some(job) = jobs.recv().await {
             let replicas = replicas.clone();
-            off_shard(move || prune(&replicas, &job)).await;
+            // After a panic the coordinator gets no report, and the next one has work.
+            let _ =
+                off_shard(move || guarded("deletion of old share states", || prune(&replicas, &job))).await;
         }
     }
 }

@@ -145,9 +145,10 @@ impl ShareSessions {
         self.groups.contains_key(group)
     }
 
-    /// Opens a session with these partitions, in place of the member's former one. With all places
-    /// taken, the least recently used session of the client with most sessions gives way, if that
-    /// client has more than this one would have; its end is returned.
+    /// Opens a session with these partitions, in place of the member's former one. Without room,
+    /// the least recently used sessions of another client give way, if that client has more
+    /// sessions or partitions than this one would have. Returns those that have ended, and if this
+    /// one is open.
     ///
     /// # Errors
     /// There are too many sessions, or too many partitions in them.
@@ -156,16 +157,13 @@ impl ShareSessions {
         member: MemberKey,
         partitions: &[PartitionPlace],
         (connection, owner): (u64, &Requester),
-    ) -> Result<Option<ClosedSession>, ErrorCode> {
+    ) -> (Vec<ClosedSession>, Result<(), ErrorCode>) {
         self.remove(&member);
         let session = ShareSession::of(partitions.iter().copied());
         let size = session.order.len();
-        if self.partitions.saturating_add(size) > PARTITIONS_MAX {
-            return Err(ErrorCode::ShareSessionLimitReached);
-        }
-        let evicted = if self.count < self.max { None } else { self.evict_of_largest(owner) };
-        if self.count >= self.max {
-            return Err(ErrorCode::ShareSessionLimitReached);
+        let evicted = if self.has_room(size) { Vec::new() } else { self.make_room(size, owner) };
+        if !self.has_room(size) {
+            return (evicted, Err(ErrorCode::ShareSessionLimitReached));
         }
         self.uses += 1;
         self.count += 1;
@@ -174,7 +172,11 @@ impl ShareSessions {
         let stored = StoredSession { connection, owner: owner.clone(), used: self.uses, size, session };
         self.connections.entry(connection).or_default().push(member.clone());
         self.groups.entry(member.group).or_default().insert(member.member, stored);
-        Ok(evicted)
+        (evicted, Ok(()))
+    }
+
+    fn has_room(&self, partitions: usize) -> bool {
+        self.count < self.max && self.partitions.saturating_add(partitions) <= PARTITIONS_MAX
     }
 
     /// Continues a session with a request of this epoch, which adds and forgets partitions.
@@ -251,21 +253,38 @@ impl ShareSessions {
         Some((member.clone(), partitions))
     }
 
-    fn evict_of_largest(&mut self, owner: &Requester) -> Option<ClosedSession> {
-        let sessions = || {
-            self.groups.iter().flat_map(|(group, members)| {
-                members.iter().map(move |(member, stored)| (group, member, stored))
-            })
+    /// Ends sessions of the client with most of what there is too much of, until there is room for
+    /// a session of this size or that client has no more than the new one's.
+    fn make_room(&mut self, size: usize, owner: &Requester) -> Vec<ClosedSession> {
+        let by_count = self.count >= self.max;
+        let amount = |size: usize| if by_count { 1 } else { size };
+        let sessions = || self.groups.values().flat_map(HashMap::values);
+        let mut amounts: HashMap<&Requester, usize> = HashMap::new();
+        sessions().for_each(|stored| *amounts.entry(&stored.owner).or_default() += amount(stored.size));
+        let own = amounts.get(owner).copied().unwrap_or(0) + amount(size);
+        let Some((largest, mut theirs)) = amounts.into_iter().max_by_key(|(_, amount)| *amount) else {
+            return Vec::new();
         };
-        let mut counts: HashMap<&Requester, usize> = HashMap::new();
-        sessions().for_each(|(_, _, stored)| *counts.entry(&stored.owner).or_default() += 1);
-        let own = counts.get(owner).copied().unwrap_or(0) + 1;
-        let largest = counts.into_iter().filter(|(_, count)| *count > own).max_by_key(|(_, count)| *count);
-        let (largest, _) = largest?;
-        let theirs = sessions().filter(|(_, _, stored)| stored.owner == *largest);
-        let (group, member, _) = theirs.min_by_key(|(_, _, stored)| stored.used)?;
-        let key = MemberKey { group: group.clone(), member: member.clone() };
-        self.remove(&key)
+        let of_group = |(group, members): (&Arc<str>, &HashMap<Arc<str>, StoredSession>)| {
+            let of_largest =
+                members.iter().filter(|(_, stored)| stored.owner == *largest && amount(stored.size) > 0);
+            let candidate = |(member, stored): (&Arc<str>, &StoredSession)| {
+                let key = MemberKey { group: group.clone(), member: member.clone() };
+                (stored.used, stored.size, key)
+            };
+            of_largest.map(candidate).collect::<Vec<_>>()
+        };
+        let mut candidates: Vec<_> = self.groups.iter().flat_map(of_group).collect();
+        candidates.sort_unstable_by_key(|(used, _, _)| *used);
+        let mut evicted = Vec::new();
+        for (_, its_size, member) in candidates {
+            if self.has_room(size) || theirs <= own {
+                break;
+            }
+            theirs -= amount(its_size);
+            evicted.extend(self.remove(&member));
+        }
+        evicted
     }
 }
 

@@ -51,10 +51,9 @@ fn open(
     let member = MemberKey { group: group.into(), member: member.into() };
     let owner = context.session().requester();
     let mut partitions = named(request);
-    let opened = room.sessions().open(member.clone(), &partitions, (connection.number(), &owner));
-    if let Some((evicted, its_partitions)) = opened? {
-        room.session_closed(evicted, its_partitions);
-    }
+    let (evicted, opened) = room.sessions().open(member.clone(), &partitions, (connection.number(), &owner));
+    evicted.into_iter().for_each(|(member, partitions)| room.session_closed(member, partitions));
+    opened?;
     let mut seen = HashSet::with_capacity(partitions.len());
     partitions.retain(|key| seen.insert(*key));
     Ok(Sharing { member, epoch: INITIAL_EPOCH, partitions, continued: None })

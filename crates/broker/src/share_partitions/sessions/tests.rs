@@ -21,8 +21,7 @@ fn owner(last: u8) -> Requester {
 }
 
 fn opened(sessions: &mut ShareSessions, name: &str, partitions: &[PartitionPlace]) {
-    let evicted = sessions.open(member(name), partitions, (1, &owner(1))).unwrap();
-    assert_eq!(evicted, None);
+    assert_eq!(sessions.open(member(name), partitions, (1, &owner(1))), (Vec::new(), Ok(())));
 }
 
 #[test]
@@ -71,9 +70,9 @@ fn responses_repeat_errors_and_new_partitions() {
 fn sessions_end_with_their_connection() {
     let mut sessions = ShareSessions::new(10);
     opened(&mut sessions, "a", &[key(0)]);
-    sessions.open(member("b"), &[key(1)], (2, &owner(1))).unwrap();
+    sessions.open(member("b"), &[key(1)], (2, &owner(1))).1.unwrap();
     // The member comes back over another connection, before the end of the first is noticed.
-    sessions.open(member("a"), &[key(3)], (2, &owner(1))).unwrap();
+    sessions.open(member("a"), &[key(3)], (2, &owner(1))).1.unwrap();
     assert_eq!(sessions.close_connection(1), []);
     let mut closed = sessions.close_connection(2);
     closed.sort();
@@ -88,13 +87,13 @@ fn full_tables_take_from_the_greedy() {
     for name in ["a", "b", "c"] {
         opened(&mut sessions, name, &[key(0)]);
     }
-    let refused = sessions.open(member("d"), &[], (1, &owner(1)));
-    assert_eq!(refused.unwrap_err(), ErrorCode::ShareSessionLimitReached, "to the greedy");
+    let refused = (Vec::new(), Err(ErrorCode::ShareSessionLimitReached));
+    assert_eq!(sessions.open(member("d"), &[], (1, &owner(1))), refused, "to the greedy");
     sessions.proceed(("g", "a"), 1, (&[], &[])).unwrap();
-    let evicted = sessions.open(member("x"), &[], (2, &owner(2))).unwrap();
-    assert_eq!(evicted, Some((member("b"), vec![key(0)])), "the least recently used");
-    let refused = sessions.open(member("y"), &[], (2, &owner(2)));
-    assert_eq!(refused.unwrap_err(), ErrorCode::ShareSessionLimitReached, "two and one become one and two");
+    let opened = sessions.open(member("x"), &[], (2, &owner(2)));
+    assert_eq!(opened, (vec![(member("b"), vec![key(0)])], Ok(())), "the least recently used");
+    let again = sessions.open(member("y"), &[], (2, &owner(2)));
+    assert_eq!(again, refused, "two and one become one and two");
     assert_eq!(sessions.count, 3);
 }
 
@@ -103,10 +102,27 @@ fn partitions_of_all_sessions_are_bounded() {
     let mut sessions = ShareSessions::new(3);
     let many: Vec<PartitionPlace> = (0..PARTITIONS_MAX as i32).map(key).collect();
     opened(&mut sessions, "a", &many);
-    let refused = sessions.open(member("b"), &[key(0)], (1, &owner(1)));
+    let (_, refused) = sessions.open(member("b"), &[key(0)], (1, &owner(1)));
     assert_eq!(refused.unwrap_err(), ErrorCode::ShareSessionLimitReached);
     let refused = sessions.proceed(("g", "a"), 1, (&[key(-1)], &[])).unwrap_err();
     assert_eq!(refused, ErrorCode::ShareSessionLimitReached);
     opened(&mut sessions, "a", &[key(0), key(0)]);
     assert_eq!(sessions.partitions, 1, "a partition counts once");
+}
+
+#[test]
+fn a_client_with_all_partitions_gives_way() {
+    let mut sessions = ShareSessions::new(10);
+    let quarter = PARTITIONS_MAX as i32 / 4;
+    let many: Vec<PartitionPlace> = (0..quarter).map(key).collect();
+    for name in ["a", "b", "c", "d"] {
+        opened(&mut sessions, name, &many);
+    }
+    sessions.proceed(("g", "a"), 1, (&[], &[])).unwrap();
+    let (evicted, opened) = sessions.open(member("x"), &many[1..], (2, &owner(2)));
+    assert_eq!((evicted, opened), (vec![(member("b"), many.clone())], Ok(())));
+    let (evicted, opened) = sessions.open(member("y"), &many, (2, &owner(2)));
+    assert_eq!((evicted.len(), opened), (1, Ok(())), "three quarters and one");
+    let (evicted, refused) = sessions.open(member("z"), &many, (2, &owner(2)));
+    assert_eq!((evicted, refused), (Vec::new(), Err(ErrorCode::ShareSessionLimitReached)), "one half each");
 }
