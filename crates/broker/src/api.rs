@@ -37,6 +37,7 @@ mod access;
 mod changes;
 mod commits;
 pub(crate) mod connection_info;
+mod described;
 mod errors;
 mod group_order;
 pub(crate) mod large;

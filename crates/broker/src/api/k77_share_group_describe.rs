@@ -7,20 +7,17 @@
 //! Checks Describe on each group, and on all topics that are assigned to its members. With the
 //! feature `share.version` at level 0, each group is `UNSUPPORTED_VERSION`.
 
-use std::collections::{BTreeSet, HashSet};
-
-use levada_coordination::group::GroupError;
 use levada_coordination::group::coordinator::{DescribedShareGroup, DescribedShareMember};
 use levada_coordination::group::records::Partitions;
-use levada_security::acl::{Operation, ResourceType};
-use levada_wire::error_code::{ErrorCode, error_code, sentence};
+use levada_security::acl::ResourceType;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::share_group_describe_response::{
     Assignment, DescribedGroup, Member, TopicPartitions,
 };
-use levada_wire::messages::{ShareGroupDescribeRequest, ShareGroupDescribeResponse, StrBytes};
+use levada_wire::messages::{ShareGroupDescribeRequest, ShareGroupDescribeResponse};
 
-use crate::api::group_order::{in_kafkas_order, members_in_kafkas_order};
-use crate::api::k69_consumer_group_describe::UNSEEN_TOPICS;
+use crate::api::described::{Refusal, asked, check_topics, find, refusal};
+use crate::api::group_order::members_in_kafkas_order;
 use crate::api::k76_share_group_heartbeat::are_served;
 use crate::api::{Context, text};
 
@@ -28,73 +25,35 @@ pub(crate) async fn answer(
     context: &Context,
     request: ShareGroupDescribeRequest,
 ) -> ShareGroupDescribeResponse {
-    if !are_served(context) {
-        let refuse =
-            |id| message!(DescribedGroup { group_id: id, error_code: ErrorCode::UnsupportedVersion.code() });
-        return message!(ShareGroupDescribeResponse {
-            groups: request.group_ids.into_iter().map(refuse).collect(),
-        });
-    }
-    let may = |id: &StrBytes| context.may(Operation::Describe, ResourceType::Group, id.as_str());
-    let mut named = HashSet::new();
-    let named = request.group_ids.into_iter().filter(|id| named.insert(id.clone()));
-    let (permitted, forbidden): (Vec<_>, Vec<_>) = named.partition(may);
-    let refuse = |id| {
-        message!(DescribedGroup { group_id: id, error_code: ErrorCode::GroupAuthorizationFailed.code() })
+    let refused = |group_id, (error_code, error_message)| {
+        message!(DescribedGroup { group_id: group_id, error_code: error_code, error_message: error_message })
     };
-    let (nameless, named): (Vec<_>, Vec<_>) = permitted.into_iter().partition(|id| id.as_str().is_empty());
-    let named = in_kafkas_order(context, named);
-    let described = nameless.into_iter().chain(named).map(|group_id| {
-        let mut group = permitted_view(context, describe(context, group_id.as_str()));
-        if request.include_authorized_operations && group.error_code == 0 {
-            group.authorized_operations = context.operations(ResourceType::Group, group_id.as_str());
+    if !are_served(context) {
+        let groups = request.group_ids.into_iter();
+        let groups = groups.map(|id| refused(id, refusal(ErrorCode::UnsupportedVersion)));
+        return message!(ShareGroupDescribeResponse { groups: groups.collect() });
+    }
+    let groups = asked(context, request.group_ids).map(|(group_id, permitted)| {
+        match permitted.and_then(|()| describe(context, group_id.as_str())) {
+            Ok(mut group) => {
+                if request.include_authorized_operations {
+                    group.authorized_operations = context.operations(ResourceType::Group, group_id.as_str());
+                }
+                group
+            }
+            Err(refusal) => refused(group_id, refusal),
         }
-        group
     });
-    message!(ShareGroupDescribeResponse {
-        groups: forbidden.into_iter().map(refuse).chain(described).collect(),
-    })
+    message!(ShareGroupDescribeResponse { groups: groups.collect() })
 }
 
 /// The group, if the client may describe all topics that are assigned to its members.
-fn permitted_view(context: &Context, group: DescribedGroup) -> DescribedGroup {
+fn describe(context: &Context, group_id: &str) -> Result<DescribedGroup, Refusal> {
+    let found = find(context, (group_id, "share group"), |coordinator| coordinator.describe_share(group_id))?;
+    let group = show(context, found);
     let assigned = group.members.iter().flat_map(|member| &member.assignment.topic_partitions);
-    let topics: BTreeSet<StrBytes> = assigned.map(|topic| topic.topic_name.clone()).collect();
-    if topics.iter().all(|topic| context.might(Operation::Describe, ResourceType::Topic, topic.as_str())) {
-        group
-    } else {
-        message!(DescribedGroup {
-            group_id: group.group_id,
-            error_code: ErrorCode::TopicAuthorizationFailed.code(),
-            error_message: Some(text(UNSEEN_TOPICS)),
-        })
-    }
-}
-
-fn describe(context: &Context, group_id: &str) -> DescribedGroup {
-    let found =
-        context.broker().coordinators().groups().view(group_id, |coordinator| {
-            (coordinator.describe_share(group_id), coordinator.knows(group_id))
-        });
-    let refused = |code: i16, message: Option<String>| {
-        message!(DescribedGroup {
-            group_id: group_id.into(),
-            error_code: code,
-            error_message: message.map(sentence).map(text),
-        })
-    };
-    if group_id.is_empty() {
-        return refused(ErrorCode::InvalidGroupId.code(), None);
-    }
-    match found {
-        Some((Ok(group), _)) => show(context, group),
-        Some((Err(error @ GroupError::GroupIdNotFound), known)) => {
-            let what = if known { "is not a share group" } else { "not found" };
-            refused(error_code(Some(error)), Some(format!("Group {group_id} {what}.")))
-        }
-        Some((Err(error), _)) => refused(error_code(Some(error)), None),
-        None => refused(ErrorCode::NotCoordinator.code(), None),
-    }
+    check_topics(context, assigned.map(|topic| topic.topic_name.as_str()))?;
+    Ok(group)
 }
 
 fn show(context: &Context, group: DescribedShareGroup) -> DescribedGroup {
