@@ -111,7 +111,7 @@ pub(crate) struct Replicas {
     replication: Arc<Replication>,
     /// The right to act as a leader; none is needed while no other node can lead.
     lease: Option<Arc<Lease>>,
-    /// Notified while an append does not return.
+    /// Notified while work that holds a writer does not return.
     blocked: Notify,
 }
 

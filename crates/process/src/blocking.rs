@@ -1,6 +1,23 @@
-//! Runs blocking work on threads other than the shards.
+//! Runs blocking work on threads other than the shards, and keeps those threads free of it that
+//! everything else depends on.
 
 use std::any::Any;
+use std::cell::Cell;
+
+thread_local! {
+    static IS_KEPT_FREE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Declares that this thread never waits for a disk, so that it notices disks that do not answer.
+/// Work that may wait checks this with [`may_wait`].
+pub fn keep_free() {
+    IS_KEPT_FREE.set(true);
+}
+
+/// True if this thread may wait for a disk.
+pub fn may_wait() -> bool {
+    !IS_KEPT_FREE.get()
+}
 
 /// Work and result without their types: the runtime's code for a task is compiled once, and not for
 /// each place that has work.

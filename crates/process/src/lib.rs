@@ -7,7 +7,7 @@
 //! - [`handed`]: the listening sockets of a service manager.
 //! - [`turns`]: places that clients queue for, and their fair order.
 //! - [`usage`]: the memory, processor time and open files of this process.
-//! - [`blocking`]: work that may wait for a disk, off the shards.
+//! - [`blocking`]: work that may wait for a disk, off the shards and the threads that never wait.
 
 pub mod blocking;
 pub mod clock;

@@ -46,6 +46,7 @@ use levada_broker::server::Door;
 use levada_broker::server::{HttpError, HttpPlace, HttpServer};
 use levada_broker::source::Source;
 use levada_config::{HostPort, Secret};
+use levada_process::blocking::keep_free;
 use levada_process::descriptors;
 use levada_process::tasks::{caught, guarded, spawn_restarted};
 use tokio::sync::oneshot;
@@ -161,6 +162,7 @@ impl WebServer {
         let (stop, stopped) = oneshot::channel();
         let router = router((source.clone(), pages), token, &listen.host);
         let serve = move || {
+            keep_free();
             let work = || LocalSet::new().block_on(&runtime, serve(listener, (router, source), stopped));
             // A panic has its line of the log.
             if let Ok(Err(error)) = guarded("the HTTP thread", work) {

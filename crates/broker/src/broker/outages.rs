@@ -21,7 +21,7 @@ use crate::replica::data_dir::DataDir;
 /// Pause between two looks for storage that refuses records, or accepts them again.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// An append that has not returned for so long waits for storage that is frozen or stuck.
+/// Work of a writer that has not returned for so long waits for storage that is frozen or stuck.
 const BLOCKED_AFTER: Duration = Duration::from_secs(3);
 
 /// Reason for which the broker cannot continue.

@@ -70,18 +70,17 @@ impl Replicas {
         self.dirs.take_placed()
     }
 
-    /// Has directories refuse records in which an append has not returned for this time. Requests
-    /// that wait for such an append, or for replicas that another broker is to lead, are answered.
-    /// Does not wait.
+    /// Has directories refuse records in which an append, or work that keeps appends waiting, has
+    /// not returned for this time. Requests that wait for it, or for replicas that another broker
+    /// is to lead, are answered. Does not wait.
     pub(crate) fn refuse_blocked(&self, after: Duration) {
-        let is_blocked = |partition: &Partition| {
-            partition.lane().append_running_for().is_some_and(|running| running >= after)
-        };
+        let is_blocked =
+            |partition: &Partition| partition.lane().held_for().is_some_and(|held| held >= after);
         let blocked: Vec<_> = self.partitions.find(is_blocked);
         let blocked = blocked.iter().filter_map(|(topic, index)| self.partitions.by_name(topic, *index));
         let blocked: Vec<Arc<Partition>> = blocked.collect();
         for partition in &blocked {
-            let cause = format!("an append to {} has not returned for {after:?}", partition.name());
+            let cause = format!("work on the log of {} has not returned for {after:?}", partition.name());
             self.dirs.around(partition.log()).refuse(&cause);
             partition.lane().give_up_waiting();
             self.blocked.notify_one();
@@ -94,7 +93,7 @@ impl Replicas {
         }
     }
 
-    /// Wakes while an append does not return.
+    /// Wakes while work that holds a writer does not return.
     pub(crate) fn blocked(&self) -> &Notify {
         &self.blocked
     }

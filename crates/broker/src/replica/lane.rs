@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use levada_log::{Append, AppendError, Appended, LogError, Writer};
+use levada_process::blocking::may_wait;
 use parking_lot::Mutex;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Notify, oneshot};
@@ -34,11 +35,11 @@ pub(crate) struct AppendLane {
     log: Arc<levada_log::Partition>,
     storage_warning: RepeatedWarning,
     longest_turns_ns: [AtomicU64; Work::ALL.len()],
-    /// Time of the lane's first moment, for `append_begun_ns`.
+    /// Time of the lane's first moment, for `held_since_ns`.
     origin: std::time::Instant,
-    /// Time since the origin at which the running append has begun, 0 if none runs.
-    append_begun_ns: AtomicU64,
-    /// Wakes those who wait for an append that does not return.
+    /// Time since the origin since which a thread has held the writer, 0 if none does.
+    held_since_ns: AtomicU64,
+    /// Wakes those who wait for a writer that does not return.
     given_up: Notify,
 }
 
@@ -255,7 +256,7 @@ impl AppendLane {
             storage_warning: RepeatedWarning::default(),
             longest_turns_ns: [const { AtomicU64::new(0) }; Work::ALL.len()],
             origin: std::time::Instant::now(),
-            append_begun_ns: AtomicU64::new(0),
+            held_since_ns: AtomicU64::new(0),
             given_up: Notify::new(),
         }
     }
@@ -353,6 +354,12 @@ impl AppendLane {
         }
     }
 
+    /// A look at the writer's state, which waits for nothing; none while the writer is held, or
+    /// once the log is closed.
+    pub(crate) fn look_at_writer<T>(&self, look: impl FnOnce(&Writer) -> T) -> Option<T> {
+        self.writer.try_lock()?.as_ref().map(look)
+    }
+
     /// Housekeeping with the writer (rolling, truncating); none once the log is closed. Appends
     /// wait during the call, so `work` must be short.
     pub(crate) fn with_writer<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
@@ -383,10 +390,11 @@ impl AppendLane {
         Duration::from_nanos(self.longest_turns_ns[work as usize].load(Ordering::Relaxed))
     }
 
-    /// Time for which the running append has not returned; none if no append runs. Does not wait.
-    pub(crate) fn append_running_for(&self) -> Option<Duration> {
-        let begun_ns = self.append_begun_ns.load(Ordering::Relaxed);
-        (begun_ns > 0).then(|| self.origin.elapsed().saturating_sub(Duration::from_nanos(begun_ns)))
+    /// Time for which a thread has held the writer, for an append or for housekeeping that keeps
+    /// appends waiting; none if no thread holds it. Does not wait.
+    pub(crate) fn held_for(&self) -> Option<Duration> {
+        let since_ns = self.held_since_ns.load(Ordering::Relaxed);
+        (since_ns > 0).then(|| self.origin.elapsed().saturating_sub(Duration::from_nanos(since_ns)))
     }
 
     /// Has the waits for [`AppendLane::waits_in_vain`] end.
@@ -394,7 +402,7 @@ impl AppendLane {
         self.given_up.notify_waiters();
     }
 
-    /// Waits until the running append is found not to return.
+    /// Waits until the work that holds the writer is found not to return.
     pub(crate) async fn waits_in_vain(&self) {
         self.given_up.notified().await;
     }
@@ -425,10 +433,9 @@ struct WriterHold<'a> {
 
 impl WriterHold<'_> {
     fn begin(lane: &AppendLane, work: Work) -> WriterHold<'_> {
+        debug_assert!(may_wait(), "a thread that never waits for a disk waits for a writer");
         let begun = std::time::Instant::now();
-        if work == Work::Append {
-            lane.append_begun_ns.store(nanos(begun - lane.origin).max(1), Ordering::Relaxed);
-        }
+        lane.held_since_ns.store(nanos(begun - lane.origin).max(1), Ordering::Relaxed);
         WriterHold { lane, work, begun }
     }
 }
@@ -441,9 +448,7 @@ impl Drop for WriterHold<'_> {
         if took_ns > longest_ns.load(Ordering::Relaxed) {
             longest_ns.fetch_max(took_ns, Ordering::Relaxed);
         }
-        if self.work == Work::Append {
-            self.lane.append_begun_ns.store(0, Ordering::Relaxed);
-        }
+        self.lane.held_since_ns.store(0, Ordering::Relaxed);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The admin thread: accepts connections, drives the timers of coordinators, ends transactions, and
-//! does the housekeeping that must not run on a shard.
+//! starts the housekeeping that must not run on a shard. It never waits for a disk: it notices
+//! those that do not answer.
 
 use std::net::TcpListener;
 use std::rc::Rc;
@@ -8,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use levada_config::Listener;
+use levada_process::blocking::keep_free;
 use levada_process::clock::uptime_ms;
 use levada_process::shutdown::Stop;
 use levada_process::tasks::{guarded, spawn_restarted, spawn_vital};
@@ -57,6 +59,7 @@ pub(crate) fn start(runtime: Runtime, duties: Duties) -> Result<JoinHandle<()>, 
     std::thread::Builder::new()
         .name("admin".to_owned())
         .spawn(move || {
+            keep_free();
             let broker = duties.broker.clone();
             let work = || LocalSet::new().block_on(&runtime, run(duties));
             if let Err(panicked) = guarded("the admin thread", work) {
@@ -66,8 +69,7 @@ pub(crate) fn start(runtime: Runtime, duties: Duties) -> Result<JoinHandle<()>, 
         .map_err(failed)
 }
 
-/// Notes several times in a session that the process runs; never returns. No task of this thread
-/// waits for a disk.
+/// Notes several times in a session that the process runs; never returns.
 async fn keep_lease(lease: Arc<Lease>) {
     loop {
         lease.tick(uptime_ms());

@@ -94,7 +94,7 @@ impl Drop for OpenStream {
     }
 }
 
-/// Closes the sockets of shards that do not answer while an append waits for its storage; never
+/// Closes the sockets of shards that do not answer while a writer waits for its storage; never
 /// returns.
 pub(crate) async fn close_stuck(broker: Arc<Broker>, shards: Arc<[Arc<OpenStreams>]>) {
     loop {

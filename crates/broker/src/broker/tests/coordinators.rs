@@ -13,6 +13,7 @@ use levada_coordination::txn::request::{AddRequest, EndRequest, InitRequest, Pro
 use levada_coordination::txn::{TopicPartition, TxnError, TxnState};
 use levada_log::crash_disk::Recorder;
 use levada_metadata::controller::{MorePartitions, NewTopic, TopicKey};
+use levada_process::blocking::keep_free;
 use levada_process::clock::now_ms;
 use levada_wire::Uuid;
 use levada_wire::error_code::ErrorCode;
@@ -379,6 +380,25 @@ fn a_coordinator_resigns_while_its_write_does_not_return() {
         assert_eq!(commit(&now, "g", 2), Err(GroupError::NotCoordinator));
     });
     assert_eq!(groups.view("g", |_| ()), None);
+}
+
+#[test]
+fn a_thread_that_never_waits_has_another_write() {
+    let home = directory();
+    let now = begin(&Arc::new(Recorder::new(home.path())), &home, Ways::default());
+    create(&now, "t", 1);
+    let partition = now.broker.replicas().partition("t", 0).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let append_at_once = || {
+        keep_free();
+        let _context = runtime.enter();
+        partition.append(data(None), now_ms())
+    };
+    let submitted = partition
+        .lane()
+        .with_writer(|_| std::thread::scope(|scope| scope.spawn(append_at_once).join().unwrap()));
+    let wait = async { tokio::time::timeout(LONG, submitted.unwrap().wait()).await };
+    assert_eq!(runtime.block_on(wait).unwrap().unwrap().base_offset, 0);
 }
 
 #[test]

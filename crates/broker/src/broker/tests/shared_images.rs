@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use levada_base::Append;
 use levada_base::batch::Builder;
@@ -339,6 +340,19 @@ fn a_directory_that_refuses_records_gives_up_what_other_replicas_can_lead_until_
     watch(now_ms + 3_000);
     assert_eq!((dir.refuses_records(), reserve(), at("t")), (false, true, Some(dir.id())));
     assert_eq!(member.write("alone"), Ok(1));
+}
+
+#[test]
+fn housekeeping_that_never_returns_makes_a_directory_refuse() {
+    let mut member = Member::start();
+    member.create(TOPIC, "t", &[member.node, OTHER]);
+    let broker = member.now.broker.clone();
+    let (replicas, dir) = (broker.replicas(), broker.replicas().dirs().first());
+    replicas.refuse_blocked(Duration::ZERO);
+    assert!(!dir.refuses_records(), "no writer is held");
+    let partition = replicas.partition("t", 0).unwrap();
+    partition.lane().with_writer(|_| replicas.refuse_blocked(Duration::ZERO)).unwrap();
+    assert!(dir.refuses_records(), "appends wait for the writer, and none is running");
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl State {
 }
 
 impl DataDir {
-    /// Refuses records from now on: an append has not returned for long.
+    /// Refuses records from now on: an append, or work before it, has not returned for long.
     pub(crate) fn refuse(&self, cause: &str) {
         self.state.refuse(cause, true);
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use levada_log::{Append, AppendError, Passing};
-use levada_process::clock;
+use levada_process::blocking::may_wait;
+use levada_process::clock::now_ms;
 
 use super::Partition;
 use crate::replica::lane::{Backlog, Submitted};
@@ -13,6 +14,13 @@ impl Partition {
     /// the answer waits until the batch is on the device. A batch that was checked in another
     /// leader epoch is refused.
     pub(crate) fn append(self: &Arc<Self>, append: Append, now_ms: i64) -> Submitted {
+        if !may_wait() {
+            let (submitted, is_ours) = self.enqueue(append);
+            if is_ours {
+                self.write_queued(now_ms);
+            }
+            return submitted;
+        }
         if let Some(refused) = self.without_lease(&append) {
             return Submitted::Done(Err(refused));
         }
@@ -45,19 +53,36 @@ impl Partition {
         })
     }
 
-    /// Writes the batches that are queued in an idle lane. Blocks for the duration of the writes.
+    /// Writes the batches that are queued in an idle lane. Blocks for the duration of the writes,
+    /// except on a thread that never waits for a disk: then another thread writes them.
     pub(crate) fn write_queued(self: &Arc<Self>, now_ms: i64) {
-        self.write_later(self.lane.drain(now_ms, || self.wrote()));
+        if may_wait() {
+            self.write_later(self.drain(now_ms));
+        } else {
+            self.write_aside();
+        }
+    }
+
+    fn write_aside(self: &Arc<Self>) {
+        let partition = self.clone();
+        tokio::task::spawn_blocking(move || while partition.drain(now_ms()) == Backlog::Remaining {});
     }
 
     fn write_later(self: &Arc<Self>, left: Backlog) {
         if left == Backlog::Remaining {
             let partition = self.clone();
             tokio::spawn(async move {
-                while partition.lane.drain(clock::now_ms(), || partition.wrote()) == Backlog::Remaining {
+                if !may_wait() {
+                    return partition.write_aside();
+                }
+                while partition.drain(now_ms()) == Backlog::Remaining {
                     tokio::task::yield_now().await;
                 }
             });
         }
+    }
+
+    fn drain(self: &Arc<Self>, now_ms: i64) -> Backlog {
+        self.lane.drain(now_ms, || self.wrote())
     }
 }

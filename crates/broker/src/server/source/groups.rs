@@ -91,8 +91,9 @@ pub(super) fn transactions(broker: &Broker) -> TransactionStates {
         let log = partition.log();
         log.last_stable() < log.high_watermark()
     });
+    // A partition whose writer is at work is looked at the next time.
     let stalest = |partition: &crate::replica::Partition| {
-        partition.lane().with_writer(|writer| writer.stalest_open_transaction_ms()).flatten()
+        partition.lane().look_at_writer(|writer| writer.stalest_open_transaction_ms()).flatten()
     };
     let late = open.filter(|partition| stalest(partition).is_some_and(|ms| ms < late_before_ms));
     states.late_partitions = late.count() as u64;
