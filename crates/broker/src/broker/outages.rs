@@ -101,12 +101,14 @@ impl Broker {
     fn attend_to_directory(&self, at: usize, is_refusal: bool, now_ms: i64) {
         let Some(dir) = self.replicas.dirs().iter().nth(at) else { return };
         if is_refusal {
+            let partitions = self.replicas.in_directory(dir);
             // In this order: a replica that still followed would join the replicas in sync again.
-            self.publisher.unfollow(&self.replicas.in_directory(dir));
+            self.publisher.unfollow(&partitions);
             self.report_lost(now_ms);
+            self.publisher.resign_from(&partitions);
         } else if dir.probe(now_ms) {
             let partitions = self.replicas.in_directory(dir);
-            self.publisher.follow_again(&partitions);
+            self.publisher.serve_again(&partitions);
             self.replicas.report_placed(&partitions);
         }
     }

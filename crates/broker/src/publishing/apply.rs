@@ -149,7 +149,7 @@ impl Publisher {
 
     /// Loads coordinators one after the other, on a thread that may block; on this one where there
     /// is no runtime.
-    fn load_beside(&self, loads: Vec<Load>) {
+    pub(super) fn load_beside(&self, loads: Vec<Load>) {
         let load = move || loads.into_iter().for_each(|load| load());
         match Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(load)),

@@ -185,12 +185,24 @@ impl Publisher {
         }
     }
 
-    /// Has partitions follow their leaders whose directory accepts records again.
-    pub(crate) fn follow_again(&self, partitions: &[Arc<Partition>]) {
+    /// Has partitions whose directory accepts records again follow their leaders, and their
+    /// coordinators begin new terms.
+    pub(crate) fn serve_again(&self, partitions: &[Arc<Partition>]) {
         self.metadata.hold(|_| {
-            let is_served = |partition: &&Arc<Partition>| !partition.is_deleted();
-            partitions.iter().filter(is_served).for_each(|partition| self.follow(partition));
+            let served: Vec<_> = partitions.iter().filter(|partition| !partition.is_deleted()).collect();
+            served.iter().for_each(|partition| self.follow(partition));
+            self.load_beside(served.iter().filter_map(|one| self.coordinators.follow(one)).collect());
         });
+    }
+
+    /// Ends the terms of the coordinators of partitions that another broker is to lead: the change
+    /// of leadership may wait for storage that is frozen, as would their clients.
+    pub(crate) fn resign_from(&self, partitions: &[Arc<Partition>]) {
+        let node_id = self.config.load().node_id;
+        let has_heirs = |one: &&Arc<Partition>| one.leadership().has_others_in_sync(node_id);
+        for partition in partitions.iter().filter(has_heirs) {
+            self.coordinators.resign_at(partition.topic(), partition.index());
+        }
     }
 
     /// Has every partition follow its leader over as many connections as are configured now.

@@ -426,6 +426,25 @@ fn a_coordinator_serves_while_its_partition_is_led_here_and_loads_again_in_each_
 }
 
 #[test]
+fn coordinators_resign_while_their_directory_refuses_records() {
+    for (replicas, while_refusing) in [(1, Ok(3)), (2, Err(GroupError::NotCoordinator))] {
+        let mut member = Member::start();
+        let (node, broker) = (member.node, member.now.broker.clone());
+        member.create(OFFSETS, OFFSETS_TOPIC, &[node]);
+        assert_eq!(member.commit(3), Ok(()));
+        member.reassign(OFFSETS, &[node, OTHER][..replicas]);
+        let watch = |now_ms| broker.watch_storage(now_ms, |work| work());
+        let (dir, now_ms) = (broker.replicas().dirs().first(), uptime_ms());
+        watch(now_ms);
+        dir.refuse("no space left on device");
+        watch(now_ms);
+        assert_eq!(member.committed(), while_refusing, "another broker can lead it, or none can");
+        watch(now_ms + 3_000);
+        assert_eq!(member.committed(), Ok(3));
+    }
+}
+
+#[test]
 fn a_coordinator_that_is_elected_away_before_its_load_begins_stays_closed() {
     let mut member = Member::start();
     let node = member.node;
