@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use levada_metadata::store::StoreLimits;
 
+use super::dead_letters::DeadLetterConfig;
 use super::listener::{self, ListenerKeys, ListenerLimits};
 use super::reader::Reader;
 use super::security::{Secret, SecurityConfig};
@@ -80,6 +81,8 @@ pub struct BrokerConfig {
     pub transactions: TransactionsConfig,
     /// `share.coordinator.*`.
     pub share_states: ShareStatesConfig,
+    /// `errors.deadletterqueue.*`.
+    pub dead_letters: DeadLetterConfig,
     /// `log.cleaner.*`.
     pub cleaner: CleanerConfig,
     /// `num.recovery.threads.per.data.dir`, if it is set.
@@ -235,7 +238,6 @@ impl BrokerConfig {
         if !errors.is_empty() {
             return Err(ConfigErrors(errors));
         }
-        let log_dirs = read.log_dirs()?;
         let security = read.security(&listeners)?;
         let max_idle_ms = u64::try_from(read.long("connections.max.idle.ms"));
         Ok(Self {
@@ -247,7 +249,7 @@ impl BrokerConfig {
             http_listen,
             thresholds_file: super::thresholds::named_thresholds(&settings),
             http_token: settings.text(HTTP_TOKEN).filter(|token| !token.is_empty()).map(Secret::from),
-            log_dirs,
+            log_dirs: read.log_dirs()?,
             num_partitions: read.int("num.partitions"),
             default_replication_factor: read.short("default.replication.factor"),
             clamp_replication_factor: read.is_true("levada.replication.factor.clamp"),
@@ -269,6 +271,7 @@ impl BrokerConfig {
             offsets: read.offsets(),
             transactions: read.transactions(),
             share_states: read.share_states(),
+            dead_letters: read.dead_letters(),
             cleaner: read.cleaner(),
             recovery_threads: read.recovery_threads(),
             mapped_append: read.text("levada.log.append") == "mapped",

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::dynamic::known;
 use super::kafka::{ConfigScope, kafka_key, kafka_keys};
-use super::table::{BROKER_KEYS, INTERNAL_SEGMENT_BYTES, TOPIC_KEYS, TopicConfigKey, broker_key};
+use super::table::{
+    BROKER_KEYS, INTERNAL_SEGMENT_BYTES, OF_KAFKA_4_4, TOPIC_KEYS, TopicConfigKey, broker_key,
+};
 use super::{BrokerConfig, ConfigKey, ConfigType, Dynamic, Origin, Settings, foreign, prefix};
 
 /// The origin of a value in Kafka's terms, numbered as in DescribeConfigs.
@@ -86,6 +88,7 @@ impl BrokerConfig {
     pub fn describe_as_kafka(&self) -> Vec<Described> {
         let is_hidden = |name| {
             OF_AUTHORIZER.contains(&name)
+                || OF_KAFKA_4_4.contains(&name)
                 || kafka_key(name).is_some_and(|known| known.level != ConfigScope::Public)
         };
         let served = BROKER_KEYS.iter().map(|key| key.name);
@@ -141,7 +144,8 @@ impl BrokerConfig {
 
     /// Every topic key, for a topic with these settings, in order of name.
     pub fn describe_topic(&self, own: &BTreeMap<String, String>) -> Vec<Described> {
-        let is_shown = |name: &str| name != INTERNAL_SEGMENT_BYTES || own.contains_key(name);
+        let is_hidden = |name: &str| name == INTERNAL_SEGMENT_BYTES || OF_KAFKA_4_4.contains(&name);
+        let is_shown = |name: &str| !is_hidden(name) || own.contains_key(name);
         let shown = TOPIC_KEYS.iter().filter(|topic| is_shown(topic.key.name));
         in_order(shown.map(|topic| self.describe_topic_key(topic, own)).collect())
     }

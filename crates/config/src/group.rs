@@ -7,8 +7,8 @@ use super::{BrokerConfig, Origin};
 
 mod share;
 
-use share::check_offset_reset;
 pub use share::{ShareGroupSettings, ShareStart};
+use share::{check_dead_letter_topic, check_offset_reset};
 
 /// A key that a group may set. The value that holds without it, Kafka's default, has the name
 /// `broker`.
@@ -77,8 +77,23 @@ const PARTITION_MAX_RECORD_LOCKS: &str = "share.partition.max.record.locks";
 const OFFSET_RESET: &str = "share.auto.offset.reset";
 const ISOLATION_LEVEL: &str = "share.isolation.level";
 const RENEW_ENABLE: &str = "share.renew.acknowledge.enable";
+const DEAD_LETTER_TOPIC: &str = "errors.deadletterqueue.topic.name";
+const DEAD_LETTER_COPIES: &str = "errors.deadletterqueue.copy.record.enable";
 
-const OTHER_KEYS: [GroupKey; 8] = [
+/// Keys of Kafka 4.4. They are described only if they are set: tools and records of Kafka 4.3 do
+/// not know them.
+const OF_KAFKA_4_4: [&str; 2] = [DEAD_LETTER_TOPIC, DEAD_LETTER_COPIES];
+
+const OTHER_KEYS: [GroupKey; 10] = [
+    free(
+        string(DEAD_LETTER_TOPIC, "Topic for the dead letters of a share group; empty for none.").default(""),
+        DEAD_LETTER_TOPIC,
+    ),
+    free(
+        boolean(DEAD_LETTER_COPIES, "Dead letters have the key and the value of their record.")
+            .default("false"),
+        DEAD_LETTER_COPIES,
+    ),
     bounded(
         int(RECORD_LOCK_DURATION_MS, "Time for which a consumer holds an acquired record.")
             .default("30000")
@@ -156,6 +171,7 @@ pub fn check_group(broker: &BrokerConfig, values: &Values) -> Result<(), String>
     set.try_for_each(|(known, value)| match known.key.refusal(value) {
         Some(refusal) => Err(refusal),
         None if known.key.name == OFFSET_RESET => check_offset_reset(value.trim()),
+        None if known.key.name == DEAD_LETTER_TOPIC => check_dead_letter_topic(value.trim()),
         None => check_bounds(broker, known, value),
     })?;
     let number = |name| broker.group_number(name, values);
@@ -228,7 +244,9 @@ impl BrokerConfig {
 
     /// Every group key, for a group with these settings, in order of name.
     pub fn describe_group(&self, own: &Values) -> Vec<Described> {
-        let mut rows: Vec<Described> = keys().map(|known| self.describe_group_key(known, own)).collect();
+        let is_shown = |name: &str| !OF_KAFKA_4_4.contains(&name) || own.contains_key(name);
+        let shown = keys().filter(|known| is_shown(known.key.name));
+        let mut rows: Vec<Described> = shown.map(|known| self.describe_group_key(known, own)).collect();
         rows.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         rows
     }

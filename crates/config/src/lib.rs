@@ -13,6 +13,7 @@
 mod broker;
 mod client_metrics;
 mod cluster;
+mod dead_letters;
 mod derived;
 mod describe;
 mod dynamic;
@@ -42,6 +43,7 @@ mod words;
 pub use broker::{BrokerConfig, CleanerConfig, GroupConfig, OffsetsConfig, TransactionsConfig};
 pub use client_metrics::{Wrong, check_client_metrics, describe_client_metrics, is_client_metrics_key};
 pub use cluster::{ClusterConfig, PeerListener, ReplicationConfig};
+pub use dead_letters::DeadLetterConfig;
 pub use describe::is_sensitive;
 pub use describe::{ConfigSource, Described, Synonym};
 pub use dynamic::{broker_default, broker_kind, without_effect_on_broker};

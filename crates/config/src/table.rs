@@ -185,6 +185,8 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("group.share.max.heartbeat.interval.ms", "Longest heartbeat interval that a share group may set.").default("15000").at_least(1),
     int("group.share.max.size", "Maximum number of members of a share group.").default("200").valid(Valid::Range(1, 1000)),
     int("group.share.max.share.sessions", "Maximum number of share sessions of this broker.").default("2000").at_least(1),
+    boolean(DEAD_LETTER_TOPICS_CREATED, "Create the dead letter topic of a share group if it does not exist.").default("false").cluster_wide(),
+    string(DEAD_LETTER_TOPIC_PREFIX, "Prefix that names of dead letter topics need; empty for none.").default("dlq.").cluster_wide(),
     int("group.share.record.lock.duration.ms", "Time for which a member of a share group holds an acquired record. A group may override it.").default("30000").valid(Valid::Range(1_000, 3_600_000)),
     int("group.share.min.record.lock.duration.ms", "Shortest lock duration that a share group may set.").default("15000").valid(Valid::Range(1_000, 30_000)),
     int("group.share.max.record.lock.duration.ms", "Longest lock duration that a share group may set.").default("60000").valid(Valid::Range(30_000, 3_600_000)),
@@ -281,6 +283,18 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
 /// A key that Kafka has for its own tests, and that tests of its clients set.
 pub(super) const INTERNAL_SEGMENT_BYTES: &str = "internal.segment.bytes";
 
+/// `errors.deadletterqueue.auto.create.topics.enable`.
+pub(super) const DEAD_LETTER_TOPICS_CREATED: &str = "errors.deadletterqueue.auto.create.topics.enable";
+/// `errors.deadletterqueue.topic.name.prefix`.
+pub(super) const DEAD_LETTER_TOPIC_PREFIX: &str = "errors.deadletterqueue.topic.name.prefix";
+/// `errors.deadletterqueue.group.enable` of a topic.
+pub(super) const DEAD_LETTER_TOPIC: &str = "errors.deadletterqueue.group.enable";
+
+/// Keys of Kafka 4.4. They are described only if they are set: tools and records of Kafka 4.3 do
+/// not know them.
+pub(super) const OF_KAFKA_4_4: [&str; 3] =
+    [DEAD_LETTER_TOPICS_CREATED, DEAD_LETTER_TOPIC_PREFIX, DEAD_LETTER_TOPIC];
+
 /// Keys of a topic.
 pub const TOPIC_KEYS: &[TopicConfigKey] = &[
     topic(list("cleanup.policy", "Treatment of old records: delete removes old segments, compact keeps the last record of each key.").valid(CLEANUP), &["log.cleanup.policy"]),
@@ -289,6 +303,7 @@ pub const TOPIC_KEYS: &[TopicConfigKey] = &[
     topic(string("compression.type", "Compression of stored batches; producer keeps the producer's choice.").valid(CODECS), &["compression.type"]),
     topic(int("compression.zstd.level", "Compression level if compression.type is zstd.").valid(Valid::Range(-131072, 22)), &["compression.zstd.level"]),
     topic(long("delete.retention.ms", "Time that tombstones stay in a compacted topic.").at_least(0), &["log.cleaner.delete.retention.ms"]),
+    topic(boolean(DEAD_LETTER_TOPIC, "Allow share groups to write dead letters to the topic. Shown only if it is set.").default("false"), &[]),
     topic(long("file.delete.delay.ms", "Time between the deletion of a segment and the removal of its files.").at_least(0), &["log.segment.delete.delay.ms"]),
     topic(long("flush.messages", "Number of records after which the log is synced to the device.").at_least(1), &["log.flush.interval.messages"]),
     topic(long("flush.ms", "Time after which the log is synced to the device.").at_least(0), &["log.flush.interval.ms", "log.flush.scheduler.interval.ms"]),

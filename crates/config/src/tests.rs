@@ -777,6 +777,8 @@ fn share_groups_have_kafkas_settings_unless_set() {
         start: ShareStart::Latest,
         committed_only: false,
         renew_enabled: true,
+        dead_letter_topic: None,
+        dead_letter_copies: false,
     };
     assert_eq!(broker.share_group(&own(&[])), kafka);
     let all = [
@@ -786,6 +788,8 @@ fn share_groups_have_kafkas_settings_unless_set() {
         ("share.auto.offset.reset", " earliest"),
         ("share.isolation.level", "read_committed"),
         ("share.renew.acknowledge.enable", "FALSE"),
+        ("errors.deadletterqueue.topic.name", " dlq.orders "),
+        ("errors.deadletterqueue.copy.record.enable", "True"),
     ];
     assert_eq!(check_group(&broker, &own(&all)), Ok(()));
     let set = ShareGroupSettings {
@@ -795,6 +799,8 @@ fn share_groups_have_kafkas_settings_unless_set() {
         start: ShareStart::Earliest,
         committed_only: true,
         renew_enabled: false,
+        dead_letter_topic: Some("dlq.orders".into()),
+        dead_letter_copies: true,
     };
     assert_eq!(broker.share_group(&own(&all)), set);
     let closer = own(&[("share.delivery.count.limit", "60"), ("share.record.lock.duration.ms", "5")]);
@@ -806,6 +812,44 @@ fn share_groups_have_kafkas_settings_unless_set() {
         assert_eq!(check_group(&broker, &set), Ok(()), "{duration}");
         assert_eq!(broker.share_group(&set).start, ShareStart::Since(ms), "{duration}");
     }
+}
+
+#[test]
+fn names_of_dead_letter_topics_are_checked() {
+    let broker = BrokerConfig::default();
+    let topic = |name| own(&[("errors.deadletterqueue.topic.name", name)]);
+    for name in ["", "  ", "dlq.orders", "orders", "_orders", "no topic/name"] {
+        assert_eq!(check_group(&broker, &topic(name)), Ok(()), "{name:?}: the prefix holds where it is used");
+    }
+    let refused = "errors.deadletterqueue.topic.name: DLQ topic name must not start with '__'";
+    for name in ["__", "__consumer_offsets", " __dlq"] {
+        assert_eq!(check_group(&broker, &topic(name)), Err(refused.to_owned()), "{name:?}");
+    }
+    let empty = broker.share_group(&topic(" "));
+    assert_eq!((empty.dead_letter_topic, empty.dead_letter_copies), (None, false));
+    let copies = own(&[("errors.deadletterqueue.copy.record.enable", "maybe")]);
+    assert!(check_group(&broker, &copies).unwrap_err().contains("copy.record.enable"));
+    let dead_letters = load(&["errors.deadletterqueue.auto.create.topics.enable=true"]).unwrap().dead_letters;
+    assert_eq!((dead_letters.creates_topics, &*dead_letters.prefix), (true, "dlq."));
+}
+
+#[test]
+fn later_keys_are_shown_if_set() {
+    let key = "errors.deadletterqueue.group.enable";
+    let broker = load(&["errors.deadletterqueue.topic.name.prefix="]).unwrap();
+    let names = |rows: Vec<Described>| {
+        let names = rows.into_iter().map(|row| row.name.into_owned());
+        names.filter(|name| name.contains("deadletterqueue")).collect::<Vec<_>>()
+    };
+    assert_eq!(names(broker.describe_as_kafka()), ["errors.deadletterqueue.topic.name.prefix"]);
+    assert_eq!(names(broker.describe_topic(&own(&[]))), [""; 0]);
+    assert_eq!(names(broker.describe_topic(&own(&[(key, "true")]))), [key]);
+    assert_eq!(names(broker.describe_group(&own(&[]))), [""; 0]);
+    let copies = "errors.deadletterqueue.copy.record.enable";
+    assert_eq!(names(broker.describe_group(&own(&[(copies, "true")]))), [copies]);
+    let topic = TopicConfig::resolve(broker.settings(), &own(&[(key, "true")])).unwrap();
+    assert!(topic.takes_dead_letters);
+    assert_eq!(broker.dead_letters.prefix, "");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::sources::nearest;
-use super::table::{INTERNAL_SEGMENT_BYTES, TOPIC_KEYS, TopicConfigKey, topic_key};
+use super::table::{DEAD_LETTER_TOPIC, INTERNAL_SEGMENT_BYTES, TOPIC_KEYS, TopicConfigKey, topic_key};
 use super::words::words;
 use super::{ConfigError, Origin, Settings, ThrottledReplicas};
 
@@ -19,6 +19,8 @@ pub struct TopicConfig {
     pub gzip_level: i32,
     /// `compression.zstd.level`.
     pub zstd_level: i32,
+    /// `errors.deadletterqueue.group.enable`.
+    pub takes_dead_letters: bool,
     /// `delete.retention.ms`.
     pub delete_retention_ms: i64,
     /// `file.delete.delay.ms`.
@@ -176,6 +178,7 @@ impl TopicConfig {
             compression_type: read.compression(),
             gzip_level: read.int("compression.gzip.level"),
             zstd_level: read.int("compression.zstd.level"),
+            takes_dead_letters: read.is_true(DEAD_LETTER_TOPIC),
             delete_retention_ms: read.long("delete.retention.ms"),
             file_delete_delay_ms: read.long("file.delete.delay.ms"),
             flush_messages: read.long("flush.messages"),

@@ -1,18 +1,18 @@
 //! Settings of a share group for the leaders of its partitions.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
 
 use super::{
-    DELIVERY_COUNT_LIMIT, ISOLATION_LEVEL, OFFSET_RESET, PARTITION_MAX_RECORD_LOCKS, RECORD_LOCK_DURATION_MS,
-    RENEW_ENABLE,
+    DEAD_LETTER_COPIES, DEAD_LETTER_TOPIC, DELIVERY_COUNT_LIMIT, ISOLATION_LEVEL, OFFSET_RESET,
+    PARTITION_MAX_RECORD_LOCKS, RECORD_LOCK_DURATION_MS, RENEW_ENABLE,
 };
 use crate::BrokerConfig;
 use crate::layers::Values;
 
 /// Settings of a share group for the leaders of its partitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareGroupSettings {
     /// `share.record.lock.duration.ms`.
     pub record_lock_duration_ms: u32,
@@ -26,6 +26,10 @@ pub struct ShareGroupSettings {
     pub committed_only: bool,
     /// `share.renew.acknowledge.enable`.
     pub renew_enabled: bool,
+    /// `errors.deadletterqueue.topic.name`; none if the group has no dead letter queue.
+    pub dead_letter_topic: Option<Arc<str>>,
+    /// `errors.deadletterqueue.copy.record.enable`.
+    pub dead_letter_copies: bool,
 }
 
 /// First record of a partition for a share group that has no start offset there.
@@ -46,13 +50,16 @@ impl BrokerConfig {
         // Defaults are in their bounds, and values were checked when they were set.
         let number = |name| self.group_number(name, own).unwrap_or_default();
         let text = |name: &str| own.get(name).map(|value| value.trim());
+        let is_true = |name, default| text(name).map_or(default, |text| text.eq_ignore_ascii_case("true"));
         ShareGroupSettings {
             record_lock_duration_ms: u32::try_from(number(RECORD_LOCK_DURATION_MS)).unwrap_or(u32::MAX),
             delivery_count_limit: u16::try_from(number(DELIVERY_COUNT_LIMIT)).unwrap_or(u16::MAX),
             partition_max_record_locks: u32::try_from(number(PARTITION_MAX_RECORD_LOCKS)).unwrap_or(u32::MAX),
             start: text(OFFSET_RESET).and_then(start).unwrap_or(ShareStart::Latest),
             committed_only: text(ISOLATION_LEVEL) == Some("read_committed"),
-            renew_enabled: text(RENEW_ENABLE).is_none_or(|text| !text.eq_ignore_ascii_case("false")),
+            renew_enabled: is_true(RENEW_ENABLE, true),
+            dead_letter_topic: text(DEAD_LETTER_TOPIC).filter(|topic| !topic.is_empty()).map(Arc::from),
+            dead_letter_copies: is_true(DEAD_LETTER_COPIES, false),
         }
     }
 }
@@ -66,6 +73,14 @@ pub(super) fn check_offset_reset(value: &str) -> Result<(), String> {
         "Invalid value {value} for configuration {OFFSET_RESET}: Invalid value `{value}` for configuration \
          {OFFSET_RESET}. The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
     ))
+}
+
+/// Checks the name of a dead letter topic; the error is Kafka's sentence.
+pub(super) fn check_dead_letter_topic(value: &str) -> Result<(), String> {
+    if value.starts_with("__") {
+        return Err(format!("{DEAD_LETTER_TOPIC}: DLQ topic name must not start with '__'"));
+    }
+    Ok(())
 }
 
 fn start(value: &str) -> Option<ShareStart> {

@@ -1,6 +1,7 @@
 //! The tables of keys against Kafka's own.
 
 use super::*;
+use crate::table::OF_KAFKA_4_4;
 use crate::{BROKER_KEYS, BrokerConfig, ConfigSource, broker_key, foreign, topic_key};
 
 /// Deliberate differences of served keys from Kafka's: the property, the reason, the keys.
@@ -80,7 +81,9 @@ fn every_key_of_kafkas_is_served_or_has_a_verdict() {
     assert_eq!(unknown, [""; 0], "foreign.rs judges keys that Kafka does not have");
     // Kafka's authorizer reads two keys that no table of Kafka's has.
     let of_authorizer = ["super.users", "allow.everyone.if.no.acl.found"];
-    let is_own = |name: &str| name.starts_with("levada.") || of_authorizer.contains(&name);
+    let is_own = |name: &str| {
+        name.starts_with("levada.") || of_authorizer.contains(&name) || OF_KAFKA_4_4.contains(&name)
+    };
     let unknown = BROKER_KEYS.iter().map(|key| key.name);
     let unknown: Vec<_> = unknown.filter(|name| kafka_key(name).is_none() && !is_own(name)).collect();
     assert_eq!(unknown, [""; 0], "table.rs has keys that Kafka does not have");
