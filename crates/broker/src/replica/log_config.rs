@@ -1,10 +1,10 @@
 //! Configuration of a log: the values of its topic laid over those of the broker, in the log's
 //! terms.
 
+use levada_base::compress::Compression;
+use levada_config::{BrokerConfig, CompressionType, ConfigError, TimestampType, TopicConfig, Values};
 use levada_log::{AppendBy, LogConfig};
 use levada_metadata::image::REMOTE_STORAGE;
-
-use levada_config::{BrokerConfig, ConfigError, TimestampType, TopicConfig, Values};
 
 /// The configuration of a topic with these values.
 pub(crate) fn topic_config(broker: &BrokerConfig, topic: &str, own: Option<&Values>) -> TopicConfig {
@@ -44,6 +44,18 @@ pub(crate) fn log_config(broker: &BrokerConfig, topic: &TopicConfig) -> LogConfi
         producer_id_expiration_ms: broker.producer_id_expiration_ms,
         append_by: if broker.mapped_append { AppendBy::Mapped } else { AppendBy::Pwrite },
     }
+}
+
+/// Codec and level of the batches of a topic; none if producers choose them.
+pub(crate) fn topic_codec(config: &TopicConfig) -> Option<(Compression, Option<i32>)> {
+    Some(match config.compression_type {
+        CompressionType::Producer => return None,
+        CompressionType::Uncompressed => (Compression::None, None),
+        CompressionType::Gzip => (Compression::Gzip, Some(config.gzip_level).filter(|level| *level > 0)),
+        CompressionType::Snappy => (Compression::Snappy, None),
+        CompressionType::Lz4 => (Compression::Lz4, None),
+        CompressionType::Zstd => (Compression::Zstd, Some(config.zstd_level)),
+    })
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@
 use bytes::BytesMut;
 use levada_base::batch::{self, BatchError, BatchView, CheckedBatch, RecompressError, Record};
 use levada_base::compress::Compression;
-use levada_config::{CompressionType, TimestampType, TopicConfig};
+use levada_config::{TimestampType, TopicConfig};
 use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::StrBytes;
 use levada_wire::produce::RecordError;
 
 use super::Rejected;
+use crate::replica::log_config::topic_codec;
 
 /// A record without a timestamp is never too old or too new.
 const NO_TIMESTAMP: i64 = -1;
@@ -132,14 +133,7 @@ pub(super) fn wanted_codec(
     batch: &BatchView<'_>,
     config: &TopicConfig,
 ) -> Result<Option<(Compression, Option<i32>)>, BatchError> {
-    let (codec, level) = match config.compression_type {
-        CompressionType::Producer => return Ok(None),
-        CompressionType::Uncompressed => (Compression::None, None),
-        CompressionType::Gzip => (Compression::Gzip, Some(config.gzip_level).filter(|level| *level > 0)),
-        CompressionType::Snappy => (Compression::Snappy, None),
-        CompressionType::Lz4 => (Compression::Lz4, None),
-        CompressionType::Zstd => (Compression::Zstd, Some(config.zstd_level)),
-    };
+    let Some((codec, level)) = topic_codec(config) else { return Ok(None) };
     let has = batch.compression()?;
     Ok((has != codec).then_some((codec, level)))
 }
