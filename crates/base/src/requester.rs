@@ -14,6 +14,8 @@ pub enum Requester {
     Address(IpAddr),
     /// The name of a user.
     User(Arc<str>),
+    /// A share group, for its members together.
+    ShareGroup(Arc<str>),
     /// The broker itself, for clients together.
     Broker,
 }

@@ -31,6 +31,7 @@ pub(crate) enum Subject {
     Markers,
     Verification,
     ShareStates,
+    DeadLetters,
 }
 
 impl Subject {
@@ -40,6 +41,7 @@ impl Subject {
             Self::Markers => "transaction-markers",
             Self::Verification => "transaction-verification",
             Self::ShareStates => "share-states",
+            Self::DeadLetters => "dead-letters",
         }
     }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use levada_config::{BrokerConfig, ShareGroupSettings, Values};
 use levada_coordination::share_partition::ShareLimits;
-use levada_metadata::features::SHARE_VERSION;
+use levada_metadata::features::{DEAD_LETTERS, SHARE_VERSION};
 use levada_metadata::image::Image;
 use levada_process::clock::steady_ms;
 use levada_wire::Uuid;
@@ -28,13 +28,14 @@ mod clock;
 mod counts;
 mod entry;
 mod fetching;
+mod letters;
 mod sessions;
 mod writes;
 
 pub(crate) use self::clock::ShareWork;
 use self::clock::Timers;
 use self::entry::Shared;
-pub(crate) use self::entry::{Follow, ShareEntry, ShareRefusal};
+pub(crate) use self::entry::{EpochsRefused, Follow, ShareEntry, ShareRefusal};
 pub(crate) use self::fetching::{Claim, FetchLease};
 pub(crate) use self::sessions::{
     FINAL_EPOCH, INITIAL_EPOCH, MemberKey, ShareConnection, ShareSession, ShareSessions,
@@ -43,7 +44,16 @@ pub(crate) use self::writes::{Acknowledged, state_error};
 
 /// True if the level of `share.version` permits share groups.
 pub(crate) fn are_permitted(image: &Image) -> bool {
-    image.features().get(SHARE_VERSION).is_some_and(|level| *level > 0)
+    has_level(image, 1)
+}
+
+/// True if the level of `share.version` permits dead letter queues of share groups.
+pub(crate) fn are_dead_letters_permitted(image: &Image) -> bool {
+    has_level(image, DEAD_LETTERS)
+}
+
+fn has_level(image: &Image, minimum: i16) -> bool {
+    image.features().get(SHARE_VERSION).is_some_and(|level| *level >= minimum)
 }
 
 /// Topic id and index of a partition.
@@ -62,14 +72,15 @@ pub(crate) struct ShareGroup {
     pub(crate) limits: ShareLimits,
 }
 
-impl From<ShareGroupSettings> for ShareGroup {
-    fn from(settings: ShareGroupSettings) -> Self {
+impl ShareGroup {
+    /// The group with these settings. Dead letters need the level of `share.version` as well.
+    fn new(settings: ShareGroupSettings, dead_letters_allowed: bool) -> Self {
         let limits = ShareLimits {
             max_record_locks: settings.partition_max_record_locks,
             delivery_limit: settings.delivery_count_limit,
             lock_duration_ms: settings.record_lock_duration_ms,
             renew_enabled: settings.renew_enabled,
-            dead_letters: false,
+            dead_letters: dead_letters_allowed && settings.dead_letter_topic.is_some(),
             max_entries: RECORD_ENTRIES_MAX,
         };
         Self { settings, limits }
@@ -142,7 +153,7 @@ pub(crate) struct SharePartitions {
 impl SharePartitions {
     /// No entries and no sessions, with the limits of this configuration.
     pub(crate) fn of(config: &BrokerConfig) -> Self {
-        let default = Arc::new(config.share_group(&Values::new()).into());
+        let default = Arc::new(ShareGroup::new(config.share_group(&Values::new()), false));
         Self {
             table: RwLock::default(),
             sessions: Mutex::new(ShareSessions::new(config.groups.share_max_sessions as usize)),
@@ -154,14 +165,16 @@ impl SharePartitions {
         }
     }
 
-    /// Takes the settings of all groups.
+    /// Takes the settings of all groups, and whether groups may have dead letters.
     pub(crate) fn configure(
         &self,
         default: ShareGroupSettings,
         own: impl Iterator<Item = (String, ShareGroupSettings)>,
+        dead_letters_allowed: bool,
     ) {
-        let own = own.map(|(group, settings)| (group, Arc::new(settings.into()))).collect();
-        self.groups.store(Arc::new(Groups { default: Arc::new(default.into()), own }));
+        let group = |settings| Arc::new(ShareGroup::new(settings, dead_letters_allowed));
+        let own = own.map(|(name, settings)| (name, group(settings))).collect();
+        self.groups.store(Arc::new(Groups { default: group(default), own }));
     }
 
     /// Settings in force for a group.
@@ -315,6 +328,7 @@ impl SharePartitions {
             acquired_records,
             expired_records,
             acknowledged_records: self.shared.counts.acknowledgements(),
+            dead_letters: self.shared.counts.letters.shown(),
         }
     }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 pub use self::membership::{FollowingState, MembershipState, PHASES};
 pub use self::states::{
-    ACKNOWLEDGEMENTS, GroupState, GroupStates, Lag, LogState, Readiness, ShareLag, ShareState,
-    TransactionStates, UpkeepState,
+    ACKNOWLEDGEMENTS, DeadLetterCounts, GroupState, GroupStates, Lag, LogState, Readiness, ShareLag,
+    ShareState, TransactionStates, UpkeepState,
 };
 pub use crate::replay::ReplayStats;
 pub use crate::replica::replication::IsrCounts;

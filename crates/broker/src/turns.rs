@@ -12,6 +12,9 @@ const SEARCHES_AT_ONCE: usize = 4;
 /// milliseconds.
 const COMPARISONS_AT_ONCE: usize = 2;
 
+/// Batches of dead letters at one time; each may take some ten megabytes.
+const DEAD_LETTERS_AT_ONCE: usize = 8;
+
 /// Large requests that are answered at the same time, by one thread: each of them delays the next
 /// client's.
 pub(crate) const LARGE_REQUESTS_AT_ONCE: usize = 2;
@@ -24,6 +27,8 @@ pub(crate) struct WorkTurns {
     pub(crate) searches: SizedTurns,
     /// Comparisons of regular expressions with names, a piece a turn.
     pub(crate) comparisons: Turns,
+    /// Batches of dead letters that are made and sent.
+    pub(crate) dead_letters: Turns,
     /// Large requests other than those for records.
     pub(crate) large_requests: Turns,
 }
@@ -34,6 +39,7 @@ impl Default for WorkTurns {
             expansions: SizedTurns::of(EXPANSIONS_AT_ONCE),
             searches: SizedTurns::of(SEARCHES_AT_ONCE),
             comparisons: Turns::of(COMPARISONS_AT_ONCE),
+            dead_letters: Turns::of(DEAD_LETTERS_AT_ONCE),
             large_requests: Turns::of(LARGE_REQUESTS_AT_ONCE),
         }
     }

@@ -43,6 +43,9 @@ pub const GROUP_VERSION: &str = "group.version";
 /// The feature that allows share groups.
 pub const SHARE_VERSION: &str = "share.version";
 
+/// The level of [`SHARE_VERSION`] from which on share groups have dead letter queues (Kafka 4.4).
+pub const DEAD_LETTERS: i16 = 2;
+
 /// Name of the quorum's own feature.
 pub const KRAFT_VERSION: &str = "kraft.version";
 
@@ -51,7 +54,7 @@ pub const FEATURES: [Feature; 7] = [
     feature(METADATA_VERSION, 7, SUPPORTED, LATEST),
     Feature { needs_metadata: 23, ..feature(ELIGIBLE_LEADERS_VERSION, 0, 1, 1) },
     feature(GROUP_VERSION, 0, 1, 1),
-    feature(SHARE_VERSION, 0, 1, 1),
+    feature(SHARE_VERSION, 0, DEAD_LETTERS, 1),
     feature("streams.version", 0, 1, 1),
     feature("transaction.version", 0, 2, 2),
     // Stored in separate control records, never as a feature level.

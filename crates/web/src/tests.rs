@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use levada_broker::source::{
-    CleanerStats, FollowingState, GroupState, GroupStates, IsrCounts, Lag, LogState, MembershipState,
-    Readiness, RecoveryProgress, ReplayStats, ReplicationState, ShareLag, ShareState, Stats, TrafficTotals,
-    TransactionStates, UpkeepState, Work,
+    CleanerStats, DeadLetterCounts, FollowingState, GroupState, GroupStates, IsrCounts, Lag, LogState,
+    MembershipState, Readiness, RecoveryProgress, ReplayStats, ReplicationState, ShareLag, ShareState, Stats,
+    TrafficTotals, TransactionStates, UpkeepState, Work,
 };
 use levada_wire::ApiKey;
 
@@ -84,6 +84,7 @@ impl Source for Fake {
             acquired_records: 30,
             expired_records: 2,
             acknowledged_records: [0, 20, 5, 1, 0],
+            dead_letters: DeadLetterCounts { written: 6, given_up: 2, requests: 4, failed_requests: 1 },
         }
     }
 
@@ -416,6 +417,10 @@ const SHOWN: &[&str] = &[
     "levada_share_acquired_records_total 30",
     "levada_share_expired_records_total 2",
     "levada_share_acknowledged_records_total{type=\"accept\"} 20",
+    "levada_share_dead_letters_total{outcome=\"written\"} 6",
+    "levada_share_dead_letters_total{outcome=\"given_up\"} 2",
+    "levada_share_dead_letter_requests_total 4",
+    "levada_share_dead_letter_failures_total 1",
     "levada_share_group_lag_records{group=\"queue\",topic=\"clicks\",partition=\"0\"} 12",
     "levada_share_group_in_flight_records{group=\"queue\",topic=\"clicks\",partition=\"0\"} 5",
     "levada_transactional_ids{state=\"Ongoing\"} 2",

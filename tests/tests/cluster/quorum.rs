@@ -225,7 +225,7 @@ fn identity() -> BrokerIdentity {
         ("transaction.version", 0, 2),
         ("group.version", 0, 1),
         ("eligible.leader.replicas.version", 0, 1),
-        ("share.version", 0, 1),
+        ("share.version", 0, 2),
         ("streams.version", 0, 1),
     ];
     BrokerIdentity {

@@ -160,11 +160,12 @@ fn odd_requests_about_groups_are_answered_as_kafka_answers_them() {
 }
 
 /// Highest versions and levels that are of Kafka 4.4; the others are of the recorded Kafka 4.3.1.
-const NEWER: [(&str, &str, i64); 4] = [
+const NEWER: [(&str, &str, i64); 5] = [
     ("apiKeys", "18", 5),
     ("apiKeys", "28", 6),
     ("apiKeys", "42", 3),
     ("supportedFeatures", "metadata.version", 33),
+    ("supportedFeatures", "share.version", 2),
 ];
 
 /// The fields of an array's elements: name or key, and the rest.

@@ -22,6 +22,10 @@ use crate::replica::{OFFSETS_TOPIC, SHARE_STATES_TOPIC, TRANSACTIONS_TOPIC};
 /// `request.timeout.ms`.
 const CREATION_TIMEOUT_MS: i32 = 30_000;
 
+/// Settings of topics that are created for dead letters.
+const DEAD_LETTER_CONFIGS: [(&str, &str); 2] =
+    [("errors.deadletterqueue.group.enable", "true"), ("message.timestamp.type", "CreateTime")];
+
 /// The shape of an internal topic.
 struct Internal {
     partitions: i32,
@@ -126,6 +130,29 @@ impl Controller {
             tracing::warn!(?failure, others = failed.len() - 1, "cannot create the topic automatically");
         }
         created
+    }
+
+    /// Creates a topic for dead letters of share groups. In a cluster the creation begins, with the
+    /// broker's own rights, and is not waited for.
+    pub(crate) async fn create_dead_letter_topic(self: &Arc<Self>, name: &str) -> Result<(), Failure> {
+        let configs = DEAD_LETTER_CONFIGS.map(|(key, value)| (key, value.to_owned()));
+        if let Some(remote) = self.remote() {
+            let mut topic = self.creatable(name.to_owned());
+            topic.configs = configs.into_iter().map(creatable_config).collect();
+            remote.begin_creation(vec![topic], CREATION_TIMEOUT_MS, None);
+            return Ok(());
+        }
+        let mut topic = self.auto_created(name.to_owned());
+        topic.configs = configs.into_iter().map(|(key, value)| (key.to_owned(), Some(value))).collect();
+        let mut created = self.create_topics(vec![topic], MutationQuota::default(), false).await;
+        match created.pop() {
+            Some(Err(failure)) if failure.code != ErrorCode::TopicAlreadyExists => Err(failure),
+            Some(Ok(topic)) => {
+                tracing::info!(topic = name, partitions = topic.partitions, "topic created");
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn auto_created(&self, name: String) -> NewTopic {

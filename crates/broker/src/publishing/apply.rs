@@ -23,7 +23,7 @@ use crate::publishing::Publisher;
 use crate::publishing::diff::{Change, DeletedTopic, diff};
 use crate::publishing::roles::Roles;
 use crate::replica::{Leadership, Partition};
-use crate::share_partitions::are_permitted;
+use crate::share_partitions::{are_dead_letters_permitted, are_permitted};
 
 /// The rest of a publication, for [`Publisher::finish`].
 #[derive(Default)]
@@ -54,6 +54,10 @@ impl Publisher {
         let mut aftermath = Aftermath::default();
         if are_permitted(before) && !are_permitted(next) {
             self.share_partitions.end_everything();
+        }
+        if are_dead_letters_permitted(before) != are_dead_letters_permitted(next) {
+            // Before a partition may load the states of its records.
+            self.apply_group_configs(next);
         }
         let changes = diff(before, next, self.config.load().node_id);
         changes.into_iter().for_each(|change| self.apply(change, next, &mut aftermath));

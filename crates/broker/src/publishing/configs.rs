@@ -9,6 +9,7 @@ use levada_security::keystore::TlsError;
 
 use crate::publishing::Publisher;
 use crate::replica::log_config::{log_config, topic_config};
+use crate::share_partitions::are_dead_letters_permitted;
 use crate::tls::Tls;
 
 /// The reason why a configuration that was read again is not used.
@@ -78,7 +79,8 @@ impl Publisher {
         });
         let groups = image.config_resources().filter(|(resource, _)| resource.kind == ResourceKind::Group);
         let own = groups.map(|(resource, values)| (resource.name.clone(), config.share_group(values)));
-        self.share_partitions.configure(config.share_group(&Values::new()), own);
+        let default = config.share_group(&Values::new());
+        self.share_partitions.configure(default, own, are_dead_letters_permitted(image));
     }
 
     /// Has the topic's partitions go by its configuration and the broker's.

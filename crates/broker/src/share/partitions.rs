@@ -17,8 +17,10 @@ use tokio::sync::Notify;
 use crate::broker::Broker;
 use crate::error_map::read_error;
 use crate::replica::Partition;
-use crate::share::states;
-use crate::share_partitions::{Follow, MemberKey, PartitionPlace, ShareEntry, ShareWork, state_error};
+use crate::share::{dead_letters, states};
+use crate::share_partitions::{
+    EpochsRefused, Follow, MemberKey, PartitionPlace, ShareEntry, ShareWork, state_error,
+};
 
 /// Start offset of a state whose start is not known yet.
 const NO_OFFSET: i64 = -1;
@@ -42,8 +44,14 @@ pub(crate) fn provide(
 
 /// Does what a method of an entry demands.
 pub(crate) fn follow(broker: &Arc<Broker>, entry: &Arc<ShareEntry>, demanded: Follow) {
-    if demanded == Follow::Write {
-        tokio::task::spawn_local(write(broker.clone(), entry.clone()));
+    match demanded {
+        Follow::Nothing => {}
+        Follow::Write => {
+            tokio::task::spawn_local(write(broker.clone(), entry.clone()));
+        }
+        Follow::DeadLetters => {
+            tokio::task::spawn_local(dead_letters::write(broker.clone(), entry.clone()));
+        }
     }
 }
 
@@ -82,7 +90,7 @@ async fn load(broker: Arc<Broker>, entry: Arc<ShareEntry>) {
     match loaded {
         Ok(Some(Ok(state))) => {
             let group = broker.share_partitions().group(entry.group());
-            entry.load(&state, &group);
+            follow(&broker, &entry, entry.load(&state, &group));
             if entry.has_failed() {
                 broker.share_partitions().end(&entry);
             }
@@ -186,8 +194,9 @@ async fn write(broker: Arc<Broker>, entry: Arc<ShareEntry>) {
             Err(_) => Err(ShareStateError::UnknownServerError),
         };
         let group = broker.share_partitions().group(entry.group());
-        if entry.wrote(batch, result, &group) {
-            broker.share_partitions().end(&entry);
+        match entry.wrote(batch, result, &group) {
+            Ok(demanded) => follow(&broker, &entry, demanded),
+            Err(EpochsRefused) => broker.share_partitions().end(&entry),
         }
     }
 }

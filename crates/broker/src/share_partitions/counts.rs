@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use levada_coordination::share_partition::AckBatch;
 
-use crate::source::ACKNOWLEDGEMENTS;
+use crate::source::{ACKNOWLEDGEMENTS, DeadLetterCounts};
 
 /// Counts since the start.
 #[derive(Debug, Default)]
@@ -12,6 +12,45 @@ pub(super) struct ShareCounts {
     acquired: AtomicU64,
     expired: AtomicU64,
     acknowledged: [AtomicU64; ACKNOWLEDGEMENTS.len()],
+    pub(super) letters: LetterCounts,
+}
+
+/// Counts of dead letters since the start.
+#[derive(Debug, Default)]
+pub(crate) struct LetterCounts {
+    written: AtomicU64,
+    given_up: AtomicU64,
+    requests: AtomicU64,
+    failed_requests: AtomicU64,
+}
+
+impl LetterCounts {
+    /// A batch of dead letters is on its way.
+    pub(crate) fn sent(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Dead letters were written.
+    pub(crate) fn written(&self, records: u64) {
+        self.written.fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// Dead letters were given up: the last attempt to write their batch has failed.
+    pub(crate) fn given_up(&self, records: u64) {
+        self.given_up.fetch_add(records, Ordering::Relaxed);
+        self.failed_requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counts.
+    pub(super) fn shown(&self) -> DeadLetterCounts {
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        DeadLetterCounts {
+            written: count(&self.written),
+            given_up: count(&self.given_up),
+            requests: count(&self.requests),
+            failed_requests: count(&self.failed_requests),
+        }
+    }
 }
 
 impl ShareCounts {
@@ -65,5 +104,10 @@ mod tests {
         counts.acquired(7);
         counts.expired(3);
         assert_eq!(counts.deliveries(), (7, 3));
+        counts.letters.sent();
+        counts.letters.written(4);
+        counts.letters.given_up(2);
+        let letters = DeadLetterCounts { written: 4, given_up: 2, requests: 1, failed_requests: 1 };
+        assert_eq!(counts.letters.shown(), letters);
     }
 }

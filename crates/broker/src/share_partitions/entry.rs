@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 use levada_coordination::share_partition::{
-    AckBatch, AckError, AcquireRequest, Acquisition, FetchedRange, LoadedState, SharePartition, SharePhase,
-    StateWrite,
+    AckBatch, AckError, AcquireRequest, Acquisition, DeadLetter, FetchedRange, LoadedState, SharePartition,
+    SharePhase, StateWrite,
 };
 use levada_coordination::share_state::ShareStateError;
 use levada_process::clock::steady_ms;
@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use super::clock::Timers;
 use super::counts::ShareCounts;
+use super::letters::LetterQueue;
 use super::writes::{Acknowledged, Queued, WriteBatch, WriteQueue, fault, state_error};
 use super::{PartitionPlace, ShareGroup};
 use crate::replica::{Partition, Waiters};
@@ -83,13 +84,17 @@ pub(super) struct EntryState {
     /// The code for fetches that wait, once the state could not be loaded.
     pub(super) failure: Option<ErrorCode>,
     writes: WriteQueue,
-    /// The entry ends after its last write.
-    is_retired: bool,
+    pub(super) letters: LetterQueue,
+    /// The entry ends after its last write and its last dead letter.
+    pub(super) is_retired: bool,
     /// A fetch has found the fetch lock taken.
     pub(super) is_contended: bool,
     /// Memory for records that is counted in [`Shared::tracked_bytes`].
     counted_bytes: usize,
 }
+
+/// The share coordinator has refused the epochs of an entry.
+pub(crate) struct EpochsRefused;
 
 /// Work that a method of an entry leaves to its caller.
 #[must_use = "writes that nobody sends are never stored"]
@@ -99,6 +104,27 @@ pub(crate) enum Follow {
     Nothing,
     /// To start a task that sends the writes of the entry.
     Write,
+    /// To start a task that writes dead letters of the entry.
+    DeadLetters,
+}
+
+impl EntryState {
+    /// True if no write and no dead letter waits.
+    fn is_idle(&self) -> bool {
+        self.writes.is_idle() && self.letters.is_idle()
+    }
+
+    /// Has dead letters written. A machine that is not active any more leaves them to the next one,
+    /// which loads them.
+    fn send(&mut self, letters: Vec<DeadLetter>) -> Follow {
+        if self.machine.phase() == SharePhase::Active
+            && self.letters.push(letters, self.machine.start_offset())
+        {
+            Follow::DeadLetters
+        } else {
+            Follow::Nothing
+        }
+    }
 }
 
 impl ShareEntry {
@@ -113,6 +139,7 @@ impl ShareEntry {
             machine: SharePartition::new(leader_epoch),
             failure: None,
             writes: WriteQueue::default(),
+            letters: LetterQueue::default(),
             is_retired: false,
             is_contended: false,
             counted_bytes: 0,
@@ -157,6 +184,12 @@ impl ShareEntry {
         !self.has_ended() && self.partition.check_leader(-1).is_ok() && !self.is_outdated()
     }
 
+    /// True if another entry has the partition, or will have it. A leader that may not lead for the
+    /// moment keeps its entry.
+    pub(crate) fn is_over(&self) -> bool {
+        self.has_ended() || self.is_outdated()
+    }
+
     /// True if this broker leads in a later epoch.
     pub(super) fn is_outdated(&self) -> bool {
         self.partition.leadership().leader_epoch() != self.leader_epoch
@@ -185,13 +218,13 @@ impl ShareEntry {
     pub(super) fn retire(&self) -> bool {
         let mut state = self.state.lock();
         state.is_retired = true;
-        state.writes.is_idle()
+        state.is_idle()
     }
 
-    /// True if the group still has no session, and no write waits.
+    /// True if the group still has no session, and neither a write nor a dead letter waits.
     pub(super) fn retire_again(&self) -> bool {
         let state = self.state.lock();
-        state.is_retired && state.writes.is_idle()
+        state.is_retired && state.is_idle()
     }
 
     /// Records on whose delivery the group is not done, and of these those in flight.
@@ -208,20 +241,25 @@ impl ShareEntry {
     }
 
     /// Takes over the state that the share coordinator has.
-    pub(crate) fn load(self: &Arc<Self>, loaded: &LoadedState, group: &ShareGroup) {
+    pub(crate) fn load(self: &Arc<Self>, loaded: &LoadedState, group: &ShareGroup) -> Follow {
         let mut state = self.state.lock();
-        if let Err(error) = state.machine.load(loaded, &group.limits) {
-            tracing::error!(
-                group = &*self.group,
-                partition = self.partition.name(),
-                %error,
-                "the state of a shared partition cannot be used: reset the offsets of the group"
-            );
-            state.failure = Some(ErrorCode::UnknownServerError);
-        }
+        let follow = match state.machine.load(loaded, &group.limits) {
+            Ok(letters) => state.send(letters),
+            Err(error) => {
+                tracing::error!(
+                    group = &*self.group,
+                    partition = self.partition.name(),
+                    %error,
+                    "the state of a shared partition cannot be used: reset the offsets of the group"
+                );
+                state.failure = Some(ErrorCode::UnknownServerError);
+                Follow::Nothing
+            }
+        };
         self.settle(&mut state);
         drop(state);
         self.waiters.wake();
+        follow
     }
 
     /// The state cannot be loaded. The caller ends the entry.
@@ -296,7 +334,7 @@ impl ShareEntry {
         has_moved
     }
 
-    fn queue(
+    pub(super) fn queue(
         state: &mut EntryState,
         write: Option<StateWrite>,
         waiter: Option<oneshot::Sender<Acknowledged>>,
@@ -314,21 +352,26 @@ impl ShareEntry {
         state.writes.next().ok_or(state.is_retired)
     }
 
-    /// Writes have ended. Returns true if the entry is to end: its epochs were refused.
+    /// Writes have ended.
+    ///
+    /// # Errors
+    /// The entry is to end: its epochs were refused.
     pub(crate) fn wrote(
         self: &Arc<Self>,
         batch: WriteBatch,
         result: Result<(), ShareStateError>,
         group: &ShareGroup,
-    ) -> bool {
+    ) -> Result<Follow, EpochsRefused> {
         let (mut wakes, now_ms) = (false, steady_ms());
-        let mut waiters = Vec::new();
+        let (mut waiters, mut letters) = (Vec::new(), Vec::new());
         let mut state = self.state.lock();
         for (id, waiter) in batch.into_writes() {
             let written = state.machine.written(id, result.map_err(fault), &group.limits, now_ms);
             wakes |= written.wakes_fetches;
+            letters.extend(written.dead_letters);
             waiters.extend(waiter);
         }
+        let follow = state.send(letters);
         self.settle(&mut state);
         let has_ended = state.machine.phase() == SharePhase::Fenced;
         drop(state);
@@ -339,12 +382,12 @@ impl ShareEntry {
         if wakes || has_ended {
             self.waiters.wake();
         }
-        has_ended
+        if has_ended { Err(EpochsRefused) } else { Ok(follow) }
     }
 
     /// Counts the memory for records, and sets the alarm for the next end of a lock.
-    fn settle(self: &Arc<Self>, state: &mut MutexGuard<'_, EntryState>) {
-        let bytes = state.machine.tracked_bytes();
+    pub(super) fn settle(self: &Arc<Self>, state: &mut MutexGuard<'_, EntryState>) {
+        let bytes = state.machine.tracked_bytes() + state.letters.bytes();
         let before = std::mem::replace(&mut state.counted_bytes, bytes);
         if bytes >= before {
             self.shared.tracked_bytes.fetch_add(bytes - before, Ordering::Relaxed);

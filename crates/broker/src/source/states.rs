@@ -174,6 +174,21 @@ pub struct ShareState {
     pub expired_records: u64,
     /// Records acknowledged since the start, in the order of [`ACKNOWLEDGEMENTS`].
     pub acknowledged_records: [u64; ACKNOWLEDGEMENTS.len()],
+    /// Dead letters since the start.
+    pub dead_letters: DeadLetterCounts,
+}
+
+/// Dead letters of share groups since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeadLetterCounts {
+    /// Records whose dead letter was written.
+    pub written: u64,
+    /// Records that were archived without a dead letter.
+    pub given_up: u64,
+    /// Batches sent to dead letter topics, repetitions included.
+    pub requests: u64,
+    /// Batches that were given up.
+    pub failed_requests: u64,
 }
 
 /// Lag of a share group in a partition.

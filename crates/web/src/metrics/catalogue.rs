@@ -121,6 +121,9 @@ families! {
     SHARE_ACQUIRED Counter "levada_share_acquired_records" [] "Records acquired by members of share groups, once for each delivery" "kafka.server:type=DelayedShareFetchMetrics (approximately)";
     SHARE_EXPIRED Counter "levada_share_expired_records" [] "Records whose lock has ended without an acknowledgement" "kafka.server:type=SharePartitionMetrics,name=AcquisitionLockTimeoutPerSec";
     SHARE_ACKNOWLEDGED Counter "levada_share_acknowledged_records" ["type"] "Records acknowledged by members of share groups: gap, accept, release, reject or renew" "kafka.server:type=ShareGroupMetrics,name=RecordAcknowledgementsPerSec,ackType=*";
+    SHARE_DEAD_LETTERS Counter "levada_share_dead_letters" ["outcome"] "Records of share groups whose dead letter was written, or was given up" "kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueRecordCount,group=* (written)";
+    SHARE_DEAD_LETTER_REQUESTS Counter "levada_share_dead_letter_requests" [] "Batches sent to dead letter topics, repetitions included" "kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueTotalProduceRequestsPerSec,group=*";
+    SHARE_DEAD_LETTER_FAILURES Counter "levada_share_dead_letter_failures" [] "Batches for dead letter topics that were given up" "kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueFailedProduceRequestsPerSec,group=*";
     SHARE_LAG Gauge "levada_share_group_lag_records" ["group", "topic", "partition"] "Records on whose delivery the share group is not done, while a member fetches from this leader" "";
     SHARE_IN_FLIGHT Gauge "levada_share_group_in_flight_records" ["group", "topic", "partition"] "Offsets between the share group's start offset and the last acquired record" "kafka.server:type=SharePartitionMetrics,name=InFlightMessageCount,group=*,topic=*,partition=*";
     TRANSACTIONAL_IDS Gauge "levada_transactional_ids" ["state"] "Transactional ids by state of their transaction; Ongoing is open" "";

@@ -39,6 +39,12 @@ impl Families<'_> {
         for (kind, records) in ACKNOWLEDGEMENTS.iter().zip(state.acknowledged_records) {
             series.counter(&[kind], records)?;
         }
+        let letters = &state.dead_letters;
+        let mut series = self.family(catalogue::SHARE_DEAD_LETTERS)?;
+        series.counter(&["written"], letters.written)?;
+        series.counter(&["given_up"], letters.given_up)?;
+        self.counter(catalogue::SHARE_DEAD_LETTER_REQUESTS, letters.requests)?;
+        self.counter(catalogue::SHARE_DEAD_LETTER_FAILURES, letters.failed_requests)?;
         if !topics {
             return Ok(());
         }

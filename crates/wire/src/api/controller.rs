@@ -33,6 +33,7 @@ macro_rules! controller_apis {
 // Kafka 3.8; below it a partition cannot be added for a producer that changes its epoch with each
 // transaction.
 controller_apis! {
+    PRODUCE = 0 "Produce" 9..=13;
     FETCH = 1 "Fetch" 13..=18;
     LIST_OFFSETS = 2 "ListOffsets" 7..=11;
     API_VERSIONS = 18 "ApiVersions" 0..=4;

@@ -49,6 +49,9 @@ fn levels_go_up_and_down_with_the_words_of_kafka() {
         ),
     );
     check(update("share.version", 1, SAFE_DOWNGRADE), Err("Can't downgrade to a newer version."));
+    // Dead letters need no level of the metadata, as in Kafka.
+    check(update("share.version", 2, UPGRADE), Ok(()));
+    check(update("share.version", 3, UPGRADE), Err("only supports versions 0-2"));
     check(update("group.version", 2, UPGRADE), Err("Local controller 1 only supports versions 0-1"));
     check(update("nonsense", 1, UPGRADE), Err("Local controller 1 does not support this feature."));
     check(update(KRAFT_VERSION, 0, SAFE_DOWNGRADE), Err("Can't downgrade the version of this feature."));

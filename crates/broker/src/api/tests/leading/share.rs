@@ -23,6 +23,7 @@ use crate::api::connection_info::ConnectionInfo;
 use crate::replica::SHARE_STATES_TOPIC;
 use crate::share;
 
+mod dead_letters;
 mod hostile;
 
 const SHARED: Uuid = Uuid::from_bytes([5; 16]);

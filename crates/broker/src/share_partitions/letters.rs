@@ -1,0 +1,127 @@
+//! Dead letters of one entry that wait for the task that writes them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use levada_coordination::share_partition::DeadLetter;
+
+use super::counts::LetterCounts;
+use super::entry::{Follow, ShareEntry};
+
+/// Dead letters of one round at most. Those of a round are given up together.
+const ROUND_MAX: usize = 5_000;
+
+/// Dead letters from which on those of records that are gone are not written any more. There are
+/// not more records in flight.
+const WAITING_MAX: usize = 1 << 16;
+
+/// Dead letters that wait.
+#[derive(Default)]
+pub(super) struct LetterQueue {
+    waiting: VecDeque<DeadLetter>,
+    /// True while a task writes.
+    is_written: bool,
+}
+
+impl LetterQueue {
+    /// Adds dead letters. The records below `start` are not in flight. Returns true if the caller
+    /// has to start a task that writes.
+    pub(super) fn push(&mut self, letters: Vec<DeadLetter>, start: i64) -> bool {
+        self.waiting.extend(letters);
+        if self.waiting.len() > WAITING_MAX {
+            self.waiting.retain(|letter| letter.last >= start);
+        }
+        !self.waiting.is_empty() && !std::mem::replace(&mut self.is_written, true)
+    }
+
+    /// The next dead letters in the order of their offsets; none ends the task that writes.
+    pub(super) fn next(&mut self) -> Option<Vec<DeadLetter>> {
+        let mut round: Vec<_> = self.waiting.drain(..self.waiting.len().min(ROUND_MAX)).collect();
+        round.sort_unstable_by_key(|letter| letter.first);
+        self.is_written = !round.is_empty();
+        self.is_written.then_some(round)
+    }
+
+    /// Takes all dead letters back: the entry has ended.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// True if no dead letter waits or is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_written
+    }
+
+    /// Memory of the dead letters that wait, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.waiting.len() * size_of::<DeadLetter>()
+    }
+}
+
+impl ShareEntry {
+    /// The next dead letters to write.
+    ///
+    /// # Errors
+    /// None waits, or the entry has ended: the task that writes them ends. True if the entry is to
+    /// end as well.
+    pub(crate) fn next_letters(&self) -> Result<Vec<DeadLetter>, bool> {
+        let mut state = self.state.lock();
+        if self.has_ended() {
+            state.letters.clear();
+        }
+        state.letters.next().ok_or(state.is_retired)
+    }
+
+    /// Dead letters are written or given up: archives their records.
+    pub(crate) fn letters_done(self: &Arc<Self>, offsets: &[(i64, i64)]) -> Follow {
+        let mut state = self.state.lock();
+        let write = state.machine.dead_letters_done(offsets);
+        let follow = Self::queue(&mut state, write, None);
+        self.settle(&mut state);
+        follow
+    }
+
+    /// Counts of dead letters.
+    pub(crate) fn letter_counts(&self) -> &LetterCounts {
+        &self.shared.counts.letters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use levada_coordination::share_partition::DeadLetterReason;
+
+    use super::*;
+
+    fn letter(first: i64, last: i64) -> DeadLetter {
+        DeadLetter { first, last, delivery_count: 1, reason: DeadLetterReason::Rejected }
+    }
+
+    #[test]
+    fn one_task_writes_dead_letters_in_order() {
+        let mut queue = LetterQueue::default();
+        assert!(!queue.push(Vec::new(), 0), "no task for nothing");
+        assert!(queue.push(vec![letter(5, 9), letter(0, 0)], 0), "the first ones start a task");
+        assert!(!queue.push(vec![letter(2, 3)], 0), "the task is under way");
+        assert!(!queue.is_idle());
+        assert_eq!(queue.bytes(), 3 * size_of::<DeadLetter>());
+        assert_eq!(queue.next(), Some(vec![letter(0, 0), letter(2, 3), letter(5, 9)]));
+        assert!(!queue.push(vec![letter(7, 7)], 0) && queue.next().is_some());
+        assert!(queue.next().is_none() && queue.is_idle());
+        assert!(queue.push(vec![letter(8, 8)], 0), "another task for later ones");
+    }
+
+    #[test]
+    fn rounds_and_letters_of_lost_records_are_bounded() {
+        let mut queue = LetterQueue::default();
+        let many = |from: i64| (from..).take(WAITING_MAX).map(|offset| letter(offset, offset)).collect();
+        queue.push(many(0), 100);
+        assert_eq!(queue.waiting.len(), WAITING_MAX, "up to the bound, all are written");
+        queue.push(vec![letter(200_000, 200_000)], 60_000);
+        assert_eq!(queue.waiting.len(), WAITING_MAX - 60_000 + 1);
+        let round = queue.next().unwrap();
+        assert_eq!((round.len(), round[0].first), (ROUND_MAX, 60_000));
+        queue.clear();
+        assert!(queue.next().is_none());
+    }
+}
