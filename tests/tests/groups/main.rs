@@ -4,6 +4,7 @@ mod connect;
 mod coordinators;
 mod exactly_once;
 mod groups;
+mod share_dead_letters;
 mod share_faults;
 mod share_groups;
 mod share_tools;

@@ -1,0 +1,167 @@
+//! Dead letter queues of share groups: rejected records, records that were delivered too often, and
+//! queues that cannot be written.
+//!
+//! Suite: long; 40 s; needs java; share queues
+
+use std::time::{Duration, Instant};
+
+use levada_tests::cluster::Tools;
+use levada_tests::share::{self, Members, numbered, values};
+use levada_tests::{Node, await_some};
+
+const QUEUE: &str = "dlq.t";
+const LIMIT: Duration = Duration::from_secs(60);
+const ALLOWED: &str = "errors.deadletterqueue.group.enable=true";
+
+const REJECTED: &str = "Offset rejected by client.";
+const EXCEEDED: &str = "Offset delivery count exceeded the threshold.";
+
+struct Stage {
+    node: Node,
+    members: Members,
+    tools: Tools,
+}
+
+impl Stage {
+    /// A broker whose groups may have dead letters, a topic `t` with these partitions, and an
+    /// explicit member `a` of a group `g` with these settings.
+    fn set(mut node: Node, partitions: u32, settings: &str) -> Self {
+        node.start();
+        let mut tools = Tools::of(&node.bootstrap(), node.scratch());
+        let said = tools.run("FeatureCommand upgrade --feature share.version=2");
+        assert!(said.contains("share.version was upgraded to 2"), "{said}");
+        node.await_metadata();
+        let mut members = Members::of(&node.bootstrap());
+        members.run(&format!("topic t {partitions}"));
+        members.run(&format!("config g share.auto.offset.reset=earliest {settings}"));
+        members.run("open a g t share.acknowledgement.mode=explicit");
+        Self { node, members, tools }
+    }
+
+    /// Waits for this number of dead letters. Each is a line: partition, headers, key and value.
+    fn letters(&mut self, count: usize) -> Vec<String> {
+        let said = self.tools.run(&format!(
+            "ConsoleConsumer --from-beginning --timeout-ms 60000 --max-messages {count} --topic {QUEUE} \
+             --formatter-property print.partition=true --formatter-property print.headers=true \
+             --formatter-property print.key=true"
+        ));
+        let lines = said.lines().filter(|line| line.contains("__dlq.errors")).map(str::to_owned);
+        let mut letters: Vec<String> = lines.collect();
+        letters.sort_unstable();
+        assert_eq!(letters.len(), count, "{said}");
+        letters
+    }
+
+    /// A value that the broker reports of its dead letters.
+    fn metric(&self, name: &str) -> f64 {
+        let metrics = self.node.metrics();
+        let found = metrics.iter().find(|(series, _)| series == name);
+        found.unwrap_or_else(|| panic!("no {name}")).1
+    }
+
+    /// Waits until the group has completed all records.
+    fn end_without_lag(mut self) {
+        self.members.assert_quiet("a");
+        await_some("a group without lag", LIMIT, || {
+            let said = self.tools.run("ShareGroupCommand --describe --group g");
+            let mut lags = said.lines().filter(|line| line.starts_with("g ")).peekable();
+            (lags.peek().is_some() && lags.all(|line| line.ends_with(" 0"))).then_some(())
+        });
+        self.node.assert_running("at the end");
+        self.node.stop();
+    }
+}
+
+/// A dead letter as the console consumer prints it.
+fn letter(partition: u32, place: (u32, u32), count: u32, message: &str, copy: &str) -> String {
+    let (source, offset) = place;
+    format!(
+        "Partition:{partition}\t__dlq.errors.topic:t,__dlq.errors.partition:{source},\
+         __dlq.errors.offset:{offset},__dlq.errors.group:g,__dlq.errors.delivery.count:{count},\
+         __dlq.errors.message:{message}\t{copy}"
+    )
+}
+
+#[test]
+fn rejected_records_are_copied_by_partition() {
+    let settings =
+        format!("errors.deadletterqueue.topic.name={QUEUE} errors.deadletterqueue.copy.record.enable=true");
+    let mut stage = Stage::set(share::node(), 3, &settings);
+    stage.members.run(&format!("topic {QUEUE} 2 {ALLOWED}"));
+    for partition in 0..3 {
+        let range = numbered(format!("p{partition}"), 0..3);
+        stage.members.run(&format!("produce t {partition} {range}"));
+    }
+    let mut taken = Vec::new();
+    let start = Instant::now();
+    while taken.len() < 9 {
+        assert!(start.elapsed() < LIMIT, "{taken:?}");
+        let polled = stage.members.await_poll("a");
+        let (bad, good): (Vec<_>, Vec<_>) = polled.iter().cloned().partition(|one| one.offset == 1);
+        for (kind, deliveries) in [("accept", good), ("reject", bad)] {
+            if !deliveries.is_empty() {
+                stage.members.acknowledge("a", kind, &deliveries);
+            }
+        }
+        assert_eq!(stage.members.commit("a"), Vec::<String>::new());
+        taken.extend(polled);
+    }
+    let expected = [(0, 0), (0, 2), (1, 1)].map(|(partition, source)| {
+        letter(partition, (source, 1), 1, REJECTED, &format!("null\tp{source}-001"))
+    });
+    let mut expected = expected.to_vec();
+    expected.sort_unstable();
+    assert_eq!(stage.letters(3), expected);
+    assert_eq!(stage.metric("levada_share_dead_letters_total{outcome=\"written\"}"), 3.0);
+    stage.end_without_lag();
+}
+
+#[test]
+fn the_broker_creates_the_queue() {
+    let node = share::node().option("errors.deadletterqueue.auto.create.topics.enable", "true");
+    let settings = format!("share.delivery.count.limit=2 errors.deadletterqueue.topic.name={QUEUE}");
+    let mut stage = Stage::set(node, 1, &settings);
+    stage.members.run(&format!("produce t 0 {}", numbered("v", 0..2)));
+    let taken = stage.members.take("a", 4, "release");
+    assert_eq!(values(&taken), ["v-000", "v-000", "v-001", "v-001"]);
+    let expected = [0, 1].map(|offset| letter(0, (0, offset), 2, EXCEEDED, "null\tnull"));
+    assert_eq!(stage.letters(2), expected);
+    let said =
+        stage.tools.run(&format!("ConfigCommand --describe --entity-type topics --entity-name {QUEUE}"));
+    assert!(said.contains(ALLOWED), "{said}");
+    stage.end_without_lag();
+}
+
+#[test]
+fn locks_that_end_leave_dead_letters() {
+    let settings = format!(
+        "share.delivery.count.limit=2 share.record.lock.duration.ms=1000 \
+         errors.deadletterqueue.topic.name={QUEUE}"
+    );
+    let mut stage = Stage::set(share::node(), 1, &settings);
+    stage.members.run(&format!("topic {QUEUE} 1 {ALLOWED}"));
+    stage.members.run("produce t 0 v-000");
+    let first = stage.members.await_poll("a");
+    assert_eq!(first.iter().map(|delivery| delivery.count).collect::<Vec<_>>(), [1]);
+    stage.members.run("open b g t share.acknowledgement.mode=explicit");
+    let last = stage.members.await_poll("b");
+    assert_eq!(last.iter().map(|delivery| delivery.count).collect::<Vec<_>>(), [2]);
+    assert_eq!(stage.letters(1), [letter(0, (0, 0), 2, EXCEEDED, "null\tnull")]);
+    stage.node.assert_running("at the end");
+    stage.node.stop();
+}
+
+#[test]
+fn queues_need_permission_for_dead_letters() {
+    let mut stage = Stage::set(share::node(), 1, &format!("errors.deadletterqueue.topic.name={QUEUE}"));
+    stage.members.run(&format!("topic {QUEUE} 1"));
+    stage.members.run(&format!("produce t 0 {}", numbered("v", 0..2)));
+    let taken = stage.members.take("a", 2, "reject");
+    assert_eq!(taken.len(), 2);
+    await_some("records that are given up", LIMIT, || {
+        (stage.metric("levada_share_dead_letters_total{outcome=\"given_up\"}") == 2.0).then_some(())
+    });
+    let refused = stage.members.try_run("config g errors.deadletterqueue.topic.name=__dlq");
+    assert!(refused.is_err_and(|error| error.contains("DLQ topic name must not start with '__'")));
+    stage.end_without_lag();
+}
