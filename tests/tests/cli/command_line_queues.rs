@@ -1,7 +1,7 @@
 //! The commands for share groups, which are queues: start offsets, deliveries and acknowledgements.
 //! `LEVADA_TEST_NODE=kafka` runs the same commands against a real Kafka.
 //!
-//! Suite: short; 15 s; needs python; share queues
+//! Suite: short; 7 s; needs python; share queues
 
 use std::time::Duration;
 

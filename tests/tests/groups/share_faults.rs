@@ -3,7 +3,7 @@
 //! committed record must have been accepted, none may have come again after that, and the group has
 //! no lag. The plan of faults follows from the seed.
 //!
-//! Suite: long; 45 s; needs java; share queues
+//! Suite: long; 40 s; needs java; share queues
 //! Soak: lasts 25 s
 //! Soak: controllers 3
 

@@ -1,7 +1,7 @@
 //! Kafka's tools for share groups, as recorded from a real Kafka; and the topic of their state as
 //! Kafka's dump tool reads it.
 //!
-//! Suite: long; 20 s; needs java; share queues
+//! Suite: long; 8 s; needs java; share queues
 
 use std::ops::RangeInclusive;
 
