@@ -2,13 +2,15 @@ import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.apache.kafka.common.utils.Exit;
 
 /**
  * Runs Kafka's command-line tools one after the other in one JVM, since a JVM takes longer to start than a tool to run.
@@ -79,9 +81,13 @@ public final class Tools {
         PrintStream both = new PrintStream(tools.said, true, StandardCharsets.UTF_8);
         System.setOut(both);
         System.setErr(both);
-        Exit.setExitProcedure((code, message) -> tools.exit(code));
-        Exit.setHaltProcedure((code, message) -> tools.exit(code));
-        Exit.setShutdownHookAdder((name, hook) -> tools.hooks.add(hook));
+        InvocationHandler end = (procedure, method, codeAndMessage) -> tools.exit((Integer) codeAndMessage[0]);
+        replace("setExitProcedure", end);
+        replace("setHaltProcedure", end);
+        replace("setShutdownHookAdder", (adder, method, nameAndHook) -> {
+            tools.hooks.add((Runnable) nameAndHook[1]);
+            return null;
+        });
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
             tools.run(line);
@@ -89,8 +95,24 @@ public final class Tools {
         Runtime.getRuntime().halt(0);
     }
 
+    /** Replaces what Kafka's tools do at their end. The next Kafka has the class in another package. */
+    private static void replace(String setter, InvocationHandler procedure) throws ReflectiveOperationException {
+        Class<?> exit;
+        try {
+            exit = Class.forName("org.apache.kafka.common.utils.Exit");
+        } catch (ClassNotFoundException moved) {
+            exit = Class.forName("org.apache.kafka.common.utils.internals.Exit");
+        }
+        for (Method method : exit.getMethods()) {
+            if (method.getName().equals(setter)) {
+                Class<?>[] types = method.getParameterTypes();
+                method.invoke(null, Proxy.newProxyInstance(Tools.class.getClassLoader(), types, procedure));
+            }
+        }
+    }
+
     /** A tool may catch what ends it and go on: only its first word counts, and what it said until then. */
-    private void exit(int wanted) {
+    private Object exit(int wanted) {
         if (code == null) {
             code = wanted;
             last = said.toString(StandardCharsets.UTF_8);

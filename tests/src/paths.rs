@@ -35,7 +35,7 @@ pub const JVM_FLAGS: [&str; 2] = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 /// Archived classes have their methods in another order, which shows if a program lists them.
 pub fn kafka_flags() -> Vec<String> {
     let mut flags: Vec<String> = JVM_FLAGS.map(str::to_owned).into();
-    let archive = cache().join("kafka/classes.jsa");
+    let archive = cache().join(kafka()).join("classes.jsa");
     if archive.exists() {
         flags.push(format!("-XX:SharedArchiveFile={}", archive.display()));
         flags.push("-Xlog:cds=off,cds+dynamic=off".to_owned());
@@ -45,7 +45,13 @@ pub fn kafka_flags() -> Vec<String> {
 
 /// The directory with Kafka's jars.
 pub fn kafka_libs() -> PathBuf {
-    installed("kafka/libs")
+    installed(kafka()).join("libs")
+}
+
+/// The Kafka that the tests run: with `LEVADA_TEST_KAFKA=newer` the next one.
+fn kafka() -> &'static str {
+    let is_newer = std::env::var_os("LEVADA_TEST_KAFKA").is_some_and(|which| which == "newer");
+    if is_newer { "newer-kafka" } else { "kafka" }
 }
 
 /// A class path with the tests' own Java programs as well.

@@ -1,6 +1,7 @@
 //! Share groups: brokers with short limits for them, and members that do what a test says.
 
 pub mod ledger;
+pub mod letters;
 mod work;
 
 use std::fmt::Display;
@@ -129,10 +130,22 @@ impl Members {
 
     /// Polls until this number of records has arrived, each of which the member acknowledges so.
     pub fn take(&mut self, name: &str, count: usize, acknowledgement: &str) -> Vec<Delivery> {
+        self.take_each(name, count, |_| acknowledgement)
+    }
+
+    /// The same with an acknowledgement for each record.
+    pub fn take_each<'a>(
+        &mut self,
+        name: &str,
+        count: usize,
+        acknowledgement: impl Fn(&Delivery) -> &'a str,
+    ) -> Vec<Delivery> {
         let mut taken = Vec::new();
         while taken.len() < count {
             let polled = self.await_poll(name);
-            self.acknowledge(name, acknowledgement, &polled);
+            for deliveries in polled.chunk_by(|one, next| acknowledgement(one) == acknowledgement(next)) {
+                self.acknowledge(name, acknowledgement(&deliveries[0]), deliveries);
+            }
             taken.extend(polled);
             assert_eq!(self.commit(name), Vec::<String>::new(), "{name}");
         }

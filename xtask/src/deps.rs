@@ -75,8 +75,11 @@ struct Made {
     make: fn(&[PathBuf], &Path) -> Result<(), String>,
 }
 
+/// The jars of the next Kafka.
+pub(crate) const NEWER_KAFKA: &str = "newer-kafka";
+
 /// Every name that [`program`] accepts.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "ab",
     "aria2c",
     "chromium",
@@ -86,6 +89,7 @@ const NAMES: [&str; 18] = [
     "java",
     "kcat",
     "kubernetes",
+    NEWER_KAFKA,
     "nginx",
     "node",
     "packages",
@@ -127,6 +131,10 @@ fn program(root: &Path, name: &str) -> Result<Program, String> {
             let jars = made(cache.join("kafka/libs"), &[tests.join("pom.xml")], vec![MAVEN], make::jars);
             let sources = make::sources(&tests.join("java"), "java")?;
             (vec![JAVAC], vec![jars, made(target(root).join("test-java"), &sources, vec![], make::java)])
+        }
+        NEWER_KAFKA => {
+            let list = tests.join("newer-kafka/pom.xml");
+            (vec![], vec![made(cache.join("newer-kafka/libs"), &[list], vec![MAVEN], make::jars)])
         }
         "go" => {
             let mut files = make::sources(&tests.join("go/connect_matrix"), "go")?;

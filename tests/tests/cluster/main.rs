@@ -11,6 +11,7 @@ mod footprint_cluster;
 mod forwarding;
 mod member;
 mod mixed_faults;
+mod newer_kafka;
 mod quorum;
 mod replacement;
 mod replication;

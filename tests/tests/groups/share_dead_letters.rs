@@ -3,18 +3,15 @@
 //!
 //! Suite: long; 32 s; needs java; share queues
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use levada_tests::cluster::Tools;
+use levada_tests::share::letters::{ALLOWED, EXCEEDED, REJECTED, await_no_lag, letter, letters};
 use levada_tests::share::{self, Members, numbered, values};
 use levada_tests::{Node, await_some};
 
 const QUEUE: &str = "dlq.t";
 const LIMIT: Duration = Duration::from_secs(60);
-const ALLOWED: &str = "errors.deadletterqueue.group.enable=true";
-
-const REJECTED: &str = "Offset rejected by client.";
-const EXCEEDED: &str = "Offset delivery count exceeded the threshold.";
 
 struct Stage {
     node: Node,
@@ -38,18 +35,8 @@ impl Stage {
         Self { node, members, tools }
     }
 
-    /// Waits for this number of dead letters. Each is a line: partition, headers, key and value.
     fn letters(&mut self, count: usize) -> Vec<String> {
-        let said = self.tools.run(&format!(
-            "ConsoleConsumer --from-beginning --timeout-ms 60000 --max-messages {count} --topic {QUEUE} \
-             --formatter-property print.partition=true --formatter-property print.headers=true \
-             --formatter-property print.key=true"
-        ));
-        let lines = said.lines().filter(|line| line.contains("__dlq.errors")).map(str::to_owned);
-        let mut letters: Vec<String> = lines.collect();
-        letters.sort_unstable();
-        assert_eq!(letters.len(), count, "{said}");
-        letters
+        letters(&mut self.tools, QUEUE, count)
     }
 
     /// A value that the broker reports of its dead letters.
@@ -62,24 +49,10 @@ impl Stage {
     /// Waits until the group has completed all records.
     fn end_without_lag(mut self) {
         self.members.assert_quiet("a");
-        await_some("a group without lag", LIMIT, || {
-            let said = self.tools.run("ShareGroupCommand --describe --group g");
-            let mut lags = said.lines().filter(|line| line.starts_with("g ")).peekable();
-            (lags.peek().is_some() && lags.all(|line| line.ends_with(" 0"))).then_some(())
-        });
+        await_no_lag(&mut self.tools);
         self.node.assert_running("at the end");
         self.node.stop();
     }
-}
-
-/// A dead letter as the console consumer prints it.
-fn letter(partition: u32, place: (u32, u32), count: u32, message: &str, copy: &str) -> String {
-    let (source, offset) = place;
-    format!(
-        "Partition:{partition}\t__dlq.errors.topic:t,__dlq.errors.partition:{source},\
-         __dlq.errors.offset:{offset},__dlq.errors.group:g,__dlq.errors.delivery.count:{count},\
-         __dlq.errors.message:{message}\t{copy}"
-    )
 }
 
 #[test]
@@ -92,23 +65,9 @@ fn rejected_records_are_copied_by_partition() {
         let range = numbered(format!("p{partition}"), 0..3);
         stage.members.run(&format!("produce t {partition} {range}"));
     }
-    let mut taken = Vec::new();
-    let start = Instant::now();
-    while taken.len() < 9 {
-        assert!(start.elapsed() < LIMIT, "{taken:?}");
-        let polled = stage.members.await_poll("a");
-        let (bad, good): (Vec<_>, Vec<_>) = polled.iter().cloned().partition(|one| one.offset == 1);
-        for (kind, deliveries) in [("accept", good), ("reject", bad)] {
-            if !deliveries.is_empty() {
-                stage.members.acknowledge("a", kind, &deliveries);
-            }
-        }
-        assert_eq!(stage.members.commit("a"), Vec::<String>::new());
-        taken.extend(polled);
-    }
-    let expected = [(0, 0), (0, 2), (1, 1)].map(|(partition, source)| {
-        letter(partition, (source, 1), 1, REJECTED, &format!("null\tp{source}-001"))
-    });
+    stage.members.take_each("a", 9, |delivery| if delivery.offset == 1 { "reject" } else { "accept" });
+    let expected = [(0, 0), (0, 2), (1, 1)]
+        .map(|(partition, source)| letter(partition, (source, 1), REJECTED, &format!("null\tp{source}-001")));
     let mut expected = expected.to_vec();
     expected.sort_unstable();
     assert_eq!(stage.letters(3), expected);
@@ -124,7 +83,7 @@ fn the_broker_creates_the_queue() {
     stage.members.run(&format!("produce t 0 {}", numbered("v", 0..2)));
     let taken = stage.members.take("a", 4, "release");
     assert_eq!(values(&taken), ["v-000", "v-000", "v-001", "v-001"]);
-    let expected = [0, 1].map(|offset| letter(0, (0, offset), 2, EXCEEDED, "null\tnull"));
+    let expected = [0, 1].map(|offset| letter(0, (0, offset), EXCEEDED, "null\tnull"));
     assert_eq!(stage.letters(2), expected);
     let said =
         stage.tools.run(&format!("ConfigCommand --describe --entity-type topics --entity-name {QUEUE}"));
@@ -146,7 +105,7 @@ fn locks_that_end_leave_dead_letters() {
     stage.members.run("open b g t share.acknowledgement.mode=explicit");
     let last = stage.members.await_poll("b");
     assert_eq!(last.iter().map(|delivery| delivery.count).collect::<Vec<_>>(), [2]);
-    assert_eq!(stage.letters(1), [letter(0, (0, 0), 2, EXCEEDED, "null\tnull")]);
+    assert_eq!(stage.letters(1), [letter(0, (0, 0), EXCEEDED, "null\tnull")]);
     stage.node.assert_running("at the end");
     stage.node.stop();
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use super::catalogue::{Suite, suites};
 use super::{BUILD, CLIENTS, Extent, Kind, RELEASE_BUILT, SUITES, TestBinary};
-use crate::deps;
+use crate::deps::{self, NEWER_KAFKA};
 use crate::job::{Company, Job};
 
 /// One test at a time, so that it has the broker's processors; its figures are shown.
@@ -53,6 +53,9 @@ fn command(
     }
     let mut command = super::command_of(binary);
     command.env("LEVADA_BIN", suite.binary(root)).args(OPTIONS).args(tests);
+    if suite.head.needs.iter().any(|need| need == NEWER_KAFKA) {
+        command.env("LEVADA_TEST_KAFKA", "newer");
+    }
     Ok(command)
 }
 

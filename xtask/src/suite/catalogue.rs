@@ -9,8 +9,9 @@
 //! the binary of the dev profile, long ones to `--all` and soak ones to a soak, both against the
 //! release binary. A suite that is *alone* compares times or memory with bounds, or loads the whole
 //! machine. The seconds are its duration beside others. A suite does not run without the programs
-//! that it needs; those that it only uses are installed for it where that is possible. The share is
-//! a row of `tests/budget.toml`.
+//! that it needs; those that it only uses are installed for it where that is possible. A suite that
+//! needs `newer-kafka` runs with the next Kafka instead of the usual one. The share is a row of
+//! `tests/budget.toml`.
 
 use std::fs;
 use std::path::Path;

@@ -1,0 +1,91 @@
+//! The next Kafka beside Levada: its controllers and its brokers at the levels that they choose for
+//! a new cluster, with its clients and tools.
+//!
+//! Suite: long; 25 s; needs java, newer-kafka
+
+use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
+use levada_tests::share::letters::{ALLOWED, REJECTED, await_no_lag, letter, letters};
+use levada_tests::share::{self, Members, numbered};
+use levada_tests::{Cluster, await_some};
+
+const QUEUE: &str = "dlq.t";
+/// A queue whose letters have copies of their records.
+const SETTINGS: &str = "share.auto.offset.reset=earliest errors.deadletterqueue.topic.name=dlq.t \
+                        errors.deadletterqueue.copy.record.enable=true";
+
+/// Has a member `a` of group `g` reject the second of three records in each of two partitions.
+fn reject_second(members: &mut Members) {
+    members.run(&format!("config g {SETTINGS}"));
+    members.run("open a g t share.acknowledgement.mode=explicit");
+    for partition in 0..2 {
+        let range = numbered(format!("p{partition}"), 0..3);
+        members.run(&format!("produce t {partition} {range}"));
+    }
+    members.take_each("a", 6, |delivery| if delivery.offset == 1 { "reject" } else { "accept" });
+}
+
+/// The letters, where partition N of the queue has those of partition N of the topic.
+fn expected() -> Vec<String> {
+    let of = |partition| letter(partition, (partition, 1), REJECTED, &format!("null\tp{partition}-001"));
+    [0, 1].map(of).to_vec()
+}
+
+fn cluster() -> Cluster {
+    let shape = Shape { controllers: 1, kafka: 1, levada: 1, discovery: Discovery::BootstrapServers };
+    let mut cluster = Cluster::new(shape);
+    for first in [CONTROLLER, KAFKA, LEVADA] {
+        for (key, value) in share::OPTIONS {
+            cluster = cluster.option(first, key, value);
+        }
+    }
+    cluster
+}
+
+#[test]
+fn dead_letters_cross_brokers_of_both_kinds() {
+    let mut cluster = cluster();
+    cluster.start();
+    let mut tools = cluster.tools_of_any();
+    let said = tools.run("FeatureCommand describe");
+    let level = |feature: &str| {
+        let mut lines = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let found = lines.find(|words| words.get(1) == Some(&feature));
+        found.unwrap_or_else(|| panic!("no {feature}: {said}"))[7].to_owned()
+    };
+    assert_eq!(level("share.version"), "2", "{said}");
+    assert!(level("metadata.version").starts_with("4.4-"), "{said}");
+
+    // Each broker leads one partition of the topic, and the other broker its queue.
+    let (kafka, levada) = (format!("{KAFKA}:{LEVADA}"), format!("{LEVADA}:{KAFKA}"));
+    tools.run(&format!("TopicCommand --create --topic t --replica-assignment {kafka},{levada}"));
+    tools.run(&format!(
+        "TopicCommand --create --topic {QUEUE} --replica-assignment {levada},{kafka} --config {ALLOWED}"
+    ));
+    let mut members = Members::of(&cluster.bootstrap());
+    reject_second(&mut members);
+    assert_eq!(letters(&mut tools, QUEUE, 2), expected());
+    members.assert_quiet("a");
+    await_no_lag(&mut tools);
+    for topic in ["t", QUEUE] {
+        await_some(&format!("{topic} in sync"), LIMIT, || cluster.are_in_sync(topic, 2).then_some(()));
+    }
+    cluster.assert_no_errors();
+}
+
+#[test]
+fn members_of_the_next_kafka_reject_records() {
+    let mut node = share::node();
+    node.start();
+    let mut tools = Tools::of(&node.bootstrap(), node.scratch());
+    tools.run("FeatureCommand upgrade --feature share.version=2");
+    node.await_metadata();
+    let mut members = Members::of(&node.bootstrap());
+    members.run("topic t 2");
+    members.run(&format!("topic {QUEUE} 2 {ALLOWED}"));
+    reject_second(&mut members);
+    assert_eq!(letters(&mut tools, QUEUE, 2), expected());
+    members.assert_quiet("a");
+    await_no_lag(&mut tools);
+    node.assert_running("at the end");
+    node.stop();
+}
