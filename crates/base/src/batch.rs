@@ -20,7 +20,7 @@ mod varint;
 pub use builder::{Builder, EndMarker, Marker};
 pub use recompress::{RecompressError, recompress};
 pub use records::{
-    Header, HeaderIter, Headers, MAX_EXPANDED, Record, Records, TimestampRange, records, records_within,
+    Header, HeaderIter, Headers, MAX_EXPANDED, Record, Records, Survey, records, records_within,
 };
 pub use rewrite::{emptied, rewrite};
 
@@ -306,8 +306,8 @@ pub enum BatchError {
 pub struct CheckedBatch<'a> {
     /// The batch.
     pub batch: BatchView<'a>,
-    /// The timestamps of its records, independent of the header.
-    pub times: TimestampRange,
+    /// Bounds of its records, independent of the header.
+    pub survey: Survey,
 }
 
 /// Checks one batch as a producer sends it: exactly one, format 2, checksum, counts that agree with
@@ -322,7 +322,7 @@ pub fn check(bytes: &[u8]) -> Result<BatchView<'_>, BatchError> {
 }
 
 /// As [`check`], for a thread with little time: records that expand to more than `expanded_max`
-/// bytes are [`CompressError::TooLarge`]. The walk also returns the records' timestamps.
+/// bytes are [`CompressError::TooLarge`]. The walk also returns a survey of the records.
 ///
 /// # Errors
 /// The first thing found wrong.
@@ -341,8 +341,8 @@ pub fn check_within(bytes: &[u8], expanded_max: usize) -> Result<CheckedBatch<'_
     if !plain && !sequenced {
         return Err(BatchError::Producer { producer_id, epoch, sequence });
     }
-    let times = records::walk(&view, expanded_max)?;
-    Ok(CheckedBatch { batch: view, times })
+    let survey = records::walk(&view, expanded_max)?;
+    Ok(CheckedBatch { batch: view, survey })
 }
 
 /// Checks the batch at the start of `bytes` as a log stores it: lengths, format, checksum, a last

@@ -275,6 +275,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("log.roll.jitter.hours", "Default of segment.jitter.ms in hours, if log.roll.jitter.ms is unset.").default("0").at_least(0),
     int("log.segment.bytes", "Default of segment.bytes.").default("1073741824").at_least(1_048_576).cluster_wide(),
     long("log.segment.delete.delay.ms", "Default of file.delete.delay.ms.").default("60000").at_least(0).cluster_wide(),
+    int(DECOMPRESSED_MAX, "Default of the topic key of this name. Shown only if it is set.").default("2147483639").valid(Valid::Range(1, 2_147_483_639)).cluster_wide(),
     int("message.max.bytes", "Default of max.message.bytes.").default("1048588").at_least(0).cluster_wide(),
     int("min.insync.replicas", "Default of the topic key of this name.").default("1").at_least(1).cluster_wide(),
     boolean("unclean.leader.election.enable", "Default of the topic key of this name.").default("false").cluster_wide(),
@@ -290,10 +291,13 @@ pub(super) const DEAD_LETTER_TOPIC_PREFIX: &str = "errors.deadletterqueue.topic.
 /// `errors.deadletterqueue.group.enable` of a topic.
 pub(super) const DEAD_LETTER_TOPIC: &str = "errors.deadletterqueue.group.enable";
 
+/// Expanded size of a record, of a broker and of a topic.
+pub(super) const DECOMPRESSED_MAX: &str = "max.decompressed.message.bytes";
+
 /// Keys of Kafka 4.4. They are described only if they are set: tools and records of Kafka 4.3 do
 /// not know them.
-pub(super) const OF_KAFKA_4_4: [&str; 3] =
-    [DEAD_LETTER_TOPICS_CREATED, DEAD_LETTER_TOPIC_PREFIX, DEAD_LETTER_TOPIC];
+pub(super) const OF_KAFKA_4_4: [&str; 4] =
+    [DEAD_LETTER_TOPICS_CREATED, DEAD_LETTER_TOPIC_PREFIX, DEAD_LETTER_TOPIC, DECOMPRESSED_MAX];
 
 /// Keys of a topic.
 pub const TOPIC_KEYS: &[TopicConfigKey] = &[
@@ -315,6 +319,7 @@ pub const TOPIC_KEYS: &[TopicConfigKey] = &[
     topic(long("local.retention.bytes", "Bytes kept locally by a tiered topic; -2 means retention.bytes.").at_least(-2), &["log.local.retention.bytes"]),
     topic(long("local.retention.ms", "Time kept locally by a tiered topic; -2 means retention.ms.").at_least(-2), &["log.local.retention.ms"]),
     topic(long("max.compaction.lag.ms", "Longest time a record stays out of compaction.").at_least(1), &["log.cleaner.max.compaction.lag.ms"]),
+    topic(int(DECOMPRESSED_MAX, "Largest record of a compressed batch that producers may send, expanded. Shown only if it is set.").valid(Valid::Range(1, 2_147_483_639)), &[DECOMPRESSED_MAX]),
     topic(int("max.message.bytes", "Largest batch, as sent by the producer.").at_least(0), &["message.max.bytes"]),
     topic(long("message.timestamp.after.max.ms", "Maximum by which a record's timestamp may be ahead of the broker's clock.").at_least(0), &["log.message.timestamp.after.max.ms"]),
     topic(long("message.timestamp.before.max.ms", "Maximum by which a record's timestamp may be behind the broker's clock.").at_least(0), &["log.message.timestamp.before.max.ms"]),

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::sources::nearest;
-use super::table::{DEAD_LETTER_TOPIC, INTERNAL_SEGMENT_BYTES, TOPIC_KEYS, TopicConfigKey, topic_key};
+use super::table::{
+    DEAD_LETTER_TOPIC, DECOMPRESSED_MAX, INTERNAL_SEGMENT_BYTES, TOPIC_KEYS, TopicConfigKey, topic_key,
+};
 use super::words::words;
 use super::{ConfigError, Origin, Settings, ThrottledReplicas};
 
@@ -39,6 +41,8 @@ pub struct TopicConfig {
     pub acks_durable: bool,
     /// `max.compaction.lag.ms`.
     pub max_compaction_lag_ms: i64,
+    /// `max.decompressed.message.bytes`.
+    pub max_decompressed_message_bytes: u32,
     /// `max.message.bytes`.
     pub max_message_bytes: u32,
     /// `message.timestamp.after.max.ms`.
@@ -188,6 +192,7 @@ impl TopicConfig {
             leader_throttled: read.throttled("leader.replication.throttled.replicas"),
             acks_durable: read.text("levada.ack.durability") == "fdatasync",
             max_compaction_lag_ms: read.long("max.compaction.lag.ms"),
+            max_decompressed_message_bytes: read.size(DECOMPRESSED_MAX),
             max_message_bytes: read.size("max.message.bytes"),
             timestamp_after_max_ms: read.long("message.timestamp.after.max.ms"),
             timestamp_before_max_ms: read.long("message.timestamp.before.max.ms"),

@@ -190,19 +190,22 @@ impl Records {
     }
 }
 
-/// The timestamps of a batch's records.
+/// Bounds of a batch's records: of their timestamps, and of their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimestampRange {
-    /// The earliest; [`NO_TIMESTAMP`] if no record has one.
+pub struct Survey {
+    /// The earliest timestamp; [`NO_TIMESTAMP`] if no record has one.
     pub earliest: i64,
-    /// The latest; [`NO_TIMESTAMP`] if no record has one.
+    /// The latest timestamp; [`NO_TIMESTAMP`] if no record has one.
     pub latest: i64,
+    /// Bytes of the largest record, expanded, without the field of its length.
+    pub largest: usize,
 }
 
-impl TimestampRange {
-    const NONE: Self = Self { earliest: NO_TIMESTAMP, latest: NO_TIMESTAMP };
+impl Survey {
+    const NONE: Self = Self { earliest: NO_TIMESTAMP, latest: NO_TIMESTAMP, largest: 0 };
 
-    fn add(&mut self, timestamp: i64) {
+    fn add(&mut self, timestamp: i64, bytes: usize) {
+        self.largest = self.largest.max(bytes);
         if timestamp == NO_TIMESTAMP {
             return;
         }
@@ -212,21 +215,21 @@ impl TimestampRange {
 }
 
 /// Decodes every record of a batch and refuses a false count, offset or length.
-pub(super) fn walk(view: &BatchView<'_>, expanded_max: usize) -> Result<TimestampRange, BatchError> {
+pub(super) fn walk(view: &BatchView<'_>, expanded_max: usize) -> Result<Survey, BatchError> {
     expanded(view, expanded_max, |payload| walk_payload(payload, view))?
 }
 
-fn walk_payload(mut rest: &[u8], view: &BatchView<'_>) -> Result<TimestampRange, BatchError> {
+fn walk_payload(mut rest: &[u8], view: &BatchView<'_>) -> Result<Survey, BatchError> {
     let (count, last_offset_delta) = (view.record_count(), view.last_offset_delta());
     let base_timestamp = view.base_timestamp();
-    let mut times = TimestampRange::NONE;
+    let mut survey = Survey::NONE;
     let mut found = 0;
     while found < count && !rest.is_empty() {
         let layout = Layout::take(&mut rest).map_err(|what| BatchError::Record { index: found, what })?;
         if layout.offset_delta != found {
             return Err(BatchError::Record { index: found, what: "offset delta" });
         }
-        times.add(base_timestamp.wrapping_add(layout.timestamp_delta));
+        survey.add(base_timestamp.wrapping_add(layout.timestamp_delta), layout.length);
         found += 1;
     }
     if found < count {
@@ -235,7 +238,7 @@ fn walk_payload(mut rest: &[u8], view: &BatchView<'_>) -> Result<TimestampRange,
     if !rest.is_empty() {
         return Err(BatchError::Record { index: count, what: "bytes after the last" });
     }
-    Ok(times)
+    Ok(survey)
 }
 
 thread_local! {
@@ -266,6 +269,8 @@ fn expanded<T>(
 
 /// Positions of the parts of one record.
 struct Layout<'a> {
+    /// Bytes of the record after this field.
+    length: usize,
     offset_delta: i32,
     timestamp_delta: i64,
     key: Option<&'a [u8]>,
@@ -294,7 +299,7 @@ impl<'a> Layout<'a> {
         if !body.is_empty() {
             return Err("bytes after the headers");
         }
-        Ok(Layout { offset_delta, timestamp_delta, key, value, header_count, headers })
+        Ok(Layout { length, offset_delta, timestamp_delta, key, value, header_count, headers })
     }
 }
 

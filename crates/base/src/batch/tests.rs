@@ -207,9 +207,10 @@ fn the_records_tell_their_times_and_the_header_is_corrected_by_them() {
         for said in [-1, 0, 6, 8, i64::MAX, i64::MIN] {
             let mut bytes = misstated(codec, &[5, 7, -1, 3], said);
             let before = bytes.clone();
-            let times = check_within(&bytes, MAX_EXPANDED).unwrap().times;
-            assert_eq!(times, TimestampRange { earliest: 3, latest: 7 }, "{codec:?} {said}");
-            assert!(correct_max_timestamp(&mut bytes, times.latest), "{codec:?} {said}");
+            let survey = check_within(&bytes, MAX_EXPANDED).unwrap().survey;
+            // The largest record: attributes, two deltas, key, value and no header.
+            assert_eq!(survey, Survey { earliest: 3, latest: 7, largest: 49 }, "{codec:?} {said}");
+            assert!(correct_max_timestamp(&mut bytes, survey.latest), "{codec:?} {said}");
             assert_eq!(check(&bytes).unwrap().max_timestamp(), 7, "{codec:?} {said}");
             let (unlike, same) = (CRC_AT..CRC_AT + 4, MAX_TIMESTAMP_AT..MAX_TIMESTAMP_AT + 8);
             for at in (0..bytes.len()).filter(|at| !unlike.contains(at) && !same.contains(at)) {
@@ -219,5 +220,6 @@ fn the_records_tell_their_times_and_the_header_is_corrected_by_them() {
         }
     }
     let none = misstated(Compression::None, &[-1, -1], 99);
-    assert_eq!(check_within(&none, MAX_EXPANDED).unwrap().times, TimestampRange { earliest: -1, latest: -1 });
+    let survey = check_within(&none, MAX_EXPANDED).unwrap().survey;
+    assert_eq!((survey.earliest, survey.latest), (-1, -1));
 }

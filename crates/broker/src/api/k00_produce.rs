@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use levada_base::batch::{self, BatchError, BatchView, CheckedBatch, MAX_EXPANDED, TimestampRange};
+use levada_base::batch::{self, BatchError, BatchView, CheckedBatch, MAX_EXPANDED, Survey};
 use levada_base::compress::{CompressError, Compression};
 use levada_config::{TimestampType, TopicConfig};
 use levada_coordination::txn::TxnError;
@@ -329,8 +329,8 @@ async fn check(
         match batch::check_within(&records, EXPANDED_ON_SHARD_MAX) {
             Err(BatchError::Compression(CompressError::TooLarge { .. })) => {}
             checked => {
-                let times = checked.map_err(Failure::from)?.times;
-                return examine(version, partition, (records, times));
+                let survey = checked.map_err(Failure::from)?.survey;
+                return examine(version, partition, (records, survey));
             }
         }
     } else if records.len() <= small::EXPANDED_MAX {
@@ -344,8 +344,8 @@ async fn check(
     let large = &context.broker().turns().expansions.large;
     let partition = partition.clone();
     let check = move || {
-        let times = batch::check_within(&records, MAX_EXPANDED).map_err(Failure::from)?.times;
-        examine(version, &partition, (records, times))
+        let survey = batch::check_within(&records, MAX_EXPANDED).map_err(Failure::from)?.survey;
+        examine(version, &partition, (records, survey))
     };
     context.run_in_turn(large, check).await
 }
@@ -398,15 +398,15 @@ fn acceptable(
 fn examine(
     version: i16,
     partition: &Partition,
-    (mut records, times): (BytesMut, TimestampRange),
+    (mut records, survey): (BytesMut, Survey),
 ) -> Result<Append, Rejected> {
     let config = partition.config();
     let batch = BatchView::parse(&records).map_err(Failure::from)?;
     permitted(version, partition, &batch)?;
-    validate::judge(&CheckedBatch { batch, times }, &config, || partition.name(), now_ms())?;
+    validate::judge(&CheckedBatch { batch, survey }, &config, || partition.name(), now_ms())?;
     // With the broker's own time the append writes both, the time and the checksum.
     if config.timestamp_type == TimestampType::CreateTime {
-        batch::correct_max_timestamp(&mut records, times.latest);
+        batch::correct_max_timestamp(&mut records, survey.latest);
     }
     let leader_epoch = partition.leadership().leader_epoch();
     Ok(Append { leader_epoch, ..Append::client(validate::compress(records, &config)?) })

@@ -25,11 +25,11 @@ pub(super) async fn check(
 ) -> Result<Result<Append, BytesMut>, Rejected> {
     let (version, partition) = (context.version(), partition.clone());
     let check = move || {
-        let times = match batch::check_within(&records, EXPANDED_MAX) {
+        let survey = match batch::check_within(&records, EXPANDED_MAX) {
             Err(BatchError::Compression(CompressError::TooLarge { .. })) => return Ok(Err(records)),
-            checked => checked.map_err(Failure::from)?.times,
+            checked => checked.map_err(Failure::from)?.survey,
         };
-        examine(version, &partition, (records, times)).map(Ok)
+        examine(version, &partition, (records, survey)).map(Ok)
     };
     context.run_in_turn(&context.broker().turns().expansions.small, check).await
 }

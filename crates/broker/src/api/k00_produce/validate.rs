@@ -29,12 +29,20 @@ pub(super) fn judge(
     partition: impl Fn() -> String,
     now_ms: i64,
 ) -> Result<(), Rejected> {
-    let CheckedBatch { batch, times } = checked;
+    let CheckedBatch { batch, survey } = checked;
+    let limit_bytes = config.max_decompressed_message_bytes as usize;
+    if survey.largest > limit_bytes && batch.compression().map_err(Failure::from)? != Compression::None {
+        let text = format!(
+            "Invalid record size: {} exceeds the configured maximum record size of {limit_bytes}",
+            survey.largest
+        );
+        return Err(Failure::new(ErrorCode::InvalidRecord, text).into());
+    }
     let clock = Clock::new(config, now_ms);
     let compacted = config.cleanup_policy.compact;
     // The broker's to set: it would give every record the header's time.
     let stamped = batch.is_log_append_time();
-    if !compacted && !stamped && !clock.refuses(times.earliest) && !clock.refuses(times.latest) {
+    if !compacted && !stamped && !clock.refuses(survey.earliest) && !clock.refuses(survey.latest) {
         return Ok(());
     }
     let mut errors = Vec::new();

@@ -57,6 +57,24 @@ fn records_are_refused_for_what_their_topic_demands() {
 }
 
 #[test]
+fn compressed_records_are_refused_by_expanded_size() {
+    let build = |codec| {
+        let mut builder = Builder::new().compression(codec);
+        builder.push(NOW_MS, None, Some(&[7; 100]));
+        builder.build().unwrap()
+    };
+    let (plain, compressed) = (build(Compression::None), build(Compression::Lz4));
+    let judge = |batch: &BytesMut, limit| {
+        let config = config(&[("max.decompressed.message.bytes", limit)]);
+        judge(&checked(batch), &config, || "t-0".to_owned(), NOW_MS).map_err(|rejected| rejected.failure)
+    };
+    // Attributes, two deltas, lengths of key, value and headers, and the value.
+    assert_eq!((judge(&compressed, "107"), judge(&plain, "106")), (Ok(()), Ok(())));
+    let text = "Invalid record size: 107 exceeds the configured maximum record size of 106";
+    assert_eq!(judge(&compressed, "106"), Err(Failure::new(ErrorCode::InvalidRecord, text)));
+}
+
+#[test]
 fn refusals_speak_as_kafka_does() {
     let said = |own: &[(&str, &str)], records: &[(i64, bool)]| {
         let batch = batch_of(records);
