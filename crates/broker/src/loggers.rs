@@ -30,6 +30,7 @@ const NAMES: &[&str] = &[
     "levada_broker.publishing",
     "levada_broker.replica",
     "levada_broker.server",
+    "levada_broker.share",
     "levada_broker.share_partitions",
     "levada_broker.tls",
     "levada_broker.transaction",
