@@ -16,9 +16,25 @@ const UNSEEN_TOPICS: &str = "The group has described topic(s) that the client is
 /// A reason against a description: error code and message.
 pub(super) type Refusal = (i16, Option<StrBytes>);
 
-/// The groups of a request in the order of the response, each once: first those that the client
-/// may not describe.
-pub(super) fn asked(
+/// Describes the groups of a request, each once; where their kind is not served, refuses all.
+pub(super) fn describe_each<T>(
+    context: &Context,
+    (groups, are_served): (Vec<StrBytes>, bool),
+    describe: impl Fn(&str) -> Result<T, Refusal>,
+    refused: impl Fn(StrBytes, Refusal) -> T,
+) -> Vec<T> {
+    if !are_served {
+        return groups.into_iter().map(|id| refused(id, refusal(ErrorCode::UnsupportedVersion))).collect();
+    }
+    let described = |(id, permitted): (StrBytes, Result<(), Refusal>)| {
+        permitted.and_then(|()| describe(id.as_str())).unwrap_or_else(|refusal| refused(id, refusal))
+    };
+    in_order(context, groups).map(described).collect()
+}
+
+/// The groups in the order of the response, each once: first those that the client may not
+/// describe.
+fn in_order(
     context: &Context,
     groups: Vec<StrBytes>,
 ) -> impl Iterator<Item = (StrBytes, Result<(), Refusal>)> {
@@ -72,6 +88,6 @@ pub(super) fn check_topics<'a>(
 }
 
 /// A refusal without a message.
-pub(super) fn refusal(error: ErrorCode) -> Refusal {
+fn refusal(error: ErrorCode) -> Refusal {
     (error.code(), None)
 }

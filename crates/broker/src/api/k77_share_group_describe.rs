@@ -10,13 +10,12 @@
 use levada_coordination::group::coordinator::{DescribedShareGroup, DescribedShareMember};
 use levada_coordination::group::records::Partitions;
 use levada_security::acl::ResourceType;
-use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::share_group_describe_response::{
     Assignment, DescribedGroup, Member, TopicPartitions,
 };
 use levada_wire::messages::{ShareGroupDescribeRequest, ShareGroupDescribeResponse};
 
-use crate::api::described::{Refusal, asked, check_topics, find, refusal};
+use crate::api::described::{Refusal, check_topics, describe_each, find};
 use crate::api::group_order::members_in_kafkas_order;
 use crate::api::k76_share_group_heartbeat::are_served;
 use crate::api::{Context, text};
@@ -25,26 +24,19 @@ pub(crate) async fn answer(
     context: &Context,
     request: ShareGroupDescribeRequest,
 ) -> ShareGroupDescribeResponse {
+    let describe = |group_id: &str| {
+        let mut group = describe(context, group_id)?;
+        if request.include_authorized_operations {
+            group.authorized_operations = context.operations(ResourceType::Group, group_id);
+        }
+        Ok(group)
+    };
     let refused = |group_id, (error_code, error_message)| {
         message!(DescribedGroup { group_id: group_id, error_code: error_code, error_message: error_message })
     };
-    if !are_served(context) {
-        let groups = request.group_ids.into_iter();
-        let groups = groups.map(|id| refused(id, refusal(ErrorCode::UnsupportedVersion)));
-        return message!(ShareGroupDescribeResponse { groups: groups.collect() });
-    }
-    let groups = asked(context, request.group_ids).map(|(group_id, permitted)| {
-        match permitted.and_then(|()| describe(context, group_id.as_str())) {
-            Ok(mut group) => {
-                if request.include_authorized_operations {
-                    group.authorized_operations = context.operations(ResourceType::Group, group_id.as_str());
-                }
-                group
-            }
-            Err(refusal) => refused(group_id, refusal),
-        }
-    });
-    message!(ShareGroupDescribeResponse { groups: groups.collect() })
+    let are_served = are_served(context);
+    let groups = describe_each(context, (request.group_ids, are_served), describe, refused);
+    message!(ShareGroupDescribeResponse { groups: groups })
 }
 
 /// The group, if the client may describe all topics that are assigned to its members.
