@@ -24,6 +24,7 @@ Usage: cargo xtask TASK
   tidy                 check the house rules (see CONTRIBUTING.md)
   deny                 check licences, sources and duplicates of the dependencies (deny.toml)
   lints                build the tests with Clippy's compiler, and fail if it warns
+  documentation        document all crates from the artifacts of `lints`, and fail if rustdoc warns
   picture              draw docs/pictures/beside-kafka.svg from the README's table of figures
   deps [NAME]...       install what the tests need: Debian packages, Python clients, Java tools; or some of it
   black-box [NAME]... [-- TEXT...]
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Some("picture") if rest.is_empty() => picture::write(&root()),
         Some("deny") if rest.is_empty() => deny::run(&root()),
         Some("lints") if rest.is_empty() => suite::lints(&root()),
+        Some("documentation") if rest.is_empty() => suite::documentation(&root()),
         Some("deps") => deps::run_command(&root(), rest),
         Some("dist") => dist::run(&root(), rest),
         Some("vm") if rest.is_empty() => vm::run(&root(), Extent::Usual),

@@ -5,6 +5,7 @@ mod binaries;
 mod black_box;
 mod budget;
 mod catalogue;
+mod documentation;
 mod lints;
 mod parts;
 
@@ -20,6 +21,7 @@ use crate::job::{self, Company, Job};
 
 pub(crate) use binaries::{Kind, TestBinary, binaries};
 pub(crate) use black_box::run as black_box;
+pub(crate) use documentation::run as documentation;
 pub(crate) use lints::run as lints;
 
 const TESTS_BUILT: &str = "build of the tests";
@@ -89,19 +91,20 @@ fn others(root: &Path, extent: Extent) -> Result<Vec<Job>, String> {
     if !extent.is_all {
         return Ok(jobs);
     }
-    let doc = ["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"];
     let doc_tests = ["test", "--locked", "--workspace", "--doc"];
     jobs.push(packages(root)?);
     if deps::can_install_vm() {
-        jobs.push(lints::with_compiler(own(root, "virtual machine", "vm")?).after(&[TESTS_BUILT, CLIENTS]));
+        jobs.push(
+            lints::with_compiler(root, own(root, "virtual machine", "vm")?).after(&[TESTS_BUILT, CLIENTS]),
+        );
     } else {
         println!("virtual machine: left out, because qemu or Debian's kernel cannot be installed here");
     }
     jobs.extend([
-        lints::with_compiler(cargo_job(root, Company::Build, "documentation tests", &doc_tests))
+        lints::with_compiler(root, cargo_job(root, Company::Build, "documentation tests", &doc_tests))
             .after(&[TESTS_BUILT]),
         own(root, "lints", "lints")?.after(&[TESTS_BUILT]),
-        cargo_job(root, Company::Build, "documentation", &doc),
+        own(root, "documentation", "documentation")?.after(&[TESTS_BUILT]),
     ]);
     Ok(jobs)
 }
@@ -155,7 +158,7 @@ fn tests_build(root: &Path, extent: Extent, suites: Vec<Suite>) -> Job {
         Ok(jobs)
     };
     let build = cargo_job(root, Company::Build, TESTS_BUILT, &BUILD).then(Box::new(follow));
-    if extent.is_all { lints::with_compiler(build) } else { build }
+    if extent.is_all { lints::with_compiler(root, build) } else { build }
 }
 
 /// The job that runs a binary of unit tests as Cargo would.

@@ -8,26 +8,45 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
+use crate::deps;
 use crate::job::Job;
 
 /// Variable that names the compiler of the workspace's packages; `cargo clippy` sets it too.
 const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
 
+/// The script that compiles with Clippy's compiler. Cargo includes its path in the names of all
+/// artifacts.
+const COMPILER: &str = "xtask/src/suite/compiler.sh";
+
 /// The job, whose Cargo takes Clippy's compiler.
-pub(super) fn with_compiler(job: Job) -> Job {
-    job.setting(WRAPPER, compiler())
+pub(super) fn with_compiler(root: &Path, job: Job) -> Job {
+    variables(root).into_iter().fold(job, |job, (name, value)| job.setting(name, value))
 }
 
-/// Clippy's compiler: that of the toolchain whose Cargo runs this program.
-fn compiler() -> OsString {
-    let beside = std::env::var_os("CARGO").map(|cargo| PathBuf::from(cargo).with_file_name("clippy-driver"));
-    beside.filter(|path| path.exists()).map_or("clippy-driver".into(), PathBuf::into_os_string)
+/// The variables that make Cargo compile with Clippy's compiler.
+fn variables(root: &Path) -> [(&'static str, OsString); 3] {
+    [
+        (WRAPPER, root.join(COMPILER).into()),
+        ("CLIPPY_DRIVER", beside_cargo("clippy-driver")),
+        ("LEVADA_COMPILATIONS", compilations(root).into()),
+    ]
+}
+
+/// The folder in which the compiler notes its arguments.
+pub(super) fn compilations(root: &Path) -> PathBuf {
+    deps::target(root).join("compilations")
+}
+
+/// A program of the toolchain whose Cargo runs this program.
+pub(super) fn beside_cargo(name: &str) -> OsString {
+    let beside = std::env::var_os("CARGO").map(|cargo| PathBuf::from(cargo).with_file_name(name));
+    beside.filter(|path| path.exists()).map_or(name.into(), PathBuf::into_os_string)
 }
 
 /// Builds the tests, which costs nothing when they are built, and fails if the compiler has warned.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let mut build = super::cargo(root, &["build", "--locked", "--workspace", "--bins", "--tests"]);
-    build.arg("--message-format=json").env(WRAPPER, compiler()).stderr(Stdio::inherit());
+    build.arg("--message-format=json").envs(variables(root)).stderr(Stdio::inherit());
     let built = build.output().map_err(|error| format!("cargo: {error}"))?;
     let warnings = warnings(&String::from_utf8_lossy(&built.stdout));
     warnings.iter().for_each(|warning| println!("{warning}"));
