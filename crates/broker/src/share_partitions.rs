@@ -22,7 +22,7 @@ use levada_wire::error_code::ErrorCode;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::replica::Partition;
-use crate::source::{ShareLag, ShareState};
+use crate::source::ShareState;
 
 mod clock;
 mod counts;
@@ -228,6 +228,11 @@ impl SharePartitions {
         let number = self.next_entry.fetch_add(1, Ordering::Relaxed);
         let entry = Arc::new(ShareEntry::new(number, partition, group, &self.shared));
         table.insert(&entry);
+        drop(table);
+        if self.group(group).limits.dead_letters {
+            // Begins the counts: what rises from a value is seen, what begins with one is not.
+            entry.letter_counts();
+        }
         Ok((entry, true))
     }
 
@@ -315,20 +320,15 @@ impl SharePartitions {
             let entries = table.entries.values().flat_map(HashMap::values).take(lags_max);
             (table.count, entries.cloned().collect::<Vec<_>>())
         };
-        let lags = entries.iter().map(|entry| {
-            let (records, in_flight) = entry.lag();
-            let (topic, partition) = (entry.partition().topic().to_owned(), entry.partition().index());
-            ShareLag { group: entry.group().clone(), topic, partition, records, in_flight }
-        });
         ShareState {
             sessions: self.sessions.lock().count() as u64,
             partitions: count as u64,
-            lags: lags.collect(),
+            lags: entries.iter().map(|entry| entry.shown()).collect(),
             tracked_bytes: self.shared.tracked_bytes() as u64,
             acquired_records,
             expired_records,
             acknowledged_records: self.shared.counts.acknowledgements(),
-            dead_letters: self.shared.counts.letters.shown(),
+            dead_letters: self.shared.counts.dead_letters(),
         }
     }
 

@@ -79,12 +79,16 @@ impl Source for Fake {
                 partition: 0,
                 records: 12,
                 in_flight: 5,
+                locked: Duration::from_millis(1500),
             }],
             tracked_bytes: 640,
             acquired_records: 30,
             expired_records: 2,
             acknowledged_records: [0, 20, 5, 1, 0],
-            dead_letters: DeadLetterCounts { written: 6, given_up: 2, requests: 4, failed_requests: 1 },
+            dead_letters: vec![(
+                "orders".into(),
+                DeadLetterCounts { written: 6, given_up: 2, requests: 4, failed_requests: 1 },
+            )],
         }
     }
 
@@ -417,10 +421,11 @@ const SHOWN: &[&str] = &[
     "levada_share_acquired_records_total 30",
     "levada_share_expired_records_total 2",
     "levada_share_acknowledged_records_total{type=\"accept\"} 20",
-    "levada_share_dead_letters_total{outcome=\"written\"} 6",
-    "levada_share_dead_letters_total{outcome=\"given_up\"} 2",
-    "levada_share_dead_letter_requests_total 4",
-    "levada_share_dead_letter_failures_total 1",
+    "levada_share_dead_letters_total{group=\"orders\",outcome=\"written\"} 6",
+    "levada_share_dead_letters_total{group=\"orders\",outcome=\"given_up\"} 2",
+    "levada_share_group_fetch_lock_seconds_total{group=\"queue\",topic=\"clicks\",partition=\"0\"} 1.5",
+    "levada_share_dead_letter_requests_total{group=\"orders\"} 4",
+    "levada_share_dead_letter_failures_total{group=\"orders\"} 1",
     "levada_share_group_lag_records{group=\"queue\",topic=\"clicks\",partition=\"0\"} 12",
     "levada_share_group_in_flight_records{group=\"queue\",topic=\"clicks\",partition=\"0\"} 5",
     "levada_transactional_ids{state=\"Ongoing\"} 2",

@@ -71,7 +71,7 @@ fn rejected_records_are_copied_by_partition() {
     let mut expected = expected.to_vec();
     expected.sort_unstable();
     assert_eq!(stage.letters(3), expected);
-    assert_eq!(stage.metric("levada_share_dead_letters_total{outcome=\"written\"}"), 3.0);
+    assert_eq!(stage.metric("levada_share_dead_letters_total{group=\"g\",outcome=\"written\"}"), 3.0);
     stage.end_without_lag();
 }
 
@@ -118,7 +118,8 @@ fn queues_need_permission_for_dead_letters() {
     let taken = stage.members.take("a", 2, "reject");
     assert_eq!(taken.len(), 2);
     await_some("records that are given up", LIMIT, || {
-        (stage.metric("levada_share_dead_letters_total{outcome=\"given_up\"}") == 2.0).then_some(())
+        (stage.metric("levada_share_dead_letters_total{group=\"g\",outcome=\"given_up\"}") == 2.0)
+            .then_some(())
     });
     let refused = stage.members.try_run("config g errors.deadletterqueue.topic.name=__dlq");
     assert!(refused.is_err_and(|error| error.contains("DLQ topic name must not start with '__'")));

@@ -1,10 +1,17 @@
 //! Counts of share groups since the start.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use levada_coordination::share_partition::AckBatch;
+use parking_lot::RwLock;
 
 use crate::source::{ACKNOWLEDGEMENTS, DeadLetterCounts};
+
+/// Groups whose dead letters are counted by group. Those of further groups are counted together,
+/// under the empty name, which no group has.
+const GROUPS_MAX: usize = 10_000;
 
 /// Counts since the start.
 #[derive(Debug, Default)]
@@ -12,10 +19,20 @@ pub(super) struct ShareCounts {
     acquired: AtomicU64,
     expired: AtomicU64,
     acknowledged: [AtomicU64; ACKNOWLEDGEMENTS.len()],
-    pub(super) letters: LetterCounts,
+    letters: RwLock<GroupLetters>,
 }
 
-/// Counts of dead letters since the start.
+/// Counts of dead letters by group, from the start with the empty name.
+#[derive(Debug)]
+struct GroupLetters(BTreeMap<Arc<str>, Arc<LetterCounts>>);
+
+impl Default for GroupLetters {
+    fn default() -> Self {
+        Self(BTreeMap::from([(Arc::from(""), Arc::default())]))
+    }
+}
+
+/// Counts of dead letters of a group since the start.
 #[derive(Debug, Default)]
 pub(crate) struct LetterCounts {
     written: AtomicU64,
@@ -41,8 +58,13 @@ impl LetterCounts {
         self.failed_requests.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Dead letters were given up before a batch was made for them.
+    pub(super) fn lost(&self, records: u64) {
+        self.given_up.fetch_add(records, Ordering::Relaxed);
+    }
+
     /// The counts.
-    pub(super) fn shown(&self) -> DeadLetterCounts {
+    fn shown(&self) -> DeadLetterCounts {
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
         DeadLetterCounts {
             written: count(&self.written),
@@ -54,6 +76,21 @@ impl LetterCounts {
 }
 
 impl ShareCounts {
+    /// Counts of the dead letters of a group, which begin with the first call.
+    pub(super) fn letters(&self, group: &Arc<str>) -> Arc<LetterCounts> {
+        if let Some(counts) = self.letters.read().0.get(group) {
+            return counts.clone();
+        }
+        let GroupLetters(letters) = &mut *self.letters.write();
+        let name = if letters.len() <= GROUPS_MAX { group.clone() } else { Arc::from("") };
+        letters.entry(name).or_default().clone()
+    }
+
+    /// Dead letters of each group whose count has begun.
+    pub(super) fn dead_letters(&self) -> Vec<(Arc<str>, DeadLetterCounts)> {
+        self.letters.read().0.iter().map(|(group, counts)| (group.clone(), counts.shown())).collect()
+    }
+
     /// Records were acquired.
     pub(super) fn acquired(&self, records: i64) {
         self.acquired.fetch_add(records.max(0).unsigned_abs(), Ordering::Relaxed);
@@ -104,10 +141,31 @@ mod tests {
         counts.acquired(7);
         counts.expired(3);
         assert_eq!(counts.deliveries(), (7, 3));
-        counts.letters.sent();
-        counts.letters.written(4);
-        counts.letters.given_up(2);
-        let letters = DeadLetterCounts { written: 4, given_up: 2, requests: 1, failed_requests: 1 };
-        assert_eq!(counts.letters.shown(), letters);
+    }
+
+    #[test]
+    fn dead_letters_are_counted_by_group() {
+        let counts = ShareCounts::default();
+        let orders = counts.letters(&Arc::from("orders"));
+        orders.sent();
+        orders.written(4);
+        orders.given_up(2);
+        counts.letters(&Arc::from("orders")).lost(3);
+        let letters = DeadLetterCounts { written: 4, given_up: 5, requests: 1, failed_requests: 1 };
+        let others = (Arc::from(""), DeadLetterCounts::default());
+        assert_eq!(counts.dead_letters(), [others, (Arc::from("orders"), letters)]);
+    }
+
+    #[test]
+    fn further_groups_share_a_count_of_dead_letters() {
+        let counts = ShareCounts::default();
+        for number in 0..GROUPS_MAX + 2 {
+            counts.letters(&Arc::from(format!("group {number}"))).lost(1);
+        }
+        let shown = counts.dead_letters();
+        assert_eq!(shown.len(), GROUPS_MAX + 1);
+        assert_eq!((&*shown[0].0, shown[0].1.given_up), ("", 2));
+        counts.letters(&Arc::from("group 0")).lost(1);
+        assert_eq!(counts.dead_letters()[1].1.given_up, 2, "a counted group keeps its count");
     }
 }

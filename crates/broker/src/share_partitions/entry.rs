@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use levada_coordination::share_partition::{
     AckBatch, AckError, AcquireRequest, Acquisition, DeadLetter, FetchedRange, LoadedState, SharePartition,
@@ -20,6 +21,7 @@ use super::letters::LetterQueue;
 use super::writes::{Acknowledged, Queued, WriteBatch, WriteQueue, fault, state_error};
 use super::{PartitionPlace, ShareGroup};
 use crate::replica::{Partition, Waiters};
+use crate::source::ShareLag;
 
 /// Memory for records of all entries, in bytes, at which no more records are acquired.
 const TRACKED_BYTES_MAX: usize = 256 << 20;
@@ -89,6 +91,8 @@ pub(super) struct EntryState {
     pub(super) is_retired: bool,
     /// A fetch has found the fetch lock taken.
     pub(super) is_contended: bool,
+    /// Time for which fetches had the fetch lock.
+    pub(super) locked: Duration,
     /// Memory for records that is counted in [`Shared::tracked_bytes`].
     counted_bytes: usize,
 }
@@ -113,21 +117,22 @@ impl EntryState {
     fn is_idle(&self) -> bool {
         self.writes.is_idle() && self.letters.is_idle()
     }
-
-    /// Has dead letters written. A machine that is not active any more leaves them to the next one,
-    /// which loads them.
-    fn send(&mut self, letters: Vec<DeadLetter>) -> Follow {
-        if self.machine.phase() == SharePhase::Active
-            && self.letters.push(letters, self.machine.start_offset())
-        {
-            Follow::DeadLetters
-        } else {
-            Follow::Nothing
-        }
-    }
 }
 
 impl ShareEntry {
+    /// Has dead letters written. A machine that is not active any more leaves them to the next one,
+    /// which loads them.
+    fn send(&self, state: &mut EntryState, letters: Vec<DeadLetter>) -> Follow {
+        if state.machine.phase() != SharePhase::Active {
+            return Follow::Nothing;
+        }
+        let (starts_task, lost) = state.letters.push(letters, state.machine.start_offset());
+        if lost > 0 {
+            self.letter_counts().lost(lost);
+        }
+        if starts_task { Follow::DeadLetters } else { Follow::Nothing }
+    }
+
     pub(super) fn new(
         number: u64,
         partition: &Arc<Partition>,
@@ -142,6 +147,7 @@ impl ShareEntry {
             letters: LetterQueue::default(),
             is_retired: false,
             is_contended: false,
+            locked: Duration::ZERO,
             counted_bytes: 0,
         };
         Self {
@@ -227,12 +233,19 @@ impl ShareEntry {
         state.is_retired && state.is_idle()
     }
 
-    /// Records on whose delivery the group is not done, and of these those in flight.
-    pub(super) fn lag(&self) -> (u64, u64) {
+    /// Lag of the group in the partition, and the time of its fetch lock.
+    pub(super) fn shown(&self) -> ShareLag {
         let log_end = self.partition.log().high_watermark();
         let state = self.state.lock();
         let count = |records: i64| records.max(0).unsigned_abs();
-        (count(state.machine.lag(log_end)), count(state.machine.in_flight_records()))
+        ShareLag {
+            group: self.group.clone(),
+            topic: self.partition.topic().to_owned(),
+            partition: self.partition.index(),
+            records: count(state.machine.lag(log_end)),
+            in_flight: count(state.machine.in_flight_records()),
+            locked: state.locked,
+        }
     }
 
     /// True if the state could not be used.
@@ -244,7 +257,7 @@ impl ShareEntry {
     pub(crate) fn load(self: &Arc<Self>, loaded: &LoadedState, group: &ShareGroup) -> Follow {
         let mut state = self.state.lock();
         let follow = match state.machine.load(loaded, &group.limits) {
-            Ok(letters) => state.send(letters),
+            Ok(letters) => self.send(&mut state, letters),
             Err(error) => {
                 tracing::error!(
                     group = &*self.group,
@@ -371,7 +384,7 @@ impl ShareEntry {
             letters.extend(written.dead_letters);
             waiters.extend(waiter);
         }
-        let follow = state.send(letters);
+        let follow = self.send(&mut state, letters);
         self.settle(&mut state);
         let has_ended = state.machine.phase() == SharePhase::Fenced;
         drop(state);

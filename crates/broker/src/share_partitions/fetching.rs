@@ -1,6 +1,7 @@
 //! Fetches from an entry: the claim of its fetch lock, and the acquisition of records.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use levada_coordination::share_partition::{AcquireRequest, Acquisition, FetchedRange, SharePhase};
 use levada_process::clock::steady_ms;
@@ -114,7 +115,9 @@ impl Drop for FetchLease {
     fn drop(&mut self) {
         let mut state = self.entry.state.lock();
         // A lock that another fetch has taken meanwhile is not this one's.
-        let _ = state.machine.release_fetch_lock(self.fetch, steady_ms());
+        if let Some(times) = state.machine.release_fetch_lock(self.fetch, steady_ms()) {
+            state.locked += Duration::from_millis(times.held_ms.unsigned_abs());
+        }
         let is_contended = std::mem::take(&mut state.is_contended);
         drop(state);
         if is_contended {

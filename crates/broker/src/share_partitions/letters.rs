@@ -25,13 +25,19 @@ pub(super) struct LetterQueue {
 
 impl LetterQueue {
     /// Adds dead letters. The records below `start` are not in flight. Returns true if the caller
-    /// has to start a task that writes.
-    pub(super) fn push(&mut self, letters: Vec<DeadLetter>, start: i64) -> bool {
+    /// has to start a task that writes, and the number of records whose dead letters are given up
+    /// for lack of space.
+    pub(super) fn push(&mut self, letters: Vec<DeadLetter>, start: i64) -> (bool, u64) {
         self.waiting.extend(letters);
+        let mut lost = 0;
         if self.waiting.len() > WAITING_MAX {
-            self.waiting.retain(|letter| letter.last >= start);
+            self.waiting.retain(|letter| {
+                let is_kept = letter.last >= start;
+                lost += if is_kept { 0 } else { letter.last.abs_diff(letter.first) + 1 };
+                is_kept
+            });
         }
-        !self.waiting.is_empty() && !std::mem::replace(&mut self.is_written, true)
+        (!self.waiting.is_empty() && !std::mem::replace(&mut self.is_written, true), lost)
     }
 
     /// The next dead letters in the order of their offsets; none ends the task that writes.
@@ -81,9 +87,9 @@ impl ShareEntry {
         follow
     }
 
-    /// Counts of dead letters.
-    pub(crate) fn letter_counts(&self) -> &LetterCounts {
-        &self.shared.counts.letters
+    /// Counts of dead letters of the group.
+    pub(crate) fn letter_counts(&self) -> Arc<LetterCounts> {
+        self.shared.counts.letters(self.group())
     }
 }
 
@@ -100,15 +106,16 @@ mod tests {
     #[test]
     fn one_task_writes_dead_letters_in_order() {
         let mut queue = LetterQueue::default();
-        assert!(!queue.push(Vec::new(), 0), "no task for nothing");
-        assert!(queue.push(vec![letter(5, 9), letter(0, 0)], 0), "the first ones start a task");
-        assert!(!queue.push(vec![letter(2, 3)], 0), "the task is under way");
+        let starts = |queue: &mut LetterQueue, letters| queue.push(letters, 0).0;
+        assert!(!starts(&mut queue, Vec::new()), "no task for nothing");
+        assert!(starts(&mut queue, vec![letter(5, 9), letter(0, 0)]), "the first ones start a task");
+        assert!(!starts(&mut queue, vec![letter(2, 3)]), "the task is under way");
         assert!(!queue.is_idle());
         assert_eq!(queue.bytes(), 3 * size_of::<DeadLetter>());
         assert_eq!(queue.next(), Some(vec![letter(0, 0), letter(2, 3), letter(5, 9)]));
-        assert!(!queue.push(vec![letter(7, 7)], 0) && queue.next().is_some());
+        assert!(!starts(&mut queue, vec![letter(7, 7)]) && queue.next().is_some());
         assert!(queue.next().is_none() && queue.is_idle());
-        assert!(queue.push(vec![letter(8, 8)], 0), "another task for later ones");
+        assert!(starts(&mut queue, vec![letter(8, 8)]), "another task for later ones");
     }
 
     #[test]
@@ -117,7 +124,7 @@ mod tests {
         let many = |from: i64| (from..).take(WAITING_MAX).map(|offset| letter(offset, offset)).collect();
         queue.push(many(0), 100);
         assert_eq!(queue.waiting.len(), WAITING_MAX, "up to the bound, all are written");
-        queue.push(vec![letter(200_000, 200_000)], 60_000);
+        assert_eq!(queue.push(vec![letter(200_000, 200_000)], 60_000), (false, 60_000));
         assert_eq!(queue.waiting.len(), WAITING_MAX - 60_000 + 1);
         let round = queue.next().unwrap();
         assert_eq!((round.len(), round[0].first), (ROUND_MAX, 60_000));

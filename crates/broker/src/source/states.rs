@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::membership::MembershipState;
 use crate::replica::TrafficTotals;
@@ -174,11 +175,11 @@ pub struct ShareState {
     pub expired_records: u64,
     /// Records acknowledged since the start, in the order of [`ACKNOWLEDGEMENTS`].
     pub acknowledged_records: [u64; ACKNOWLEDGEMENTS.len()],
-    /// Dead letters since the start.
-    pub dead_letters: DeadLetterCounts,
+    /// Dead letters by group. Groups from a limit on have the empty name together.
+    pub dead_letters: Vec<(Arc<str>, DeadLetterCounts)>,
 }
 
-/// Dead letters of share groups since the start.
+/// Dead letters of a share group since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeadLetterCounts {
     /// Records whose dead letter was written.
@@ -204,4 +205,6 @@ pub struct ShareLag {
     pub records: u64,
     /// Offsets between the first of these and the last that was acquired.
     pub in_flight: u64,
+    /// Time for which fetches had the fetch lock of the partition, in the present leader epoch.
+    pub locked: Duration,
 }

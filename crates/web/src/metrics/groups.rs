@@ -1,7 +1,8 @@
 //! Groups with their lag, and transactions.
 
-use levada_broker::source::{ACKNOWLEDGEMENTS, GroupStates, ShareState, TransactionStates};
+use levada_broker::source::{ACKNOWLEDGEMENTS, DeadLetterCounts, GroupStates, ShareState, TransactionStates};
 use std::fmt;
+use std::sync::Arc;
 
 use super::catalogue;
 use super::exposition::Families;
@@ -39,12 +40,7 @@ impl Families<'_> {
         for (kind, records) in ACKNOWLEDGEMENTS.iter().zip(state.acknowledged_records) {
             series.counter(&[kind], records)?;
         }
-        let letters = &state.dead_letters;
-        let mut series = self.family(catalogue::SHARE_DEAD_LETTERS)?;
-        series.counter(&["written"], letters.written)?;
-        series.counter(&["given_up"], letters.given_up)?;
-        self.counter(catalogue::SHARE_DEAD_LETTER_REQUESTS, letters.requests)?;
-        self.counter(catalogue::SHARE_DEAD_LETTER_FAILURES, letters.failed_requests)?;
+        self.dead_letters(&state.dead_letters)?;
         if !topics {
             return Ok(());
         }
@@ -56,7 +52,24 @@ impl Families<'_> {
         for lag in &state.lags {
             series.gauge(&[&lag.group, &lag.topic, &lag.partition.to_string()], lag.in_flight)?;
         }
+        let mut series = self.family(catalogue::SHARE_LOCKED)?;
+        for lag in &state.lags {
+            let seconds = lag.locked.as_secs_f64();
+            series.counter_f64(&[&lag.group, &lag.topic, &lag.partition.to_string()], seconds)?;
+        }
         Ok(())
+    }
+
+    fn dead_letters(&mut self, groups: &[(Arc<str>, DeadLetterCounts)]) -> fmt::Result {
+        let mut series = self.family(catalogue::SHARE_DEAD_LETTERS)?;
+        for (group, counts) in groups {
+            series.counter(&[group, "written"], counts.written)?;
+            series.counter(&[group, "given_up"], counts.given_up)?;
+        }
+        let mut series = self.family(catalogue::SHARE_DEAD_LETTER_REQUESTS)?;
+        groups.iter().try_for_each(|(group, counts)| series.counter(&[group], counts.requests))?;
+        let mut series = self.family(catalogue::SHARE_DEAD_LETTER_FAILURES)?;
+        groups.iter().try_for_each(|(group, counts)| series.counter(&[group], counts.failed_requests))
     }
 
     pub(super) fn transactions(&mut self, states: &TransactionStates) -> fmt::Result {
