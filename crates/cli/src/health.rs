@@ -1,6 +1,8 @@
-//! `levada cluster info|brokers|health`: an overview of the cluster, its brokers, and its problems.
+//! `levada cluster info|brokers|health|features`: an overview of the cluster, its brokers, its
+//! problems, and the levels of its features.
 
 mod brokers;
+mod features;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,6 +16,7 @@ use serde::Serialize;
 
 use self::brokers::Brokers;
 pub(crate) use self::brokers::describe;
+use self::features::Features;
 use crate::cluster::ClusterCommand;
 use crate::http::Address;
 use crate::kafka_error;
@@ -21,16 +24,19 @@ use crate::topic::TopicSizes;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};
 
-/// Show the cluster, its brokers and its health
+/// Show the cluster, its brokers and its health; show and change the levels of its features
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   levada cluster info
   levada cluster brokers
-  levada cluster health || echo something is wrong")]
+  levada cluster health || echo something is wrong
+  levada cluster features describe")]
 pub(crate) enum Verb {
     Info(Info),
     Brokers(Brokers),
     Health(Health),
+    #[command(subcommand)]
+    Features(Features),
 }
 
 /// Show the cluster: its id, brokers, topics and size
@@ -112,6 +118,7 @@ pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(),
         Verb::Info(info) => info.run(&mut cluster, out),
         Verb::Brokers(brokers) => brokers.run(&mut cluster, out),
         Verb::Health(health) => health.run(&mut cluster, out),
+        Verb::Features(features) => features.run(&mut cluster, out),
     }
 }
 

@@ -6,7 +6,7 @@ use levada_terminal::failure::Failure;
 use levada_terminal::stderr;
 
 /// The option of commands that delete or abort.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct Args {
     /// Skip the confirmation; without a terminal, the command never asks for it
     #[arg(short, long)]

@@ -70,7 +70,7 @@ const CHANGED: [i16; 11] = [7, 8, 11, 13, 14, 15, 17, 23, 30, CIDR_HOSTS, 33];
 
 /// True if a change from one `metadata.version` to another could lose records that only later
 /// versions have.
-pub(super) fn loses_metadata(from: i16, to: i16) -> bool {
+pub fn loses_metadata(from: i16, to: i16) -> bool {
     CHANGED.iter().any(|level| (to + 1..=from).contains(level))
 }
 

@@ -158,6 +158,12 @@ const ROWS: &[Row] = &[
     Row(ErrorCode::ResourceNotFound, "it does not exist", None),
     Row(ErrorCode::DuplicateResource, "it is named twice", None),
     Row(ErrorCode::UnacceptableCredential, "the broker does not accept such a credential", None),
+    Row(
+        ErrorCode::InvalidUpdateVersion,
+        "the feature cannot have this level",
+        Some("levada cluster features describe shows the levels that the brokers support"),
+    ),
+    Row(ErrorCode::FeatureUpdateFailed, "the controller has not changed the level", None),
     Row(ErrorCode::UnknownTopicId, "the topic was deleted", None),
     Row(
         ErrorCode::TransactionalIdNotFound,

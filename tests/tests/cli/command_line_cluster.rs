@@ -60,6 +60,31 @@ fn offsets_of_every_kind() {
 }
 
 #[test]
+fn levels_of_features_change_with_a_note() {
+    let node = Node::started();
+    let level = |described: &Value| {
+        let rows = described.as_array().expect("rows");
+        let row = rows.iter().find(|row| row["feature"] == "transaction.version").expect("a feature");
+        (row["level"].as_i64(), row["lowest"].as_i64(), row["highest"].as_i64())
+    };
+    let described = || level(&node.levada_json("cluster features describe"));
+    assert_eq!(described(), (Some(2), Some(0), Some(2)));
+    let lowered = "cluster features downgrade transaction.version=1";
+    let said = node.levada(&format!("{lowered} --dry-run")).run().stderr;
+    assert_eq!(said.trim(), "would change transaction.version from 2 to 1");
+    assert_eq!(described().0, Some(2), "a dry run changes nothing");
+    node.levada(lowered).run();
+    await_some("the lower level", LIMIT, || (described().0 == Some(1)).then_some(()));
+    refused(&node, "cluster features upgrade transaction.version=0", 1, "downgrade transaction.version=0");
+    refused(&node, "cluster features upgrade transaction.version=9", 1, "INVALID_UPDATE_VERSION");
+    refused(&node, "cluster features upgrade flavour.version=1", 1, "levada cluster features describe");
+    refused(&node, "cluster features upgrade transaction.version", 2, "share.version=1");
+    let said = node.levada("cluster features upgrade transaction.version=2 group.version=1").run().stderr;
+    assert!(said.contains("group.version already has level 1"), "{said}");
+    await_some("the former level", LIMIT, || (described().0 == Some(2)).then_some(()));
+}
+
+#[test]
 fn topics_grow_and_change() {
     let mut node = Node::started();
     node.levada("topic create grown --partitions 1").run();

@@ -1,0 +1,89 @@
+//! Tests of the levels of features.
+
+use levada_wire::messages::api_versions_response::{FinalizedFeatureKey, SupportedFeatureKey};
+
+use super::*;
+
+/// The answer of a broker that supports these levels, with these ones in force.
+fn answer(supported: &[(&str, i16, i16)], epoch: i64, finalized: &[(&str, i16)]) -> ApiVersionsResponse {
+    let mut answer = ApiVersionsResponse::default();
+    answer.supported_features = supported
+        .iter()
+        .map(|(name, min, max)| {
+            let mut feature = SupportedFeatureKey::default();
+            feature.name = StrBytes::from(*name);
+            (feature.min_version, feature.max_version) = (*min, *max);
+            feature
+        })
+        .collect();
+    answer.finalized_features_epoch = epoch;
+    answer.finalized_features = finalized
+        .iter()
+        .map(|(name, level)| {
+            let mut feature = FinalizedFeatureKey::default();
+            feature.name = StrBytes::from(*name);
+            (feature.min_version_level, feature.max_version_level) = (*level, *level);
+            feature
+        })
+        .collect();
+    answer
+}
+
+fn row(feature: &str, level: i16, lowest: i16, highest: i16) -> Row {
+    Row { feature: feature.to_owned(), level, lowest, highest }
+}
+
+#[test]
+fn levels_are_those_that_all_brokers_support() {
+    let one = [("share.version", 0, 2), ("metadata.version", 7, 33), ("new.version", 0, 1)];
+    let other = [("share.version", 0, 1), ("metadata.version", 25, 30)];
+    let answers = [
+        answer(&one, 8, &[("metadata.version", 29)]),
+        answer(&other, 9, &[("metadata.version", 30), ("share.version", 1)]),
+    ];
+    assert_eq!(rows(&answers), [row("metadata.version", 30, 25, 30), row("share.version", 1, 0, 1)]);
+}
+
+#[test]
+fn upgrades_do_not_lower_levels() {
+    let rows = [row("kraft.version", 0, 0, 1), row("share.version", 1, 0, 2), row("group.version", 1, 0, 1)];
+    let upgrade = |all, levels: &[(&str, i16)]| {
+        let levels = levels.iter().map(|(name, level)| ((*name).to_owned(), *level)).collect();
+        let format = FormatArgs { format: Format::Table };
+        let change = Change { dry_run: false, question: question::Args::default(), format };
+        Upgrade { levels, all, change }.changes(&rows)
+    };
+    let raised = [LevelChange { feature: "share.version".to_owned(), from: 1, to: 2 }];
+    assert_eq!(upgrade(true, &[]).unwrap(), raised);
+    assert_eq!(upgrade(false, &[("share.version", 2)]).unwrap(), raised);
+    let lower = upgrade(false, &[("share.version", 0)]).unwrap_err();
+    assert!(format!("{lower:?}").contains("downgrade share.version=0"), "{lower:?}");
+    let unknown = upgrade(false, &[("shares", 1)]).unwrap_err();
+    assert!(format!("{unknown:?}").contains("features describe"), "{unknown:?}");
+}
+
+#[test]
+fn changes_without_a_way_back_are_noted() {
+    let note =
+        |feature: &str, from, to| LevelChange { feature: feature.to_owned(), from, to }.lasting_effect();
+    let ends = "ends the way back to Kafka 4.3";
+    assert!(note("share.version", 1, 2).unwrap().contains(ends));
+    let metadata = note("metadata.version", 30, 33).unwrap();
+    assert!(
+        metadata.contains(ends) && metadata.contains("no command lowers metadata.version to 30"),
+        "{metadata}"
+    );
+    assert!(note("metadata.version", 32, 33).unwrap().starts_with("no command lowers"), "already above 4.3");
+    assert_eq!(note("share.version", 0, 1), None);
+    assert_eq!(note("group.version", 1, 0), None);
+    assert_eq!(note("kraft.version", 0, 1), None, "Kafka 4.3 supports it");
+    assert_eq!(note("later.version", 0, 9), None, "this version does not know it");
+}
+
+#[test]
+fn a_level_is_a_feature_and_a_number() {
+    assert_eq!(level("share.version=2"), Ok(("share.version".to_owned(), 2)));
+    for text in ["share.version", "=1", "share.version=", "share.version=-1", "share.version=two"] {
+        assert!(level(text).is_err(), "{text}");
+    }
+}
