@@ -34,6 +34,7 @@ const NAMES: &[&str] = &[
     "levada_broker.share_partitions",
     "levada_broker.tls",
     "levada_broker.transaction",
+    "levada_broker.transfers",
     "levada_config",
     "levada_config.dynamic",
     "levada_coordination",

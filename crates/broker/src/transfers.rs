@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use levada_io::probe::Support;
 use levada_io::residency::{Warmer, WarmerLimits};
 use levada_io::{Caps, Counters, Thresholds};
 
@@ -22,8 +23,15 @@ impl Transfers {
     /// Detects the capabilities of the kernel.
     pub(crate) fn new(thresholds: Thresholds) -> Self {
         let counters = Arc::new(Counters::default());
+        let caps = Caps::probe();
+        if let (true, Support::Absent { why, .. }) = (caps.splice.works(), &caps.page_references) {
+            tracing::warn!(
+                why,
+                "splice and sendfile copy on this machine: their bytes count as splice_copy and sendfile_copy"
+            );
+        }
         Self {
-            caps: Caps::probe(),
+            caps,
             thresholds,
             warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
             counters,

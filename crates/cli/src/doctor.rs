@@ -142,7 +142,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
 
 impl Report {
     fn new(caps: &Caps, (kernel, directory): (String, PathBuf), thresholds: InForce) -> Self {
-        let best = [Path::Splice, Path::Sendfile].into_iter().find(|path| path.works(caps));
+        let best = [Path::Splice, Path::SpliceCopy, Path::Sendfile, Path::SendfileCopy]
+            .into_iter()
+            .find(|path| path.works(caps));
         let capability = |(name, support): (&'static str, &Support)| match support {
             Support::Works => Capability { name, works: true, why: None, remedy: None },
             Support::Absent { why, remedy } => {
@@ -200,7 +202,7 @@ mod tests {
     fn a_report_names_the_way_out() {
         let mut caps = Caps::probe();
         caps.splice = Support::Absent { why: "Operation not permitted".to_owned(), remedy: "allow splice" };
-        caps.sendfile = Support::Works;
+        (caps.sendfile, caps.page_references) = (Support::Works, Support::Works);
         let defaults = InForce::of(Ok((Thresholds::default(), None)));
         let report = Report::new(&caps, ("6.1".to_owned(), "/data".into()), defaults);
         let mut text = Vec::new();
@@ -219,6 +221,16 @@ mod tests {
         assert_eq!(json["large_fetches_use"], "sendfile");
         assert_eq!(json["congestion_control"].as_str(), congestion_control().as_deref());
         assert_eq!(json["thresholds"]["bytes"]["small_extent_bytes"], 16384);
+    }
+
+    #[test]
+    fn a_kernel_that_copies_is_not_called_zero_copy() {
+        let mut caps = Caps::probe();
+        caps.splice = Support::Works;
+        caps.page_references = Support::Absent { why: "copies".to_owned(), remedy: "none is needed" };
+        let defaults = InForce::of(Ok((Thresholds::default(), None)));
+        let report = Report::new(&caps, ("9.9".to_owned(), "/data".into()), defaults);
+        assert_eq!(report.large_fetches_use, "splice_copy");
     }
 
     #[test]

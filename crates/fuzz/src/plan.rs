@@ -22,7 +22,13 @@ pub fn run(input: &[u8]) {
 
 fn ask(len: u64, bits: u32, thresholds: &Thresholds) {
     let bit = |at: u32| bits >> at & 1 == 1;
-    let means = Means { splice: bit(0), sendfile: bit(1), nowait_reads: bit(2), cachestat: bit(3) };
+    let means = Means {
+        splice: bit(0),
+        sendfile: bit(1),
+        page_references: bit(7),
+        nowait_reads: bit(2),
+        cachestat: bit(3),
+    };
     let source = [Source::File, Source::VolatileFile, Source::Memory][(bits >> 4 & 3).min(2) as usize];
     let tls = if bit(6) { Tls::Kernel } else { Tls::None };
     let path = plan(&Question { source, len, tls, means }, thresholds);

@@ -194,8 +194,8 @@ impl Snapshot {
         self.copied
     }
 
-    /// Bytes that were sent by reference and that the kernel then copied, according to its
-    /// notifications.
+    /// Bytes that were to be sent by reference and that the kernel copied: according to its
+    /// notifications, or by [`Path::SpliceCopy`] and [`Path::SendfileCopy`].
     pub fn copied_by_kernel(&self) -> u64 {
         self.copied_by_kernel
     }

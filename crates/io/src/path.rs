@@ -16,10 +16,11 @@ pub enum Path {
     Send,
     /// From a file into a buffer by `preadv2`, from there by `sendmsg`: copied twice.
     ReadWrite,
-    /// From the page cache by `sendfile`: by reference, in steps of 64 KiB.
+    /// From the page cache by `sendfile`: by reference, in steps of 64 KiB. See
+    /// [`Path::SendfileCopy`].
     Sendfile,
     /// From the page cache through a pipe of ours by `splice`: by reference, in steps of the pipe's
-    /// size.
+    /// size. See [`Path::SpliceCopy`].
     Splice,
     /// From file to file inside the kernel, by `copy_file_range`.
     CopyFileRange,
@@ -39,11 +40,15 @@ pub enum Path {
     MsgZerocopy,
     /// Encrypted in this process, then by `send`; bytes are counted as they leave, encrypted.
     UserTls,
+    /// As [`Path::Splice`], where the kernel puts copies of the pages into the pipe: copied once.
+    SpliceCopy,
+    /// As [`Path::Sendfile`], where the kernel copies the pages: copied once.
+    SendfileCopy,
 }
 
 impl Path {
     /// Every path, in the order of its index in counters.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Send,
         Self::ReadWrite,
         Self::Sendfile,
@@ -56,6 +61,8 @@ impl Path {
         Self::MmapWrite,
         Self::MsgZerocopy,
         Self::UserTls,
+        Self::SpliceCopy,
+        Self::SendfileCopy,
     ];
 
     /// The name used in metrics and tables.
@@ -73,6 +80,8 @@ impl Path {
             Self::MmapWrite => "mmap_write",
             Self::MsgZerocopy => "msg_zerocopy",
             Self::UserTls => "user_tls",
+            Self::SpliceCopy => "splice_copy",
+            Self::SendfileCopy => "sendfile_copy",
         }
     }
 
@@ -80,8 +89,10 @@ impl Path {
     pub fn works(self, caps: &Caps) -> bool {
         match self {
             Self::Send | Self::ReadWrite | Self::MmapWrite | Self::UserTls => true,
-            Self::Sendfile => caps.sendfile.works(),
-            Self::Splice => caps.splice.works(),
+            Self::Sendfile => caps.sendfile.works() && caps.page_references.works(),
+            Self::Splice => caps.splice.works() && caps.page_references.works(),
+            Self::SendfileCopy => caps.sendfile.works() && !caps.page_references.works(),
+            Self::SpliceCopy => caps.splice.works() && !caps.page_references.works(),
             Self::CopyFileRange => caps.copy_file_range.works(),
             Self::Reflink => caps.reflink.works(),
             Self::UringRead | Self::UringSend => caps.io_uring.works(),
@@ -117,9 +128,9 @@ pub enum SocketPath {
     ReadWrite,
     /// [`Path::MmapWrite`]; never planned, only [forced](crate::Engine::force).
     MmapWrite,
-    /// [`Path::Sendfile`].
+    /// [`Path::Sendfile`], or [`Path::SendfileCopy`] where the kernel copies.
     Sendfile,
-    /// [`Path::Splice`].
+    /// [`Path::Splice`], or [`Path::SpliceCopy`] where the kernel copies.
     Splice,
 }
 

@@ -15,6 +15,7 @@ use rustix::net::{SendFlags, sockopt};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use crate::ktls::Suites;
+use crate::path::Path;
 use crate::ring::{Event, Memory, Mode, Operation, Ring, RingOptions};
 use crate::sys::buf::BufferPool;
 use crate::sys::calls;
@@ -26,6 +27,9 @@ pub struct Caps {
     pub splice: Support,
     /// `sendfile` from a file to a socket: large extents by reference.
     pub sendfile: Support,
+    /// References to pages of the cache in a pipe: without them, `splice` and `sendfile` copy each
+    /// page once, inside the kernel.
+    pub page_references: Support,
     /// Pipes of 1 MiB for `splice`; smaller pipes need more calls.
     pub large_pipes: Support,
     /// `preadv2` with `RWF_NOWAIT`: reads that refuse instead of waiting for the disk.
@@ -61,10 +65,24 @@ pub struct Means {
     pub splice: bool,
     /// `sendfile` from file to socket.
     pub sendfile: bool,
+    /// Both pass pages by reference.
+    pub page_references: bool,
     /// Reads that refuse instead of waiting for the disk.
     pub nowait_reads: bool,
     /// Counting the pages that are in the cache.
     pub cachestat: bool,
+}
+
+impl Means {
+    /// The name under which bytes by `splice` count.
+    pub(crate) fn splice_path(self) -> Path {
+        if self.page_references { Path::Splice } else { Path::SpliceCopy }
+    }
+
+    /// The name under which bytes by `sendfile` count.
+    pub(crate) fn sendfile_path(self) -> Path {
+        if self.page_references { Path::Sendfile } else { Path::SendfileCopy }
+    }
 }
 
 impl From<&Caps> for Means {
@@ -72,6 +90,7 @@ impl From<&Caps> for Means {
         Self {
             splice: caps.splice.works(),
             sendfile: caps.sendfile.works(),
+            page_references: caps.page_references.works(),
             nowait_reads: caps.nowait_reads.works(),
             cachestat: caps.cachestat.works(),
         }
@@ -91,6 +110,13 @@ pub enum Support {
         remedy: &'static str,
     },
 }
+
+/// Variable of the environment that makes the probe assume that the kernel copies pages, for tests
+/// of the paths that a process takes then.
+const ASSUME_COPIES: &str = "LEVADA_ASSUME_COPYING_SPLICE";
+
+const COPIES_REMEDY: &str = "none is needed: bytes by splice and sendfile are copied once, inside the kernel, and \
+                             count as splice_copy and sendfile_copy";
 
 /// The size that [`Caps::large_pipes`] tries.
 const LARGE_PIPE_BYTES: usize = 1 << 20;
@@ -134,6 +160,11 @@ impl Caps {
                 Bench::sendfile,
                 "allow sendfile in the container's seccomp profile; bytes are copied instead",
             ),
+            page_references: if std::env::var_os(ASSUME_COPIES).is_some() {
+                Support::of(Err(format!("{ASSUME_COPIES} is set")), COPIES_REMEDY)
+            } else {
+                check(Bench::page_references, COPIES_REMEDY)
+            },
             large_pipes: check(
                 Bench::large_pipe,
                 "raise fs.pipe-max-size to 1048576 and fs.pipe-user-pages-soft",
@@ -186,6 +217,7 @@ impl Caps {
         [
             ("splice", &self.splice),
             ("sendfile", &self.sendfile),
+            ("page references", &self.page_references),
             ("large pipes", &self.large_pipes),
             ("RWF_NOWAIT reads", &self.nowait_reads),
             ("cachestat", &self.cachestat),
@@ -255,6 +287,10 @@ impl Bench {
         let (sender, receiver) = connection()?;
         let count = rustix::fs::sendfile(&sender, &self.file, Some(&mut 0), SAMPLE.len())?;
         received(receiver, count)
+    }
+
+    fn page_references(&self) -> io::Result<()> {
+        references_pages(&self.file, &self.file)
     }
 
     fn large_pipe(&self) -> io::Result<()> {
@@ -336,6 +372,24 @@ impl Bench {
     fn reflink(&self) -> io::Result<()> {
         Ok(rustix::fs::ioctl_ficlone(&self.other, &self.file)?)
     }
+}
+
+/// Puts the first page of `source` into a pipe, then changes the page through `file`, another
+/// descriptor of the same file or the same one: the pipe has the change if it refers to the page.
+/// Restores the page.
+fn references_pages(source: &File, file: &File) -> io::Result<()> {
+    const CHANGED: u8 = !SAMPLE[0];
+    let mut bytes = vec![0; rustix::param::page_size()];
+    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    let flags = SpliceFlags::NONBLOCK;
+    let count = rustix::pipe::splice(source, Some(&mut 0), &writer, None, bytes.len(), flags)?;
+    std::os::unix::fs::FileExt::write_all_at(file, &[CHANGED], 0)?;
+    let read = File::from(reader).read(&mut bytes);
+    std::os::unix::fs::FileExt::write_all_at(file, &SAMPLE[..1], 0)?;
+    ensure(read? == count && count > 1 && bytes[1..count] == SAMPLE[1..count], || {
+        "other bytes came through the pipe".to_owned()
+    })?;
+    ensure(bytes[0] == CHANGED, || "the kernel puts copies of the pages into the pipe".to_owned())
 }
 
 /// A TCP connection over loopback; its ends do not wait.

@@ -89,7 +89,7 @@ pub(crate) fn cramped(what: &str) -> bool {
 
 /// Everything that there is.
 pub(crate) const ALL_MEANS: Means =
-    Means { splice: true, sendfile: true, nowait_reads: true, cachestat: true };
+    Means { splice: true, sendfile: true, page_references: true, nowait_reads: true, cachestat: true };
 
 /// Writes a file to its device and evicts its pages; whether the file system could do that.
 pub(crate) fn chilled(file: &File) -> bool {

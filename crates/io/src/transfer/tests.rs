@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::counters::Fallback;
 use crate::error::SourceFault;
+use crate::probe::{Means, Support};
 use crate::residency::{Residency, Warmer, WarmerLimits};
 use crate::tests::*;
 use crate::{Counters, Path, Thresholds};
@@ -189,6 +190,27 @@ fn sent(means: (bool, bool), pieces: Vec<Piece>) -> (Vec<u8>, crate::Snapshot) {
 }
 
 #[test]
+fn pages_that_the_kernel_copies_have_their_own_names() {
+    let content = content(FILE_LEN);
+    let file = file_of(&content);
+    for (splice, path) in [(true, Path::SpliceCopy), (false, Path::SendfileCopy)] {
+        let mut caps = caps(splice, true);
+        caps.page_references = Support::Absent { why: "assumed".to_owned(), remedy: "none" };
+        if !path.works(&caps) {
+            continue;
+        }
+        let mut engine = engine(&caps, Thresholds::default());
+        let transfer = Transfer::new([extent(&file, 0, FILE_LEN as u64)]);
+        let (arrived, outcome) = deliver(&mut engine, transfer, sockets(true, false));
+        outcome.unwrap();
+        assert!(arrived == content, "{path}: other bytes arrived");
+        let counted = engine.counters().snapshot();
+        assert_eq!((counted.bytes(path), counted.copied_by_kernel()), (FILE_LEN as u64, FILE_LEN as u64));
+        assert_eq!(counted.bytes(Path::Splice) + counted.bytes(Path::Sendfile), 0, "no zero copy is claimed");
+    }
+}
+
+#[test]
 fn counters_name_the_path_that_carried_each_byte() {
     if crate::tests::lacks(crate::Path::Splice, "counters_name_the_path_that_carried_each_byte") {
         return;
@@ -361,8 +383,11 @@ fn turns_by_sendfile_end_with_no_incomplete_segment() {
 #[test]
 fn an_engine_may_prefer_sendfile_where_there_is_one() {
     let content = content(FILE_LEN);
-    for (has_sendfile, path) in [(true, Path::Sendfile), (false, Path::Splice)] {
-        let mut engine = engine(&caps(true, has_sendfile), Thresholds::default());
+    for has_sendfile in [true, false] {
+        let caps = caps(true, has_sendfile);
+        let mut engine = engine(&caps, Thresholds::default());
+        let means = Means::from(&caps);
+        let path = if has_sendfile { means.sendfile_path() } else { means.splice_path() };
         engine.prefer_sendfile();
         let (sender, receiver) = sockets(true, false);
         let reader = std::thread::spawn(move || {

@@ -104,7 +104,8 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
         h2 { "Bytes by transfer path" }
         p.soft {
             "Bytes that left the broker, counted where they left. " code { "splice" } " and " code { "sendfile" }
-            " send from the page cache without a copy; " code { "send" } " copies from memory once, "
+            " send from the page cache without a copy; where the kernel copies the pages, their bytes are below "
+            code { "splice_copy" } " and " code { "sendfile_copy" } ". " code { "send" } " copies from memory once, "
             code { "read_write" } " twice."
         }
         div.chart data-chart="paths" { (paths(&console.door)) }

@@ -81,7 +81,7 @@ families! {
     ACKS_DURABILITY_PARTITIONS Gauge "levada_acks_durability_partitions" ["topic", "durability"] "Partitions by topic and by durability of acknowledged records: page-cache or device" "";
     LANE_LONGEST_TURN Gauge "levada_append_lane_hold_seconds_max" ["work"] "Longest time for which the writer of a partition was held, since the start of the process" "";
     // Transfer paths.
-    TRANSFER_BYTES Counter "levada_transfer_bytes" ["path"] "Bytes that sockets took, by the path that carried them; bytes under uring_read were read from a file, and count again under the path that sends them" "";
+    TRANSFER_BYTES Counter "levada_transfer_bytes" ["path"] "Bytes that sockets took, by the path that carried them; bytes under uring_read were read from a file, and count again under the path that sends them; splice_copy and sendfile_copy: the kernel copied the pages" "";
     TRANSFER_CALLS Counter "levada_transfer_calls" ["path"] "System calls of a path, including failed calls" "";
     TRANSFER_STALLS Counter "levada_transfer_stalls" ["path"] "System calls for a path that took longer than 1 ms" "";
     TRANSFER_FALLBACKS Counter "levada_transfer_fallbacks" ["cause"] "Number of times that a planned path was not taken, by cause" "";

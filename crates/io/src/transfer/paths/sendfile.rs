@@ -4,7 +4,8 @@
 //! that lives in the page cache and a socket that takes pages; no descriptors beyond the two.
 //! *Loses* to `splice` because the pipe inside the call has 64 KiB: more and smaller sends. It
 //! cannot say that more follows, so `TCP_CORK` says it, by two more calls for a transfer. A cold
-//! page blocks the caller even if the socket does not.
+//! page blocks the caller even if the socket does not. Where the kernel copies the pages, bytes
+//! count as [`Path::SendfileCopy`].
 
 use rustix::io::Errno;
 
@@ -28,15 +29,18 @@ pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, 
         if count < queue.remaining() || queue.expects_more() {
             queue.cork(job.socket);
         }
-        let counters = &job.engine.counters;
-        let sent = counters.call(Path::Sendfile, || {
+        let (counters, path) = (&job.engine.counters, job.engine.means.sendfile_path());
+        let sent = counters.call(path, || {
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             rustix::fs::sendfile(job.socket, &extent.file, Some(&mut offset), count)
         });
         match sent {
             Ok(0) => return Err(TransferError::source(extent, done, SourceFault::Truncated)),
             Ok(count) => {
-                counters.moved(Path::Sendfile, count as u64);
+                counters.moved(path, count as u64);
+                if path == Path::SendfileCopy {
+                    counters.copied_by_kernel(count as u64);
+                }
                 let finished = count as u64 == extent.len - done;
                 job.sent(queue, count as u64);
                 if finished {

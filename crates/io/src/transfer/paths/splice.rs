@@ -7,6 +7,9 @@
 //! copying costs less than two calls do, and a cold page blocks the caller even if the socket does
 //! not.
 //!
+//! A kernel may put copies of the pages into the pipe ([`Path::SpliceCopy`]): that saves one copy
+//! and the memory for it, and the bytes count under that name.
+//!
 //! From file to file the same call is a path of [`copy`](mod@crate::copy).
 //!
 //! A socket may take less than the pipe holds. The rest cannot be put back, so the pipe stays with
@@ -68,11 +71,11 @@ fn flow(job: &mut Job<'_>, queue: &mut Queue, pipe: &mut Pipe) -> Result<Progres
 
 /// Puts references to the next pages of the extent into the empty pipe. May wait for the disk.
 fn fill(job: &Job<'_>, extent: &Extent, done: u64, pipe: &mut Pipe) -> Result<Progress, TransferError> {
-    let counters = &job.engine.counters;
+    let (counters, path) = (&job.engine.counters, job.engine.means.splice_path());
     let want = job.allowance(extent, done).min(pipe.capacity());
     loop {
         let mut offset = extent.offset.saturating_add(done);
-        let got = counters.call(Path::Splice, || {
+        let got = counters.call(path, || {
             let want = usize::try_from(want).unwrap_or(usize::MAX);
             let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
             rustix::pipe::splice(&extent.file, Some(&mut offset), pipe.writer(), None, want, flags)
@@ -96,12 +99,12 @@ fn fill(job: &Job<'_>, extent: &Extent, done: u64, pipe: &mut Pipe) -> Result<Pr
 
 /// Sends the contents of the pipe to the socket, once.
 fn drain(job: &Job<'_>, queue: &Queue, pipe: &mut Pipe) -> Result<(u64, Progress), TransferError> {
-    let counters = &job.engine.counters;
+    let (counters, path) = (&job.engine.counters, job.engine.means.splice_path());
     let Some((extent, done)) = queue.front_extent() else { return Ok((0, Progress::Moved)) };
     let count = pipe.filled().min(job.allowance(extent, done));
     let more = if job.more_after(queue, count) { SpliceFlags::MORE } else { SpliceFlags::empty() };
     loop {
-        let sent = counters.call(Path::Splice, || {
+        let sent = counters.call(path, || {
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK | more;
             rustix::pipe::splice(pipe.reader(), None, job.socket, None, count, flags)
@@ -110,7 +113,10 @@ fn drain(job: &Job<'_>, queue: &Queue, pipe: &mut Pipe) -> Result<(u64, Progress
             // Not a thing that sockets do; going round again would never end.
             Ok(0) => return Err(Job::peer_failed(queue, 0, Errno::PIPE)),
             Ok(count) => {
-                counters.moved(Path::Splice, count as u64);
+                counters.moved(path, count as u64);
+                if path == Path::SpliceCopy {
+                    counters.copied_by_kernel(count as u64);
+                }
                 pipe.drained(count as u64);
                 return Ok((count as u64, Progress::Moved));
             }

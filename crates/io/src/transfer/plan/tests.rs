@@ -7,7 +7,8 @@ use super::*;
 const ALL: Means = crate::tests::ALL_MEANS;
 const NO_SPLICE: Means = Means { splice: false, ..ALL };
 const NO_SENDFILE: Means = Means { sendfile: false, ..ALL };
-const NOTHING: Means = Means { splice: false, sendfile: false, nowait_reads: false, cachestat: false };
+const NOTHING: Means =
+    Means { splice: false, sendfile: false, page_references: false, nowait_reads: false, cachestat: false };
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
@@ -79,8 +80,13 @@ fn questions() -> impl Strategy<Value = Question> {
     let source = prop::sample::select(vec![Source::Memory, Source::File, Source::VolatileFile]);
     let tls = prop::sample::select(vec![Tls::None, Tls::Kernel]);
     let len = prop_oneof![0_u64..100_000, any::<u64>()];
-    (source, len, tls, any::<[bool; 4]>()).prop_map(|(source, len, tls, has)| {
-        let [splice, sendfile, nowait_reads, cachestat] = has;
-        Question { source, len, tls, means: Means { splice, sendfile, nowait_reads, cachestat } }
+    (source, len, tls, any::<[bool; 5]>()).prop_map(|(source, len, tls, has)| {
+        let [splice, sendfile, page_references, nowait_reads, cachestat] = has;
+        Question {
+            source,
+            len,
+            tls,
+            means: Means { splice, sendfile, page_references, nowait_reads, cachestat },
+        }
     })
 }
