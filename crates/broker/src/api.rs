@@ -273,10 +273,8 @@ impl Context {
     /// Host and port in answers to the client: those that its listener advertises, else the address
     /// it connected to, which it can evidently reach.
     fn advertised(&self) -> (String, u16) {
-        match &self.info.listener.advertised {
-            Some(address) => (address.host.clone(), address.port),
-            None => (self.local.ip().to_canonical().to_string(), self.local.port()),
-        }
+        let (local, port) = (self.local.ip().to_canonical(), self.local.port());
+        self.info.listener.told(port).unwrap_or_else(|| (local.to_string(), port))
     }
 
     /// Quota of the client for partitions that it creates and deletes. From this version on the

@@ -24,10 +24,19 @@ pub struct Listener {
     pub name: String,
     /// The address to bind.
     pub bind: HostPort,
-    /// Advertised address; `None` means the address that the client connected to.
+    /// Advertised address as configured, perhaps with port 0; `None` means the address that the
+    /// client connected to. See [`Listener::told`].
     pub advertised: Option<HostPort>,
     /// Security protocol of its connections.
     pub protocol: Protocol,
+}
+
+impl Listener {
+    /// The advertised host and port. Port 0 stands for the port that was bound, as in Kafka.
+    pub fn told(&self, bound_port: u16) -> Option<(String, u16)> {
+        let HostPort { host, port } = self.advertised.as_ref()?;
+        Some((host.clone(), if *port == 0 { bound_port } else { *port }))
+    }
 }
 
 /// Limits of one listener's connections.

@@ -12,6 +12,19 @@ use levada_tests::raw::{self, Batch, Connection, Outcome};
 const SOON: Duration = Duration::from_secs(60);
 const TOPIC: &str = "order";
 
+/// Port 0 lets the system choose the port of a listener. In the advertised address it stands for
+/// that port: clients could not connect to port 0.
+#[test]
+fn bound_ports_are_advertised_for_port_zero() {
+    let mut node = Node::new().option("advertised.listeners", "PLAINTEXT://localhost:0");
+    node.start();
+    let brokers = node.levada_json("api Metadata")["Brokers"].clone();
+    let broker = (&brokers[0]["Host"], &brokers[0]["Port"]);
+    assert_eq!(broker, (&"localhost".into(), &node.address().port().into()), "{brokers}");
+    node.levada("topic create order --partitions 1").run();
+    assert!(node.levada("topic list").run().stdout.contains("order"));
+}
+
 /// Creates the topic that [`Waiting`] connections ask about.
 fn create_topic(served: &mut Connection) {
     assert_eq!(raw::topic_error(&served.call(&raw::create_topic(TOPIC, 1))), 0);

@@ -222,10 +222,8 @@ impl Broker {
         let config = self.config();
         let listeners = config.listeners.iter().zip(bound);
         let end_points = listeners.map(|(listener, bound)| {
-            let (host, port) = match &listener.advertised {
-                Some(address) => (address.host.clone(), address.port),
-                None => (bound.ip().to_string(), bound.port()),
-            };
+            let port = bound.port();
+            let (host, port) = listener.told(port).unwrap_or_else(|| (bound.ip().to_string(), port));
             Endpoint { name: listener.name.clone(), host, port, security_protocol: listener.protocol.id() }
         });
         let controller = controller_endpoint();

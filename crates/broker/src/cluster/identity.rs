@@ -34,11 +34,11 @@ pub(crate) struct OwnRegistration {
 /// configuration. Each call makes another incarnation.
 pub(crate) fn identity(config: &BrokerConfig, bound: &[SocketAddr], ids: BrokerIds) -> BrokerIdentity {
     let listeners = config.listeners.iter().zip(bound).map(|(listener, bound)| {
-        let (host, port) = match &listener.advertised {
-            Some(address) => (address.host.clone(), address.port),
-            None if bound.ip().is_unspecified() => (host_name(), bound.port()),
-            None => (bound.ip().to_string(), bound.port()),
-        };
+        let port = bound.port();
+        let (host, port) = listener.told(port).unwrap_or_else(|| match bound.ip() {
+            ip if ip.is_unspecified() => (host_name(), port),
+            ip => (ip.to_string(), port),
+        });
         BrokerListener { name: listener.name.clone(), host, port, security_protocol: listener.protocol.id() }
     });
     let features = features::of_members().map(|feature| FeatureRange {

@@ -2,6 +2,7 @@
 
 mod quorum;
 
+use std::net::SocketAddr;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
@@ -48,6 +49,26 @@ fn join_with(controllers: &[&Controller], flag: &str) -> Member {
     let membership =
         ClusterMembership::start(&Arc::new(LiveConfig::new(config)), registration, sender).unwrap();
     Member { membership, events }
+}
+
+#[test]
+fn the_registration_has_bound_ports() {
+    let flags = [
+        "process.roles=broker",
+        "node.id=77",
+        "controller.listener.names=CONTROLLER",
+        "controller.quorum.bootstrap.servers=localhost:1",
+        "listeners=A://127.0.0.1:0,B://127.0.0.1:0,C://127.0.0.1:0",
+        "advertised.listeners=A://one:0,B://two:5",
+        "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT,C:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name=A",
+    ];
+    let config = BrokerConfig::load(&Sources::flags(flags)).unwrap();
+    let bound = [7001, 7002, 7003].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let ids = BrokerIds { cluster_id: "cluster".to_owned(), directories: Vec::new(), previous_epoch: None };
+    let listeners = identity(&config, &bound, ids).listeners;
+    let told: Vec<_> = listeners.iter().map(|one| (one.host.as_str(), one.port)).collect();
+    assert_eq!(told, [("one", 7001), ("two", 5), ("127.0.0.1", 7003)]);
 }
 
 impl Member {
