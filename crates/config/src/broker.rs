@@ -117,6 +117,8 @@ pub struct GroupConfig {
     pub consumer_heartbeat_interval_ms: i32,
     /// `group.consumer.max.size`.
     pub consumer_max_size: u32,
+    /// `group.consumer.assignment.interval.ms`.
+    pub consumer_assignment_interval_ms: i32,
     /// `group.consumer.migration.policy`.
     pub consumer_migration: Migration,
     /// `group.coordinator.rebalance.protocols` has `consumer`.
@@ -305,6 +307,7 @@ impl Reader<'_> {
             consumer_session_timeout_ms: self.int("group.consumer.session.timeout.ms"),
             consumer_heartbeat_interval_ms: self.int("group.consumer.heartbeat.interval.ms"),
             consumer_max_size: self.size("group.consumer.max.size"),
+            consumer_assignment_interval_ms: self.int("group.consumer.assignment.interval.ms"),
             consumer_migration: self.migration(),
             consumer_protocol: self.has_protocol("consumer"),
             share_session_timeout_ms: self.int("group.share.session.timeout.ms"),

@@ -327,14 +327,6 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "the coordinator computes assignments at once",
-        &[
-            "group.consumer.assignment.interval.ms",
-            "group.consumer.max.assignment.interval.ms",
-            "group.consumer.min.assignment.interval.ms",
-        ],
-    ),
-    (
         "the pauses between retries and the buffers of transactions are fixed",
         &[
             "add.partitions.to.txn.retry.backoff.max.ms",

@@ -151,6 +151,7 @@ const SESSIONS: [[&str; 2]; 3] = [
     ["share.session.timeout.ms", "share.heartbeat.interval.ms"],
     ["streams.session.timeout.ms", "streams.heartbeat.interval.ms"],
 ];
+const CONSUMER_ASSIGNMENT_INTERVAL_MS: &str = "consumer.assignment.interval.ms";
 const SHARE_ASSIGNMENT_INTERVAL_MS: &str = "share.assignment.interval.ms";
 
 fn keys() -> impl Iterator<Item = &'static GroupKey> {
@@ -203,6 +204,11 @@ impl BrokerConfig {
     /// one.
     pub fn own_heartbeat_interval_ms(&self, own: &Values) -> Option<i32> {
         self.own_number("consumer.heartbeat.interval.ms", own)
+    }
+
+    /// Assignment interval of a consumer group with these settings, if the group sets one.
+    pub fn own_consumer_assignment_interval_ms(&self, own: &Values) -> Option<i32> {
+        self.own_number(CONSUMER_ASSIGNMENT_INTERVAL_MS, own)
     }
 
     /// Session timeout of members of a share group with these settings, if the group sets it.

@@ -744,6 +744,9 @@ fn groups_and_subscriptions_are_checked_in_kafkas_words() {
         broker.own_share_assignment_interval_ms(&short),
     ];
     assert_eq!(shown, [Some(50_000), Some(6_000), Some(0), None]);
+    let slow = own(&[("consumer.assignment.interval.ms", "2000")]);
+    let intervals = [&slow, &share].map(|own| broker.own_consumer_assignment_interval_ms(own));
+    assert_eq!(intervals, [Some(2_000), None]);
     let subscription = |name: &str, value: &str| match check_client_metrics(&own(&[(name, value)])) {
         Ok(()) => None,
         Err(Wrong::Request(message)) => Some((42, message)),

@@ -17,6 +17,7 @@ pub(super) fn group_config(config: &BrokerConfig) -> GroupConfig {
             session_timeout_ms: config.groups.consumer_session_timeout_ms,
             heartbeat_interval_ms: config.groups.consumer_heartbeat_interval_ms,
             max_size: config.groups.consumer_max_size as usize,
+            assignment_interval_ms: config.groups.consumer_assignment_interval_ms,
             upgrades: config.groups.consumer_migration.upgrades,
             downgrades: config.groups.consumer_migration.downgrades,
         },

@@ -67,6 +67,7 @@ impl Publisher {
             let own = OwnSetting {
                 session_timeout_ms: config.own_session_timeout_ms(values),
                 heartbeat_interval_ms: config.own_heartbeat_interval_ms(values),
+                consumer_assignment_interval_ms: config.own_consumer_assignment_interval_ms(values),
                 share_session_timeout_ms: config.own_share_session_timeout_ms(values),
                 share_heartbeat_interval_ms: config.own_share_heartbeat_interval_ms(values),
                 share_assignment_interval_ms: config.own_share_assignment_interval_ms(values),
@@ -75,6 +76,7 @@ impl Publisher {
         });
         self.coordinators.own_settings_changed(OwnSettings {
             groups: own.collect(),
+            consumer_assignment_interval_ms: Some(config.groups.consumer_assignment_interval_ms),
             share_assignment_interval_ms: Some(config.groups.share_assignment_interval_ms),
         });
         let groups = image.config_resources().filter(|(resource, _)| resource.kind == ResourceKind::Group);

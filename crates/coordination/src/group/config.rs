@@ -38,6 +38,8 @@ pub struct ConsumerConfig {
     pub heartbeat_interval_ms: i32,
     /// Most members a group may have (`group.consumer.max.size`).
     pub max_size: usize,
+    /// Least time between two target assignments (`group.consumer.assignment.interval.ms`).
+    pub assignment_interval_ms: i32,
     /// True if a classic group with members may become a consumer group
     /// (`group.consumer.migration.policy`).
     pub upgrades: bool,
@@ -86,6 +88,9 @@ impl Default for ShareConfig {
 pub struct OwnSettings {
     /// Settings of single groups, by group id.
     pub groups: BTreeMap<String, OwnSetting>,
+    /// In place of [`ConsumerConfig::assignment_interval_ms`], for groups without an interval of
+    /// their own (`group.consumer.assignment.interval.ms`).
+    pub consumer_assignment_interval_ms: Option<i32>,
     /// In place of [`ShareConfig::assignment_interval_ms`], for groups without an interval of their
     /// own (`group.share.assignment.interval.ms`).
     pub share_assignment_interval_ms: Option<i32>,
@@ -100,7 +105,7 @@ impl OwnSettings {
 
 impl<const COUNT: usize> From<[(String, OwnSetting); COUNT]> for OwnSettings {
     fn from(groups: [(String, OwnSetting); COUNT]) -> Self {
-        Self { groups: groups.into(), share_assignment_interval_ms: None }
+        Self { groups: groups.into(), ..Self::default() }
     }
 }
 
@@ -111,6 +116,8 @@ pub struct OwnSetting {
     pub session_timeout_ms: Option<i32>,
     /// In place of [`ConsumerConfig::heartbeat_interval_ms`] (`consumer.heartbeat.interval.ms`).
     pub heartbeat_interval_ms: Option<i32>,
+    /// In place of [`ConsumerConfig::assignment_interval_ms`] (`consumer.assignment.interval.ms`).
+    pub consumer_assignment_interval_ms: Option<i32>,
     /// In place of [`ShareConfig::session_timeout_ms`] (`share.session.timeout.ms`).
     pub share_session_timeout_ms: Option<i32>,
     /// In place of [`ShareConfig::heartbeat_interval_ms`] (`share.heartbeat.interval.ms`).
@@ -125,6 +132,7 @@ impl Default for ConsumerConfig {
             session_timeout_ms: 45_000,
             heartbeat_interval_ms: 5_000,
             max_size: i32::MAX as usize,
+            assignment_interval_ms: 1_000,
             upgrades: true,
             downgrades: true,
         }

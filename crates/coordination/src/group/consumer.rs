@@ -45,6 +45,8 @@ pub(super) struct ConsumerGroup {
     /// The log has a record of topics from a version before 4.1, to be removed.
     has_topics_record: bool,
     target_epoch: i32,
+    /// Time of the target assignment; 0 if it is unknown.
+    target_since_ms: i64,
     members: BTreeMap<String, Member>,
     /// Instance id of each static member, and the member id it has now.
     static_members: BTreeMap<String, String>,
@@ -56,6 +58,13 @@ pub(super) struct ConsumerGroup {
     stale: bool,
     /// Known expressions that are to be matched again.
     rematch: BTreeSet<String>,
+}
+
+/// Least time between two target assignments of a group, and the time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AssignmentPace {
+    pub(super) interval_ms: i32,
+    pub(super) now_ms: i64,
 }
 
 /// A member: its subscription, and its partitions.
@@ -96,6 +105,7 @@ impl ConsumerGroup {
             metadata_hash: 0,
             has_topics_record: false,
             target_epoch: 0,
+            target_since_ms: 0,
             members: BTreeMap::new(),
             static_members: BTreeMap::new(),
             targets: BTreeMap::new(),
@@ -137,7 +147,10 @@ impl ConsumerGroup {
                 self.members.entry(member_id).or_default().metadata = metadata;
             }
             ConsumerRecord::Member(member_id, None) => self.forget(&member_id),
-            ConsumerRecord::TargetEpoch(value) => self.target_epoch = value.map_or(0, |value| value.epoch),
+            ConsumerRecord::TargetEpoch(value) => {
+                self.target_epoch = value.map_or(0, |value| value.epoch);
+                self.target_since_ms = value.map_or(0, |value| value.timestamp_ms);
+            }
             ConsumerRecord::Target(member_id, Some(target)) => {
                 self.targets.insert(member_id, target);
             }

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashSet};
 use bytes::Bytes;
 
 use super::reconcile::{STABLE, UNRELEASED, UNREVOKED};
-use super::{ConsumerGroup, Draft, Member};
+use super::{AssignmentPace, ConsumerGroup, Draft, Member};
 use crate::group::embedded::{self, Subscription};
 use crate::group::error::GroupError;
 use crate::group::records::{ClassicMember, ConsumerRecord, Partitions};
@@ -54,7 +54,7 @@ impl ConsumerGroup {
         member_id: &str,
         request: &JoinRequest,
         topics: &dyn Topics,
-        now_ms: i64,
+        pace: AssignmentPace,
     ) -> Result<Seated, GroupError> {
         let first = request.protocols.first().ok_or(GroupError::InconsistentGroupProtocol)?;
         let subscription =
@@ -64,7 +64,7 @@ impl ConsumerGroup {
         let resubscribed = draft.update_classic(member_id, request, &subscription, &before);
         let forgotten = draft.forget_regexes();
         draft.raise_epoch(resubscribed || forgotten, topics);
-        draft.assign(topics, now_ms);
+        draft.assign(topics, pace);
         let owned = subscription.owned_ids(topics);
         draft.reconcile(member_id, Some(&owned), resubscribed, topics)?;
         let generation = draft.group.members.get(member_id).map_or(-1, |member| member.current.epoch);
@@ -86,7 +86,7 @@ impl ConsumerGroup {
         if other_type || request.protocol_name.as_ref().is_some_and(|name| *name != first.name) {
             return Err(GroupError::InconsistentGroupProtocol);
         }
-        if self.due_epoch() > member.current.epoch && member.current.state != UNREVOKED {
+        if self.target_epoch > member.current.epoch && member.current.state != UNREVOKED {
             return Err(GroupError::RebalanceInProgress);
         }
         let assigned = member.current.assigned.iter();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::reconcile::{Goal, next};
 use super::regexes::check;
-use super::{ConsumerGroup, Draft, LEFT_FOR_A_WHILE, Member};
+use super::{AssignmentPace, ConsumerGroup, Draft, LEFT_FOR_A_WHILE, Member};
 use crate::group::error::GroupError;
 use crate::group::records::{ConsumerRecord, CurrentValue, Partitions};
 use crate::group::request::ConsumerHeartbeatRequest;
@@ -31,7 +31,7 @@ impl ConsumerGroup {
         request: &ConsumerHeartbeatRequest,
         topics: &dyn Topics,
         max_size: usize,
-        now_ms: i64,
+        pace: AssignmentPace,
     ) -> Result<Beat, GroupError> {
         if self.members.len() >= max_size && !self.members.contains_key(&request.member_id) {
             return Err(GroupError::GroupMaxSizeReached);
@@ -50,7 +50,7 @@ impl ConsumerGroup {
         if resubscribed || stale {
             draft.raise_epoch(resubscribed, topics);
         }
-        draft.assign(topics, now_ms);
+        draft.assign(topics, pace);
         draft.reconcile(&request.member_id, request.owned.as_ref(), resubscribed, topics)?;
         let after = draft.group.members.get(&request.member_id).ok_or(GroupError::UnknownMemberId)?.clone();
         let awaits_matches = draft.group.awaits_matches(&after) || !draft.group.rematch.is_empty();

@@ -17,7 +17,6 @@ impl ConsumerGroup {
         classic: &ClassicGroup,
         topics: &dyn Topics,
         max_size: usize,
-        now_ms: i64,
     ) -> Result<Draft, GroupError> {
         let (epoch, members) = classic.emigrate(topics, max_size)?;
         let mut draft = Draft { group: Self::new(classic.id().to_owned()), records: Vec::new() };
@@ -30,7 +29,7 @@ impl ConsumerGroup {
         for member in &members {
             draft.write(ConsumerRecord::Target(member.id.clone(), Some(member.assigned.clone())));
         }
-        draft.write(ConsumerRecord::TargetEpoch(Some(TargetEpoch { epoch, timestamp_ms: now_ms })));
+        draft.write(ConsumerRecord::TargetEpoch(Some(TargetEpoch { epoch, timestamp_ms: 0 })));
         for Migrant { id, assigned, .. } in members {
             let since = |partitions: std::collections::BTreeSet<i32>| {
                 partitions.into_iter().map(|index| (index, epoch)).collect()

@@ -6,7 +6,7 @@ use levada_wire::Uuid;
 
 use super::assign::{ASSIGNORS, Candidate, assign};
 use super::hash::metadata_hash;
-use super::{ConsumerGroup, Draft, Member};
+use super::{AssignmentPace, ConsumerGroup, Draft, Member};
 use crate::group::records::{ConsumerRecord, EpochValue, Partitions, TargetEpoch};
 use crate::group::topics::Topics;
 
@@ -47,10 +47,14 @@ impl Draft {
         self.group.stale = false;
     }
 
-    /// Makes the target assignment of the group's epoch, unless there is one.
-    pub(super) fn assign(&mut self, topics: &dyn Topics, now_ms: i64) {
+    /// Makes the target assignment of the group's epoch, unless there is one, or the last one was
+    /// made less than an interval ago.
+    pub(super) fn assign(&mut self, topics: &dyn Topics, pace: AssignmentPace) {
         let group = &self.group;
-        if group.epoch <= group.target_epoch {
+        let since_ms = pace.now_ms.saturating_sub(group.target_since_ms);
+        // A clock that was set back does not delay the assignment.
+        let is_early = group.target_since_ms != 0 && (0..i64::from(pace.interval_ms)).contains(&since_ms);
+        if group.epoch <= group.target_epoch || is_early {
             return;
         }
         let candidates: Vec<Candidate> =
@@ -65,6 +69,6 @@ impl Draft {
         for (member_id, target) in changed {
             self.write(ConsumerRecord::Target(member_id, Some(target)));
         }
-        self.write(ConsumerRecord::TargetEpoch(Some(TargetEpoch { epoch, timestamp_ms: now_ms })));
+        self.write(ConsumerRecord::TargetEpoch(Some(TargetEpoch { epoch, timestamp_ms: pace.now_ms })));
     }
 }

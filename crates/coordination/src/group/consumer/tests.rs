@@ -109,6 +109,12 @@ fn group(rig: &Rig) -> DescribedConsumerGroup {
     rig.coordinator.describe_consumer(GROUP).unwrap()
 }
 
+/// Number of partitions that an answer assigns.
+fn count(beat: &ConsumerBeat) -> Option<usize> {
+    let assigned = beat.assigned.as_ref()?;
+    Some(assigned.values().map(BTreeSet::len).sum())
+}
+
 fn ok(rig: &mut Rig, request: ConsumerHeartbeatRequest) -> ConsumerBeat {
     rig.ask(request).unwrap()
 }
@@ -497,6 +503,42 @@ fn a_full_group_turns_new_members_away() {
     ok(&mut rig, enter("a", &["t"]));
     assert_eq!(rig.ask(enter("b", &["t"])), Err(GroupError::GroupMaxSizeReached));
     ok(&mut rig, enter("a", &["t"]));
+}
+
+#[test]
+fn assignments_keep_their_interval() {
+    let consumer = ConsumerConfig { assignment_interval_ms: 1_000, ..ConsumerConfig::default() };
+    let mut rig = Rig::new(GroupConfig { consumer, ..config() });
+    rig.step(catalogue(&[("t", 4)]));
+    let first = ok(&mut rig, enter("a", &["t"]));
+    assert_eq!((first.member_epoch, count(&first)), (2, Some(4)), "nothing delays the first assignment");
+    // The next member raises the group's epoch and waits for its partitions.
+    let second = ok(&mut rig, enter("b", &["t"]));
+    assert_eq!((second.member_epoch, count(&second), group(&rig).epoch), (2, Some(0), 3));
+    rig.pass(999);
+    assert_eq!(ok(&mut rig, beat("b", 2)).member_epoch, 2);
+    assert_eq!(ok(&mut rig, beat("a", 2)).assigned, None);
+    assert_eq!(group(&rig).epoch, 3, "the epoch rises once");
+    rig.pass(1);
+    assert_eq!(count(&ok(&mut rig, beat("a", 2))), Some(2));
+    // A group's own interval counts, and a restart does not begin it again.
+    let own = OwnSetting { consumer_assignment_interval_ms: Some(60_000), ..OwnSetting::default() };
+    rig.restart();
+    rig.step(catalogue(&[("t", 4)]));
+    rig.step(Event::OwnSettings(Arc::new(OwnSettings::from([(GROUP.to_owned(), own)]))));
+    rig.pass(20_000);
+    ok(&mut rig, beat("a", -1));
+    let early = ok(&mut rig, beat("b", 2));
+    assert_eq!((group(&rig).epoch, group(&rig).target_epoch, early.member_epoch), (4, 3, 3));
+    rig.pass(39_999);
+    ok(&mut rig, beat("b", 3));
+    assert_eq!(group(&rig).target_epoch, 3);
+    rig.pass(1);
+    assert_eq!(ok(&mut rig, beat("b", 3)).member_epoch, 4);
+    // The clock is set back: nothing waits for it.
+    rig.ahead_ms = -3_600_000;
+    ok(&mut rig, enter("c", &["t"]));
+    assert_eq!(group(&rig).target_epoch, 5);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::held::HeldEvents;
 use super::{Coordinator, ListFilter};
 use crate::group::classic::ClassicGroup;
-use crate::group::consumer::{ASSIGNORS, ConsumerGroup, Draft};
+use crate::group::consumer::{ASSIGNORS, AssignmentPace, ConsumerGroup, Draft};
 use crate::group::error::GroupError;
 use crate::group::event::{Outcome, Ticket};
 use crate::group::records::{ConsumerRecord, Record};
@@ -97,6 +97,14 @@ impl Coordinator {
         }
     }
 
+    /// Time of a target assignment of a consumer group, and the least time since the one before.
+    pub(super) fn assignment_pace(&self, group_id: &str, now_ms: i64) -> AssignmentPace {
+        let own = self.own_settings.of(group_id, |own| own.consumer_assignment_interval_ms);
+        let of_all = self.own_settings.consumer_assignment_interval_ms;
+        let interval_ms = own.or(of_all).unwrap_or(self.config.consumer.assignment_interval_ms);
+        AssignmentPace { interval_ms, now_ms }
+    }
+
     fn try_consumer_heartbeat(
         &mut self,
         ticket: Ticket,
@@ -107,10 +115,11 @@ impl Coordinator {
         if request.member_epoch < 0 {
             return self.consumer_leave(ticket, request, now_ms);
         }
-        let (founded, mut records) = self.found(&request, now_ms)?;
+        let (founded, mut records) = self.found(&request)?;
         let group = founded.as_ref().or_else(|| self.consumers.get(&request.group_id));
         let group = group.ok_or(GroupError::GroupIdNotFound)?;
-        let beat = group.heartbeat(&request, &*topics, self.config.consumer.max_size, now_ms)?;
+        let pace = self.assignment_pace(&request.group_id, now_ms);
+        let beat = group.heartbeat(&request, &*topics, self.config.consumer.max_size, pace)?;
         let member_id = request.member_id;
         let outcome = Outcome::ConsumerHeartbeat(Ok(ConsumerBeat {
             member_id: member_id.clone(),
@@ -137,7 +146,6 @@ impl Coordinator {
     fn found(
         &self,
         request: &ConsumerHeartbeatRequest,
-        now_ms: i64,
     ) -> Result<(Option<ConsumerGroup>, Vec<Record>), GroupError> {
         let group_id = &request.group_id;
         if self.consumers.contains_key(group_id) {
@@ -153,7 +161,7 @@ impl Coordinator {
                 Ok((Some(founded), vec![Record::Group(group_id.clone(), None)]))
             }
             Some(_) => {
-                let Draft { group, records } = self.upgrade(group_id, now_ms)?;
+                let Draft { group, records } = self.upgrade(group_id)?;
                 Ok((Some(group), records))
             }
         }

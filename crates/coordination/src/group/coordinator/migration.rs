@@ -49,7 +49,8 @@ impl Coordinator {
         }
         let topics = self.topics.clone();
         let replaces = group.has_instance(request.group_instance_id.as_deref());
-        let seated = group.join(&member_id, request, &*topics, now_ms)?;
+        let seated =
+            group.join(&member_id, request, &*topics, self.assignment_pace(&request.group_id, now_ms))?;
         let outcome = JoinOutcome {
             error: None,
             generation: seated.generation,
@@ -108,12 +109,12 @@ impl Coordinator {
     }
 
     /// A consumer group in place of a classic one with members.
-    pub(super) fn upgrade(&self, group_id: &str, now_ms: i64) -> Result<Draft, GroupError> {
+    pub(super) fn upgrade(&self, group_id: &str) -> Result<Draft, GroupError> {
         if !self.config.consumer.upgrades {
             return Err(GroupError::NoUpgrade("online upgrade is disabled"));
         }
         let classic = self.groups.get(group_id).ok_or(GroupError::GroupIdNotFound)?;
-        ConsumerGroup::from_classic(classic, &*self.topics, self.config.consumer.max_size, now_ms)
+        ConsumerGroup::from_classic(classic, &*self.topics, self.config.consumer.max_size)
     }
 
     pub(super) fn sync_consumer_group(&mut self, ticket: Ticket, request: &SyncRequest) {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use levada_base::Now;
 use levada_wire::{ErrorCode, Uuid};
 
-use crate::group::config::GroupConfig;
+use crate::group::config::{ConsumerConfig, GroupConfig};
 use crate::group::coordinator::{
     Coordinator, GroupWork, MatchWork, Matched, RefusedPartitions, Replayed, ShareStateEnd, ShareStateWork,
 };
@@ -60,7 +60,14 @@ pub(in crate::group) struct Rig {
 
 /// The settings of most tests: no initial delay, short sessions allowed.
 pub(in crate::group) fn config() -> GroupConfig {
-    GroupConfig { initial_rebalance_delay_ms: 0, min_session_timeout_ms: 1_000, ..GroupConfig::default() }
+    // A consumer group is assigned in the request that changes it.
+    let consumer = ConsumerConfig { assignment_interval_ms: 0, ..ConsumerConfig::default() };
+    GroupConfig {
+        initial_rebalance_delay_ms: 0,
+        min_session_timeout_ms: 1_000,
+        consumer,
+        ..GroupConfig::default()
+    }
 }
 
 impl Rig {

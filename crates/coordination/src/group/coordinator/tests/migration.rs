@@ -123,6 +123,14 @@ fn a_group_whose_assignor_keeps_data_of_its_own_in_assignments_stays_classic() {
 }
 
 #[test]
+fn an_upgraded_group_is_assigned_immediately() {
+    let consumer = ConsumerConfig { assignment_interval_ms: 1_000, ..ConsumerConfig::default() };
+    let mut rig = Rig::new(GroupConfig { consumer, ..config() });
+    rig.step(catalogue(&[("t", 4)]));
+    mixed(&mut rig);
+}
+
+#[test]
 fn without_migration_neither_kind_of_member_joins_the_other_kind_of_group() {
     let apart = ConsumerConfig { upgrades: false, downgrades: false, ..ConsumerConfig::default() };
     let mut rig = Rig::new(GroupConfig { consumer: apart, ..config() });

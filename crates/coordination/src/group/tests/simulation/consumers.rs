@@ -116,9 +116,12 @@ impl World {
     fn new(seed: u64) -> Self {
         let clients = [None, None, None, None, Some("i"), Some("j")]
             .map(|instance| Client { instance, ..Client::default() });
+        let mut random = Random(seed);
+        let mut settings = config();
+        settings.consumer.assignment_interval_ms = [0, 1_000, 4_000][random.below(3)];
         let mut world = Self {
-            rig: Rig::new(config()),
-            random: Random(seed),
+            rig: Rig::new(settings),
+            random,
             clients: clients.into(),
             catalogue: [("t".to_owned(), 5), ("u".to_owned(), 3)].into(),
             deletions: BTreeSet::new(),
