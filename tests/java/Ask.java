@@ -48,7 +48,7 @@ import org.apache.kafka.common.requests.RequestUtils;
  *
  * <p>A name that ends in "!" repeats its request until the answer tells of no error, one that ends in "?" until it tells of no
  * error that passes, one that ends in "+" until it names assigned partitions. Requests with the same {@code @LABEL} in their
- * names use one connection, which a line {@code disconnect @LABEL} closes. {@code {NAME}} in a body stands for the member id, or else the producer id, or else the id of the first
+ * names use one connection, which a line {@code disconnect @LABEL} closes. {@code {NAME}} in a body stands for the HMAC of a token, or else the member id, or else the producer id, or else the id of the first
  * topic, in the answer to the request of that name. {@code @ID/EPOCH/SEQUENCE/COUNT/TRANSACTIONAL} stands for a batch of this
  * producer. The answer to a request whose name ends in "~" is printed with its lists
  * in the order they came in; the others are sorted.
@@ -56,7 +56,10 @@ import org.apache.kafka.common.requests.RequestUtils;
 public class Ask {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Set<String> CHANGING =
-            Set.of("topicId", "clusterId", "host", "port", "memberId", "leader", "producerId", "errorMessage");
+            Set.of("topicId", "clusterId", "host", "port", "memberId", "leader", "producerId", "errorMessage", "tokenId", "hmac");
+    /** The same of delegation tokens, unless it is 0. */
+    private static final Set<String> TOKEN_TIMES =
+            Set.of("issueTimestamp", "issueTimestampMs", "expiryTimestamp", "expiryTimestampMs", "maxTimestamp", "maxTimestampMs");
     /** The same in a conversation. */
     private static final Set<String> TIMES = Set.of("transactionStartTimeMs", "lastTimestamp");
     /** A coordinator loads or moves, or a transaction ends. */
@@ -72,7 +75,7 @@ public class Ask {
     private final int port;
     /** The SASL token of the user who asks; null for nobody in particular. */
     private final byte[] token;
-    /** The member id, or else the producer id, or else a topic id, in the answer to each request, by the request's name. */
+    /** The HMAC, or else the member id, or else the producer id, or else a topic id, in the answer to each request, by the request's name. */
     private final Map<String, String> ids = new HashMap<>();
     /** Connections that stay open, by label. */
     private final Map<String, Socket> kept = new HashMap<>();
@@ -201,7 +204,8 @@ public class Ask {
             JsonNode json = (JsonNode) writer.getMethod("write", response.getClass(), short.class)
                     .invoke(null, response, version);
             String topic = json.path("topics").path(0).path("topicId").asText();
-            ids.put(name, json.path("memberId").asText(json.path("producerId").asText(topic)));
+            String hmac = json.path("hmac").asText();
+            ids.put(name, !hmac.isEmpty() ? hmac : json.path("memberId").asText(json.path("producerId").asText(topic)));
             if (response instanceof ShareFetchResponseData fetched) {
                 nameBatches(fetched, json);
             }
@@ -275,6 +279,7 @@ public class Ask {
     private static boolean changes(String name, JsonNode value) {
         String text = value.asText();
         boolean nothing = value.isNull() || text.isEmpty() || text.equals("-1") || text.equals(NO_ID);
-        return (CHANGING.contains(name) || converses && TIMES.contains(name)) && !nothing;
+        boolean time = TOKEN_TIMES.contains(name) && !text.equals("0");
+        return (CHANGING.contains(name) || time || converses && TIMES.contains(name)) && !nothing;
     }
 }

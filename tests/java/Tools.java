@@ -15,10 +15,10 @@ import java.util.regex.Pattern;
 /**
  * Runs Kafka's command-line tools one after the other in one JVM, since a JVM takes longer to start than a tool to run.
  *
- * <p>Usage: Tools BOOTSTRAP SCRATCH. Each line of standard input is a command: the simple name of a tool's class, or of
+ * <p>Usage: Tools BOOTSTRAP SCRATCH [verbatim]. Each line of standard input is a command: the simple name of a tool's class, or of
  * an action of {@link Actors}, and its arguments; single quotes hold words together, and {@code SCRATCH} stands for the
  * directory of the test. What it prints, on either stream, comes out on standard output, without what changes from run
- * to run, and after it a line {@code === CODE} with the exit code.
+ * to run unless it is to be verbatim, and after it a line {@code === CODE} with the exit code.
  */
 public final class Tools {
     private static final List<String> PACKAGES =
@@ -64,20 +64,22 @@ public final class Tools {
     private final ByteArrayOutputStream said = new ByteArrayOutputStream();
     private final String bootstrap;
     private final String scratch;
+    private final boolean verbatim;
     private final Actors actors;
     /** What a tool wants done when the JVM ends, which here is when the tool does. */
     private final List<Runnable> hooks = new ArrayList<>();
     private Integer code;
     private String last;
 
-    private Tools(String bootstrap, String scratch) {
+    private Tools(String bootstrap, String scratch, boolean verbatim) {
         this.bootstrap = bootstrap;
         this.scratch = scratch;
+        this.verbatim = verbatim;
         this.actors = new Actors(bootstrap);
     }
 
     public static void main(String[] arguments) throws Exception {
-        Tools tools = new Tools(arguments[0], arguments[1]);
+        Tools tools = new Tools(arguments[0], arguments[1], arguments.length > 2);
         PrintStream both = new PrintStream(tools.said, true, StandardCharsets.UTF_8);
         System.setOut(both);
         System.setErr(both);
@@ -152,7 +154,7 @@ public final class Tools {
         }
         text = text.replace(scratch, "SCRATCH");
         // Decoded records are megabytes that a test compares itself.
-        if (words.stream().noneMatch(word -> word.endsWith("-decoder"))) {
+        if (!verbatim && words.stream().noneMatch(word -> word.endsWith("-decoder"))) {
             for (String[] rule : VOLATILE) {
                 text = text.replaceAll(rule[0], rule[1]);
             }

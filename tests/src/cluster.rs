@@ -353,6 +353,13 @@ impl Tools {
         Self(Tool::own_java("Tools").args([bootstrap, &scratch.display().to_string()]).spawn())
     }
 
+    /// The same for the client that uses ids, times and other parts of the output that change from
+    /// run to run.
+    pub fn verbatim(bootstrap: &str, scratch: &Path) -> Self {
+        let scratch = scratch.display().to_string();
+        Self(Tool::own_java("Tools").args([bootstrap, &scratch, "verbatim"]).spawn())
+    }
+
     /// Runs a tool, which must succeed; its output.
     pub fn run(&mut self, line: &str) -> String {
         let (code, said) = self.outcome(line);

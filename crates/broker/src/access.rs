@@ -20,7 +20,7 @@ mod tokens;
 
 use self::audit_pace::AuditPace;
 use self::signing_keys::SigningKeys;
-use self::tokens::TokenCredentials;
+use self::tokens::{TokenCredentials, TokenIds};
 
 /// Access control and the keys of tokens, by the configuration and the metadata in force.
 pub(crate) struct Access {
@@ -29,13 +29,14 @@ pub(crate) struct Access {
     signing_keys: Arc<SigningKeys>,
     audit: AuditPace,
     token_credentials: TokenCredentials,
+    token_ids: TokenIds,
 }
 
 impl Access {
     pub(crate) fn new(config: Arc<LiveConfig>, metadata: Arc<Metadata>) -> Self {
         let signing_keys = Arc::new(SigningKeys::new(config.clone()));
-        let (audit, token_credentials) = Default::default();
-        Self { config, metadata, signing_keys, audit, token_credentials }
+        let (audit, token_credentials, token_ids) = Default::default();
+        Self { config, metadata, signing_keys, audit, token_credentials, token_ids }
     }
 
     /// The audit log.

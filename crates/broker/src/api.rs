@@ -49,6 +49,7 @@ mod records;
 mod share_acks;
 mod share_state;
 mod tokens;
+mod voters;
 
 /// Builds a message of the codec crate: its defaults, with these fields set.
 macro_rules! message {
@@ -77,32 +78,23 @@ macro_rules! answer_decoded {
 }
 
 /// Declares the served APIs: the hot ones answer with pieces by themselves, all others map a
-/// decoded request to a response. A broker that is its own controller does not have those of
-/// clusters.
+/// decoded request to a response.
 macro_rules! serve {
     (
         hot { $($hot_key:ident => $hot_file:ident,)* }
         plain { $($key:ident => $file:ident,)* }
-        in_cluster { $($member_key:ident => $member_file:ident,)* }
     ) => {
         $(mod $hot_file;)*
         $(mod $file;)*
-        $(mod $member_file;)*
 
         /// APIs of every broker.
         const SERVED: &[ApiKey] = &[$(ApiKey::$hot_key,)* $(ApiKey::$key,)*];
-
-        /// APIs that only a broker in a cluster answers.
-        const IN_CLUSTER: &[ApiKey] = &[$(ApiKey::$member_key,)*];
 
         /// Answers a request on this thread.
         pub(crate) async fn dispatch(context: &Context, body: BytesMut) -> Result<Reply, RequestError> {
             match context.header.api {
                 $(ApiKey::$hot_key => $hot_file::answer(context, body).await,)*
                 $(ApiKey::$key => answer_decoded!(context, body, $file),)*
-                $(ApiKey::$member_key if context.broker().controller().is_remote() => {
-                    answer_decoded!(context, body, $member_file)
-                })*
                 api => Err(RequestError::NotServed { api }),
             }
         }
@@ -148,6 +140,10 @@ serve! {
         DescribeLogDirs => k35_describe_log_dirs,
         SaslAuthenticate => k36_sasl_authenticate,
         CreatePartitions => k37_create_partitions,
+        CreateDelegationToken => k38_create_delegation_token,
+        RenewDelegationToken => k39_renew_delegation_token,
+        ExpireDelegationToken => k40_expire_delegation_token,
+        DescribeDelegationToken => k41_describe_delegation_token,
         DeleteGroups => k42_delete_groups,
         ElectLeaders => k43_elect_leaders,
         IncrementalAlterConfigs => k44_incremental_alter_configs,
@@ -162,6 +158,7 @@ serve! {
         UpdateFeatures => k57_update_features,
         DescribeCluster => k60_describe_cluster,
         DescribeProducers => k61_describe_producers,
+        UnregisterBroker => k64_unregister_broker,
         DescribeTransactions => k65_describe_transactions,
         ListTransactions => k66_list_transactions,
         ConsumerGroupHeartbeat => k68_consumer_group_heartbeat,
@@ -171,6 +168,8 @@ serve! {
         ShareGroupHeartbeat => k76_share_group_heartbeat,
         ShareGroupDescribe => k77_share_group_describe,
         ShareAcknowledge => k79_share_acknowledge,
+        AddRaftVoter => k80_add_raft_voter,
+        RemoveRaftVoter => k81_remove_raft_voter,
         InitializeShareGroupState => k83_initialize_share_group_state,
         ReadShareGroupState => k84_read_share_group_state,
         WriteShareGroupState => k85_write_share_group_state,
@@ -179,22 +178,13 @@ serve! {
         DescribeShareGroupOffsets => k90_describe_share_group_offsets,
         AlterShareGroupOffsets => k91_alter_share_group_offsets,
         DeleteShareGroupOffsets => k92_delete_share_group_offsets,
-    }
-    in_cluster {
-        CreateDelegationToken => k38_create_delegation_token,
-        RenewDelegationToken => k39_renew_delegation_token,
-        ExpireDelegationToken => k40_expire_delegation_token,
-        DescribeDelegationToken => k41_describe_delegation_token,
+        UnregisterController => k94_unregister_controller,
     }
 }
 
 /// The APIs that this broker answers or forwards, for ApiVersions.
-pub(crate) fn served(is_remote: bool) -> impl Iterator<Item = &'static Api> {
+pub(crate) fn served() -> impl Iterator<Item = &'static Api> {
     let mut keys = SERVED.to_vec();
-    if is_remote {
-        keys.extend(IN_CLUSTER);
-        keys.extend(forwarding::ONLY_FORWARDED);
-    }
     keys.sort_unstable();
     keys.into_iter().map(ApiKey::api)
 }

@@ -31,13 +31,16 @@ mod producer_ids;
 mod quotas;
 mod remote;
 mod rules;
+mod tokens;
 mod topics;
+mod unregister;
 
 pub(crate) use self::configs::ConfigChanges;
 use self::embedded::Embedded;
 use self::producer_ids::ProducerIds;
 pub(crate) use self::remote::{ActiveController, ClientRequest, Creator, Remote};
 pub(crate) use self::rules::ByConfig;
+use self::tokens::TokenSweep;
 
 /// The interface of the controller for the rest of the broker.
 pub(crate) struct Controller {
@@ -45,6 +48,7 @@ pub(crate) struct Controller {
     metadata: Arc<Metadata>,
     backend: Backend,
     producer_ids: ProducerIds,
+    token_sweep: TokenSweep,
 }
 
 /// The decision maker.
@@ -62,7 +66,7 @@ impl Controller {
         store: Store,
     ) -> Self {
         let backend = Backend::Embedded(Box::new(Embedded::new(store, publisher)));
-        Self { config, metadata, backend, producer_ids: ProducerIds::default() }
+        Self::with(config, metadata, backend)
     }
 
     /// The controller of a broker in a cluster.
@@ -72,7 +76,12 @@ impl Controller {
         active: Arc<dyn ActiveController>,
     ) -> Self {
         let backend = Backend::Remote(Remote::new(active));
-        Self { config, metadata, backend, producer_ids: ProducerIds::default() }
+        Self::with(config, metadata, backend)
+    }
+
+    fn with(config: Arc<LiveConfig>, metadata: Arc<Metadata>, backend: Backend) -> Self {
+        let (producer_ids, token_sweep) = (ProducerIds::default(), TokenSweep::new());
+        Self { config, metadata, backend, producer_ids, token_sweep }
     }
 
     /// The controller of the cluster, if that is another process.

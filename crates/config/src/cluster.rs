@@ -17,10 +17,10 @@ use levada_security::sasl::Mechanism;
 use super::listener::Protocol;
 use super::prefix::prefixed;
 use super::reader::Reader;
-use super::security::{Secret, TOKEN_KEY, key_of_mechanism, of_mechanism};
+use super::security::{Secret, key_of_mechanism, of_mechanism};
 use super::table::BROKER_KEYS;
 use super::words::words;
-use super::{ConfigError, HIDDEN, Listener};
+use super::{ConfigError, Listener};
 
 const BOOTSTRAP: &str = "controller.quorum.bootstrap.servers";
 const VOTERS: &str = "controller.quorum.voters";
@@ -233,12 +233,6 @@ fn alone(read: &Reader<'_>) -> Vec<ConfigError> {
             ROLES,
             "a list that contains broker: Levada cannot run as a controller only".to_owned(),
         ));
-    }
-    if let Some((_, origin)) = read.0.explicit(TOKEN_KEY).filter(|(key, _)| !key.is_empty()) {
-        let reason = "delegation tokens need a cluster of Kafka controllers: remove the key, and create users with \
-                      `levada user set`";
-        let (key, value, reason) = (TOKEN_KEY.to_owned(), HIDDEN.to_owned(), reason.to_owned());
-        errors.push(ConfigError::Refused { key, value, origin: origin.clone(), reason });
     }
     let several = [VOTERS, BOOTSTRAP].into_iter().filter_map(|key| {
         let (value, origin) = read.0.explicit(key).filter(|(value, _)| words(value).count() > 1)?;

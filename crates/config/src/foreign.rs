@@ -263,14 +263,6 @@ const NOTED: &[(&str, &[&str])] = &[
     ),
     ("the kernel supplies random numbers", &["ssl.secure.random.implementation"]),
     (
-        "the controllers of a cluster set the lifetime of delegation tokens",
-        &[
-            "delegation.token.expiry.check.interval.ms",
-            "delegation.token.expiry.time.ms",
-            "delegation.token.max.lifetime.ms",
-        ],
-    ),
-    (
         "it has an effect only with remote.log.storage.system.enable, which the broker refuses",
         &[
             "follower.fetch.last.tiered.offset.enable",

@@ -57,7 +57,7 @@ pub use layers::Values;
 pub use listener::{HostPort, Listener, ListenerLimits, Protocol};
 pub use properties::{Property, SyntaxError, parse as parse_properties};
 pub use replay::ReplayCache;
-pub use security::{Secret, SecurityConfig};
+pub use security::{Secret, SecurityConfig, TokenTimes};
 pub use share_states::ShareStatesConfig;
 pub use sources::Differences;
 pub use sources::{Note, Settings, Sources, env_name};

@@ -20,7 +20,11 @@ use super::{HIDDEN, Listener, Settings};
 const PLAIN_MODULE: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
 
 /// The secret key of delegation tokens.
-pub(super) const TOKEN_KEY: &str = "delegation.token.secret.key";
+const TOKEN_KEY: &str = "delegation.token.secret.key";
+
+const TOKEN_LIFETIME: &str = "delegation.token.max.lifetime.ms";
+const TOKEN_EXPIRY: &str = "delegation.token.expiry.time.ms";
+const TOKEN_CHECK: &str = "delegation.token.expiry.check.interval.ms";
 
 const OAUTH_MODULE: &str = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule";
 
@@ -67,6 +71,19 @@ pub struct SecurityConfig {
     pub authorizer: Option<AuthorizerConfig>,
     /// `delegation.token.secret.key`; without it delegation tokens are disabled.
     pub token_secret_key: Option<Secret>,
+    /// Lifetimes of delegation tokens.
+    pub token_times: TokenTimes,
+}
+
+/// Lifetimes of the delegation tokens of a broker that is its own controller.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenTimes {
+    /// `delegation.token.max.lifetime.ms`.
+    pub max_lifetime_ms: i64,
+    /// `delegation.token.expiry.time.ms`.
+    pub expiry_ms: i64,
+    /// `delegation.token.expiry.check.interval.ms`.
+    pub check_interval_ms: i64,
 }
 
 /// The schedule for reloading the signing keys of tokens.
@@ -109,6 +126,11 @@ impl SecurityConfig {
             },
             authorizer: authorizer(settings)?,
             token_secret_key: settings.text(TOKEN_KEY).filter(|key| !key.is_empty()).map(Secret::from),
+            token_times: TokenTimes {
+                max_lifetime_ms: long(TOKEN_LIFETIME),
+                expiry_ms: long(TOKEN_EXPIRY),
+                check_interval_ms: long(TOKEN_CHECK),
+            },
         })
     }
 }

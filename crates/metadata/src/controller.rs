@@ -16,7 +16,9 @@ mod producer_ids;
 mod quotas;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod topics;
+mod unregister;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -35,9 +37,14 @@ pub use self::nodes::{Node, assign_directories, lose_directories, start_node, st
 pub use self::partitions::{MorePartitions, check_replicas, create_partitions};
 pub use self::producer_ids::{PRODUCER_ID_BLOCK_LEN, ProducerIdBlock, allocate_producer_ids};
 pub use self::quotas::{AlterQuota, QuotaChange, alter_client_quotas};
+pub use self::tokens::{
+    EXPIRED_TOKENS_MAX, NewToken, TokenChange, TokenLifetimes, create_token, expire_token,
+    remove_expired_tokens, renew_token,
+};
 pub use self::topics::{
     CreatedTopic, DeletedTopic, NewTopic, TopicKey, TopicRules, create_topics, delete_topics,
 };
+pub use self::unregister::{unregister_broker, unregister_controller};
 
 /// Records to append as one batch, and what to answer once they are appended.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,6 +116,16 @@ pub enum Reason {
     QuotaExceeded,
     /// A feature cannot have that level.
     InvalidUpdateVersion,
+    /// No delegation token has that HMAC.
+    UnknownToken,
+    /// The delegation token has expired.
+    ExpiredToken,
+    /// The client is neither the owner nor a renewer of the delegation token.
+    NotTokensOwner,
+    /// No broker of that id is registered.
+    UnknownBroker,
+    /// No controller of that id is registered.
+    UnknownController,
     /// A failure that the client cannot avoid.
     ServerError,
 }

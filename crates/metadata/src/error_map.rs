@@ -25,6 +25,11 @@ impl From<Refusal> for Failure {
             Reason::UnsupportedVersion => ErrorCode::UnsupportedVersion,
             Reason::QuotaExceeded => ErrorCode::ThrottlingQuotaExceeded,
             Reason::InvalidUpdateVersion => ErrorCode::InvalidUpdateVersion,
+            Reason::UnknownToken => ErrorCode::DelegationTokenNotFound,
+            Reason::ExpiredToken => ErrorCode::DelegationTokenExpired,
+            Reason::NotTokensOwner => ErrorCode::DelegationTokenOwnerMismatch,
+            Reason::UnknownBroker => ErrorCode::BrokerIdNotRegistered,
+            Reason::UnknownController => ErrorCode::ControllerIdNotRegistered,
             Reason::ServerError => ErrorCode::UnknownServerError,
         };
         Self { code, message: refusal.message.map(sentence) }

@@ -154,7 +154,7 @@ impl Image {
     }
 
     /// Delegation tokens by id.
-    pub fn tokens(&self) -> &BTreeMap<String, DelegationTokenRecord> {
+    pub fn tokens(&self) -> &Arc<BTreeMap<String, DelegationTokenRecord>> {
         &self.tokens
     }
 

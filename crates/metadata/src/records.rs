@@ -31,7 +31,7 @@ pub use self::cluster::{
     AbortTransactionRecord, BeginTransactionRecord, ConfigRecord, EndTransactionRecord, FeatureLevelRecord,
     NoOpRecord, ProducerIdsRecord,
 };
-pub use self::levels::TRANSACTIONS;
+pub use self::levels::{GONE_CONTROLLERS, TOKENS, TRANSACTIONS};
 pub use self::node::{
     BrokerRegistrationChangeRecord, Endpoint, FenceBrokerRecord, RegisterBrokerRecord,
     RegisterControllerRecord, SupportedFeature, UnfenceBrokerRecord, UnregisterBrokerRecord,

@@ -38,7 +38,7 @@ macro_rules! apis {
         }
 
         /// Every API that a Kafka 4.3 broker advertises on a client listener, by key, with the
-        /// versions of Kafka 4.4.
+        /// versions of Kafka 4.4, and an API that is new there.
         pub const APIS: &[Api] = &[
             $(Api {
                 key: ApiKey::$name,
@@ -147,6 +147,7 @@ apis! {
     90 DescribeShareGroupOffsets 0..=1 flexible 0;
     91 AlterShareGroupOffsets 0..=0 flexible 0;
     92 DeleteShareGroupOffsets 0..=0 flexible 0;
+    94 UnregisterController 0..=0 flexible 0;
 }
 
 impl ApiKey {

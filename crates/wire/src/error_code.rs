@@ -165,9 +165,12 @@ codes! {
     ShareSessionNotFound = 122 "SHARE_SESSION_NOT_FOUND",
     InvalidShareSessionEpoch = 123 "INVALID_SHARE_SESSION_EPOCH",
     FencedStateEpoch = 124 "FENCED_STATE_EPOCH",
+    DuplicateVoter = 126 "DUPLICATE_VOTER",
+    VoterNotFound = 127 "VOTER_NOT_FOUND",
     InvalidRegularExpression = 128 "INVALID_REGULAR_EXPRESSION",
     RebootstrapRequired = 129 "REBOOTSTRAP_REQUIRED",
     ShareSessionLimitReached = 133 "SHARE_SESSION_LIMIT_REACHED",
+    ControllerIdNotRegistered = 136 "CONTROLLER_ID_NOT_REGISTERED",
 }
 
 /// An error code with its message, if the protocol has a field for one.

@@ -1,5 +1,5 @@
 //! Requests from JSON and responses to JSON, for debugging: every API of Kafka in every version,
-//! by the table of layouts (`json/layouts.txt`) instead of types.
+//! by the tables of layouts (`json/layouts.txt`, `json/newer.txt`) instead of types.
 //!
 //! Fields have the names of Kafka's message definitions; an omitted field has its default. Bytes
 //! are in base64, ids of topics and directories as Kafka writes them, and tagged fields that are

@@ -1,4 +1,5 @@
-//! The message types that broker and tools may use: every API of the table, from the codec crate.
+//! The message types that broker and tools may use: every API of the table, from the codec crate
+//! if it has the API.
 //!
 //! Structs are `non_exhaustive`: start from `T::default()` and set fields. Byte and string fields
 //! of a decoded message share the request's frame; copy what outlives the request. A response that
@@ -6,6 +7,11 @@
 //! field ignorable; see `docs/decisions/2026-11-21-codec.md` for the list.
 
 mod by_type;
+mod unregister_controller;
+
+#[cfg(test)]
+pub(crate) use self::unregister_controller::UNREGISTER_CONTROLLER;
+pub use self::unregister_controller::{UnregisterControllerRequest, UnregisterControllerResponse};
 
 pub use kafka_wire::{
     AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,

@@ -30,6 +30,14 @@ fn expected() -> Vec<String> {
     [0, 1].map(of).to_vec()
 }
 
+/// UnregisterController is of Kafka 4.4: brokers forward it to controllers that have it.
+fn unregister_a_controller(cluster: &Cluster) {
+    let request = r#"api UnregisterController {"ControllerId":99}"#;
+    let answer = cluster.node(LEVADA).levada_json(request);
+    let told = (&answer["ErrorCode"], &answer["ErrorMessage"]);
+    assert_eq!(told, (&136.into(), &"Controller ID 99 is not currently registered.".into()), "{answer}");
+}
+
 fn cluster() -> Cluster {
     let shape = Shape { controllers: 1, kafka: 1, levada: 1, discovery: Discovery::BootstrapServers };
     let mut cluster = Cluster::new(shape);
@@ -54,6 +62,7 @@ fn dead_letters_cross_brokers_of_both_kinds() {
     };
     assert_eq!(level("share.version"), "2", "{said}");
     assert!(level("metadata.version").starts_with("4.4-"), "{said}");
+    unregister_a_controller(&cluster);
 
     // Each broker leads one partition of the topic, and the other broker its queue.
     let (kafka, levada) = (format!("{KAFKA}:{LEVADA}"), format!("{LEVADA}:{KAFKA}"));

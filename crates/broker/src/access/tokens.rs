@@ -1,7 +1,9 @@
 //! Delegation tokens of the published image under the secret key of the configuration. The SCRAM
-//! credential of a token is made at its first login and kept, because it takes milliseconds.
+//! credential of a token is made at its first login and kept, because it takes milliseconds. The
+//! HMACs of all tokens are kept from the first search for one on.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use levada_metadata::image::Image;
 use levada_metadata::records::DelegationTokenRecord;
@@ -39,6 +41,36 @@ impl TokenCredentials {
     }
 }
 
+/// Ids of tokens by their HMACs. The first search after a change of the tokens brings them up to
+/// date, so that searches for unknown HMACs are as short as others.
+#[derive(Default)]
+pub(super) struct TokenIds(Mutex<IdsByHmac>);
+
+#[derive(Default)]
+struct IdsByHmac {
+    /// The tokens whose HMACs are known.
+    tokens: Arc<BTreeMap<String, DelegationTokenRecord>>,
+    ids: HashMap<Vec<u8>, String>,
+}
+
+impl TokenIds {
+    /// The id of the token of `image` with this HMAC.
+    fn find(&self, image: &Image, hmac: &[u8], secret_key: &str) -> Option<String> {
+        let mut known = self.0.lock();
+        let IdsByHmac { tokens, ids } = &mut *known;
+        if !Arc::ptr_eq(tokens, image.tokens()) {
+            for id in tokens.keys().filter(|id| !image.tokens().contains_key(*id)) {
+                ids.remove(&token_hmac(secret_key, id));
+            }
+            for id in image.tokens().keys().filter(|id| !tokens.contains_key(*id)) {
+                ids.insert(token_hmac(secret_key, id), id.clone());
+            }
+            tokens.clone_from(image.tokens());
+        }
+        ids.get(hmac).cloned()
+    }
+}
+
 impl Access {
     /// The HMAC of a token; none if delegation tokens are disabled.
     pub(crate) fn token_hmac(&self, id: &str) -> Option<Vec<u8>> {
@@ -53,15 +85,18 @@ impl Access {
 
     /// The token of this HMAC; none if delegation tokens are disabled.
     pub(crate) fn token_of<'a>(&self, image: &'a Image, hmac: &[u8]) -> Option<&'a DelegationTokenRecord> {
-        image.tokens().values().find(|token| self.token_hmac(&token.token_id).is_some_and(|own| own == hmac))
+        let config = self.config.load();
+        let secret_key = config.security.token_secret_key.as_ref()?;
+        image.tokens().get(&self.token_ids.find(image, hmac, secret_key.reveal())?)
     }
 
-    /// The login by a token that exists and has not expired.
+    /// The login by a token that exists and has not expired. The controller removes expired tokens
+    /// some time later.
     pub(crate) fn token_login(&self, id: &str, mechanism: ScramMechanism, now_ms: i64) -> Option<TokenLogin> {
         let config = self.config.load();
         let secret_key = config.security.token_secret_key.as_ref()?;
         let image = self.metadata.image();
-        let token = image.tokens().get(id).filter(|token| !is_expired(token, now_ms))?;
+        let token = image.tokens().get(id).filter(|token| !token.is_expired(now_ms))?;
         let (_, owner) = principal_parts(&token.owner);
         Some(TokenLogin {
             owner: owner.to_owned(),
@@ -69,9 +104,4 @@ impl Access {
             expires_ms: token.expiration_timestamp,
         })
     }
-}
-
-/// True if the token may not be used any more. The controllers remove it some time later.
-fn is_expired(token: &DelegationTokenRecord, now_ms: i64) -> bool {
-    token.expiration_timestamp.min(token.max_timestamp) < now_ms
 }

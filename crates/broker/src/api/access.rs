@@ -121,6 +121,7 @@ questions! {
     UpdateFeatures Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
     DescribeCluster Describe Cluster, "the request asks for the cluster's operations" => "no operations";
     DescribeProducers Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
+    UnregisterBroker Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
     DescribeTransactions Describe TransactionalId, "" => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
     DescribeTransactions Describe Topic, "" => "hidden";
     ListTransactions Describe TransactionalId, "" => "hidden";
@@ -139,6 +140,8 @@ questions! {
     ShareFetch Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
     ShareAcknowledge Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
     ShareAcknowledge Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
+    AddRaftVoter Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
+    RemoveRaftVoter Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
     InitializeShareGroupState ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
     ReadShareGroupState ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
     WriteShareGroupState ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
@@ -150,6 +153,7 @@ questions! {
     AlterShareGroupOffsets Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
     DeleteShareGroupOffsets Delete Group, "" => "GROUP_AUTHORIZATION_FAILED";
     DeleteShareGroupOffsets Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED";
+    UnregisterController Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
 }
 
 /// A refusal with Kafka's own sentence, where there is room for one.

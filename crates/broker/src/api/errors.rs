@@ -188,6 +188,7 @@ answers! {
     DescribeShareGroupOffsetsResponse [] { groups { error_code topics { partitions { error_code } } } }
     AlterShareGroupOffsetsResponse [error_code] { responses { partitions { error_code } } }
     DeleteShareGroupOffsetsResponse [error_code] { responses { error_code } }
+    UnregisterControllerResponse [error_code] {}
 }
 
 /// Kafka's sentence for `UNKNOWN_TOPIC_OR_PARTITION`.

@@ -53,16 +53,13 @@ pub(super) trait Refusable: KafkaRequest {
     }
 }
 
-/// Declares the forwarded APIs: those that a broker without a cluster answers by itself, and those
-/// that it does not have. The forms of their requests are named as in the codec.
+/// Declares the forwarded APIs, which a broker without a cluster answers by itself. The forms of
+/// their requests are named as in the codec.
 macro_rules! forward {
-    (served { $($served:ident $served_request:ident,)* } only { $($key:ident $request:ident,)* }) => {
-        /// Forwarded APIs that a broker without a cluster does not have.
-        pub(super) const ONLY_FORWARDED: &[ApiKey] = &[$(ApiKey::$key,)*];
-
+    ($($key:ident $request:ident,)*) => {
         /// True if a broker of a cluster forwards requests of this API without decoding them.
         pub(super) fn is_forwarded(api: ApiKey) -> bool {
-            matches!(api, $(ApiKey::$served)|* $(| ApiKey::$key)*)
+            matches!(api, $(ApiKey::$key)|*)
         }
 
         /// Answers a forwarded request as the controller has done, or refuses it.
@@ -71,7 +68,6 @@ macro_rules! forward {
             decided: Decided,
         ) -> Result<Reply, RequestError> {
             match context.header.api {
-                $(ApiKey::$served => reply_as::<messages::$served_request>(context, decided).await,)*
                 $(ApiKey::$key => reply_as::<messages::$request>(context, decided).await,)*
                 api => Err(RequestError::NotServed { api }),
             }
@@ -80,25 +76,22 @@ macro_rules! forward {
 }
 
 forward! {
-    served {
-        CreateTopics CreateTopicsRequest,
-        DeleteTopics DeleteTopicsRequest,
-        CreateAcls CreateAclsRequest,
-        DeleteAcls DeleteAclsRequest,
-        CreatePartitions CreatePartitionsRequest,
-        ElectLeaders ElectLeadersRequest,
-        AlterPartitionReassignments AlterPartitionReassignmentsRequest,
-        ListPartitionReassignments ListPartitionReassignmentsRequest,
-        AlterClientQuotas AlterClientQuotasRequest,
-        AlterUserScramCredentials AlterUserScramCredentialsRequest,
-        DescribeQuorum DescribeQuorumRequest,
-        UpdateFeatures UpdateFeaturesRequest,
-    }
-    only {
-        UnregisterBroker UnregisterBrokerRequest,
-        AddRaftVoter AddRaftVoterRequest,
-        RemoveRaftVoter RemoveRaftVoterRequest,
-    }
+    CreateTopics CreateTopicsRequest,
+    DeleteTopics DeleteTopicsRequest,
+    CreateAcls CreateAclsRequest,
+    DeleteAcls DeleteAclsRequest,
+    CreatePartitions CreatePartitionsRequest,
+    ElectLeaders ElectLeadersRequest,
+    AlterPartitionReassignments AlterPartitionReassignmentsRequest,
+    ListPartitionReassignments ListPartitionReassignmentsRequest,
+    AlterClientQuotas AlterClientQuotasRequest,
+    AlterUserScramCredentials AlterUserScramCredentialsRequest,
+    DescribeQuorum DescribeQuorumRequest,
+    UpdateFeatures UpdateFeaturesRequest,
+    UnregisterBroker UnregisterBrokerRequest,
+    AddRaftVoter AddRaftVoterRequest,
+    RemoveRaftVoter RemoveRaftVoterRequest,
+    UnregisterController UnregisterControllerRequest,
 }
 
 /// True if the broker reports only versions of this API that the controller has, too.

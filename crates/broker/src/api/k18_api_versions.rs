@@ -79,7 +79,7 @@ fn check(context: &Context, request: &ApiVersionsRequest) -> Result<(), ErrorCod
 /// The served APIs. For APIs that the controller of a cluster answers: the versions that both have.
 /// All of this broker's versions until the controller's are known.
 fn offered(controller: Option<&dyn ActiveController>) -> Vec<ApiVersion> {
-    let offered = api::served(controller.is_some()).filter_map(|api| {
+    let offered = api::served().filter_map(|api| {
         let theirs = controller.filter(|_| forwarding::depends_on_controller(api.key));
         let theirs = theirs.and_then(|controller| controller.versions(api.key));
         let (theirs_min, theirs_max) = theirs.map_or((api.min, api.max), RangeInclusive::into_inner);

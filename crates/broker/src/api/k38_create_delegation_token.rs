@@ -1,23 +1,28 @@
-//! CreateDelegationToken (key 38), versions 1–3, in a cluster.
+//! CreateDelegationToken (key 38), versions 1–3.
 //!
-//! The controller creates the token and computes its HMAC. A client creates tokens for itself, and
-//! for other owners with CreateTokens on the owner. The broker refuses clients without an identity
-//! or with a token, and renewers that are not users; it forwards all other requests.
+//! Creates a token and returns its HMAC, which is its password. A client creates tokens for itself,
+//! and for other owners with CreateTokens on the owner. Clients without an identity or with a token
+//! are refused, and so are renewers that are not users. In a cluster, the broker forwards requests
+//! that pass these checks. Otherwise it creates the token itself, unless the tokens of the client,
+//! or all tokens, take too much memory (POLICY_VIOLATION; Kafka has no bound).
 
+use levada_metadata::controller::NewToken;
+use levada_metadata::records::DelegationTokenRecord;
 use levada_security::acl::{Operation, ResourceType};
 use levada_security::delegation::USER;
-use levada_wire::error_code::ErrorCode;
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::{CreateDelegationTokenRequest, CreateDelegationTokenResponse};
 
-use crate::api::Context;
+use crate::api::changes::log_change;
 use crate::api::forwarding::{self, Refusable};
 use crate::api::tokens::{self, Principal};
+use crate::api::{Context, text};
 
 /// From this version on the answer names the requester.
 const REQUESTER_VERSION_MIN: i16 = 3;
 
-/// Time in the answer to a refused request.
-const NO_TIME: i64 = -1;
+/// Time in the answer to a request that the broker refuses.
+pub(super) const NO_TIME: i64 = -1;
 
 pub(crate) async fn answer(
     context: &Context,
@@ -28,12 +33,63 @@ pub(crate) async fn answer(
         return request.refuse(context.version(), &ErrorCode::UnknownServerError.into());
     };
     if let Err(error) = check(context, &request, (&owner, &requester)) {
-        return refused(context.version(), error, (owner, requester));
+        return refused(context.version(), (error, NO_TIME), (owner, requester));
     }
-    let answer = forwarding::decide(context, request).await;
+    let answer = if context.broker().controller().is_remote() {
+        forwarding::decide(context, request).await
+    } else {
+        create(context, request, (&owner, &requester)).await
+    };
     if answer.error_code == ErrorCode::None.code() {
         tokens::tell(context, (answer.token_id.as_str(), "owner"), (None, Some(&owner.text())));
     }
+    answer
+}
+
+/// Has the controller of this process create the token. As in Kafka, times in its refusals are 0.
+async fn create(
+    context: &Context,
+    request: CreateDelegationTokenRequest,
+    (owner, requester): (&Principal, &Principal),
+) -> CreateDelegationTokenResponse {
+    let renewer = |kind: &str, name: &str| format!("{kind}:{name}");
+    let renewers = request.renewers.iter();
+    let new = NewToken {
+        owner: owner.text(),
+        requester: requester.text(),
+        renewers: renewers.map(|one| renewer(&one.principal_type, &one.principal_name)).collect(),
+        max_lifetime_ms: request.max_lifetime_ms,
+    };
+    let created = if context.broker().access().has_tokens() {
+        context.broker().controller().create_token(new).await
+    } else {
+        Err(ErrorCode::DelegationTokenAuthDisabled.into())
+    };
+    match created {
+        Ok(token) => describe(context, token, (owner, requester)),
+        Err(Failure { code, message }) => {
+            if let Some(reason) = message {
+                log_change!(context, "delegation token refused", error = code.name(), %reason,);
+            }
+            refused(context.version(), (code, 0), (owner.clone(), requester.clone()))
+        }
+    }
+}
+
+/// The answer that contains the new token.
+fn describe(
+    context: &Context,
+    token: DelegationTokenRecord,
+    principals: (&Principal, &Principal),
+) -> CreateDelegationTokenResponse {
+    let hmac = context.broker().access().token_hmac(&token.token_id).unwrap_or_default();
+    let principals = (principals.0.clone(), principals.1.clone());
+    let mut answer = refused(context.version(), (ErrorCode::None, 0), principals);
+    answer.issue_timestamp_ms = token.issue_timestamp;
+    answer.expiry_timestamp_ms = token.expiration_timestamp;
+    answer.max_timestamp_ms = token.max_timestamp;
+    answer.token_id = text(token.token_id);
+    answer.hmac = hmac.into();
     answer
 }
 
@@ -63,19 +119,20 @@ fn check(
     Ok(())
 }
 
-/// The answer to a request without a token; owner and requester are named.
+/// The answer without a token, and with this in the place of its times; owner and requester are
+/// named.
 pub(super) fn refused(
     version: i16,
-    error: ErrorCode,
+    (error, time): (ErrorCode, i64),
     (owner, requester): (Principal, Principal),
 ) -> CreateDelegationTokenResponse {
     let mut answer = message!(CreateDelegationTokenResponse {
         error_code: error.code(),
         principal_type: owner.kind,
         principal_name: owner.name,
-        issue_timestamp_ms: NO_TIME,
-        expiry_timestamp_ms: NO_TIME,
-        max_timestamp_ms: NO_TIME,
+        issue_timestamp_ms: time,
+        expiry_timestamp_ms: time,
+        max_timestamp_ms: time,
     });
     if version >= REQUESTER_VERSION_MIN {
         answer.token_requester_principal_type = requester.kind;

@@ -1,7 +1,7 @@
-//! RenewDelegationToken (key 39), versions 1–2, in a cluster.
+//! RenewDelegationToken (key 39), versions 1–2.
 //!
-//! The controller lets the owner and the renewers of a token postpone its expiry. The broker
-//! refuses clients without an identity or with a token; it forwards all other requests.
+//! Owner and renewers of a token postpone its expiry. Clients without an identity or with a token
+//! are refused. In a cluster, the controller decides the other requests.
 
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{RenewDelegationTokenRequest, RenewDelegationTokenResponse};
@@ -18,7 +18,16 @@ pub(crate) async fn answer(
         return message!(RenewDelegationTokenResponse { error_code: error_code, expiry_timestamp_ms: -1 });
     }
     let (before, hmac) = (Before::of(context), request.hmac.clone());
-    let answer = forwarding::decide(context, request).await;
+    let answer = if context.broker().controller().is_remote() {
+        forwarding::decide(context, request).await
+    } else {
+        let renewed = match tokens::change(context, before.image(), (&hmac, request.renew_period_ms)) {
+            Ok(change) => context.broker().controller().renew_token(change).await,
+            Err(error) => Err(error.into()),
+        };
+        let (error_code, expiry_ms) = tokens::outcome(renewed);
+        message!(RenewDelegationTokenResponse { error_code: error_code, expiry_timestamp_ms: expiry_ms })
+    };
     if answer.error_code == ErrorCode::None.code() {
         tokens::tell_expiry(context, before.image(), &hmac, Some(answer.expiry_timestamp_ms));
     }

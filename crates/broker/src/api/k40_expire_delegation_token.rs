@@ -1,8 +1,8 @@
-//! ExpireDelegationToken (key 40), versions 1–2, in a cluster.
+//! ExpireDelegationToken (key 40), versions 1–2.
 //!
-//! The controller lets the owner and the renewers of a token change its expiry, or remove the token
-//! at once with a negative period. The broker refuses clients without an identity or with a token;
-//! it forwards all other requests.
+//! Owner and renewers of a token change its expiry, or remove the token immediately with a negative
+//! period. Clients without an identity or with a token are refused. In a cluster, the controller
+//! decides the other requests.
 
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{ExpireDelegationTokenRequest, ExpireDelegationTokenResponse};
@@ -20,7 +20,16 @@ pub(crate) async fn answer(
     }
     let (before, hmac) = (Before::of(context), request.hmac.clone());
     let is_removed = request.expiry_time_period_ms < 0;
-    let answer = forwarding::decide(context, request).await;
+    let answer = if context.broker().controller().is_remote() {
+        forwarding::decide(context, request).await
+    } else {
+        let expired = match tokens::change(context, before.image(), (&hmac, request.expiry_time_period_ms)) {
+            Ok(change) => context.broker().controller().expire_token(change).await,
+            Err(error) => Err(error.into()),
+        };
+        let (error_code, expiry_ms) = tokens::outcome(expired);
+        message!(ExpireDelegationTokenResponse { error_code: error_code, expiry_timestamp_ms: expiry_ms })
+    };
     if answer.error_code == ErrorCode::None.code() {
         let expiry_ms = Some(answer.expiry_timestamp_ms).filter(|_| !is_removed);
         tokens::tell_expiry(context, before.image(), &hmac, expiry_ms);

@@ -1,4 +1,4 @@
-//! DescribeDelegationToken (key 41), versions 1–3, in a cluster.
+//! DescribeDelegationToken (key 41), versions 1–3.
 //!
 //! The tokens of this broker's image, with their HMACs: those that have one of the requested owners
 //! as owner, requester or renewer. A client sees the tokens that name itself. It sees other tokens

@@ -2,9 +2,11 @@
 //! in messages, and entries about changes in the log and the audit log.
 
 use levada_config::Protocol;
+use levada_metadata::controller::TokenChange;
 use levada_metadata::image::Image;
 use levada_security::audit::{self, Change};
 use levada_security::delegation::{USER, principal_parts};
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::StrBytes;
 
 use crate::api::changes::log_change;
@@ -46,6 +48,30 @@ impl Context {
             Protocol::SaslPlaintext | Protocol::SaslSsl => true,
         };
         is_known && !session.is_by_token()
+    }
+}
+
+/// The change of the token of this HMAC by the client, for the controller of this process.
+pub(super) fn change(
+    context: &Context,
+    image: &Image,
+    (hmac, period_ms): (&[u8], i64),
+) -> Result<TokenChange, ErrorCode> {
+    let access = context.broker().access();
+    if !access.has_tokens() {
+        return Err(ErrorCode::DelegationTokenAuthDisabled);
+    }
+    let id = access.token_of(image, hmac).map(|token| token.token_id.clone());
+    let principal = Principal::user(context.session().user()).text();
+    Ok(TokenChange { id, principal, period_ms })
+}
+
+/// Error code and expiry in an answer of the controller of this process. As in Kafka, the expiry in
+/// its refusals is 0.
+pub(super) fn outcome(expiry_ms: Result<i64, Failure>) -> (i16, i64) {
+    match expiry_ms {
+        Ok(expiry_ms) => (ErrorCode::None.code(), expiry_ms),
+        Err(failure) => (failure.code.code(), 0),
     }
 }
 

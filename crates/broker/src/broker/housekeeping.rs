@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use levada_process::blocking::off_shard;
-use levada_process::clock::steady_ms;
+use levada_process::clock::{now_ms, steady_ms};
 use levada_process::tasks::guarded;
 
 use crate::broker::Broker;
@@ -13,7 +13,7 @@ type Work = fn(&Broker);
 
 /// The rooms, in this order. A room that panics runs again in the next round, and does not delay
 /// the others.
-const ROOMS: [(&str, Work); 11] = [
+const ROOMS: [(&str, Work); 12] = [
     ("upkeep of logs", |broker| broker.replicas.keep_logs()),
     ("opening of partitions", |broker| broker.publisher.open_unopened()),
     ("threads that follow other brokers", |broker| broker.publisher.follow_pending()),
@@ -22,6 +22,7 @@ const ROOMS: [(&str, Work); 11] = [
     ("checkpoints", |broker| broker.replicas.store_checkpoints()),
     ("removal of files", |broker| broker.replicas.remove_discarded()),
     ("snapshot of the metadata", |broker| broker.controller.shorten()),
+    ("expiry of delegation tokens", |broker| broker.controller.sweep_tokens(steady_ms(), now_ms())),
     ("reload of certificates", |broker| broker.tls.refresh(&broker.config())),
     ("expiry of fetch sessions", |broker| broker.fetch_sessions().end_idle(steady_ms())),
     ("count of audit entries", |broker| broker.access.audit().tell_left_out()),

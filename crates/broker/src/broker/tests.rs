@@ -11,4 +11,5 @@ mod recovering;
 mod recovering_images;
 mod reindexing;
 mod shared_images;
+mod tokens;
 mod upkeep;

@@ -204,21 +204,26 @@ fn a_fetch_ends_before_its_leader_counts_as_lost() {
 }
 
 #[test]
-fn the_secret_key_of_delegation_tokens_is_for_clusters() {
+fn delegation_tokens_have_a_secret_key_and_lifetimes() {
     let key = "delegation.token.secret.key=s3cret";
-    let secret = |flags: &[&str]| {
-        let flags: Vec<&str> = MEMBER.iter().chain(flags).copied().collect();
-        load(&flags).unwrap().security.token_secret_key
-    };
-    assert!(secret(&[key]).unwrap().is("s3cret"));
-    assert!(secret(&[]).is_none() && secret(&["delegation.token.secret.key="]).is_none());
-    let alone = load(&[key]).unwrap_err().to_string();
-    assert!(alone.contains("need a cluster of Kafka controllers: remove the key"), "{alone}");
-    assert!(load(&["delegation.token.secret.key="]).is_ok());
-    let flags: Vec<&str> = MEMBER.iter().chain(&[key]).copied().collect();
-    let config = load(&flags).unwrap();
-    let rows = config.describe_as_kafka();
-    let row = rows.iter().find(|row| row.name == "delegation.token.secret.key").unwrap();
-    assert!(row.sensitive && row.read_only && row.kind == ConfigType::Password);
-    assert!(!format!("{config:?}").contains("s3cret"));
+    for role in [&[][..], &MEMBER] {
+        let security = |flags: &[&str]| {
+            let flags: Vec<&str> = role.iter().chain(flags).copied().collect();
+            load(&flags).unwrap().security
+        };
+        assert!(security(&[key]).token_secret_key.unwrap().is("s3cret"));
+        assert!(security(&[]).token_secret_key.is_none());
+        assert!(security(&["delegation.token.secret.key="]).token_secret_key.is_none());
+        let TokenTimes { max_lifetime_ms, expiry_ms, check_interval_ms } = security(&[]).token_times;
+        assert_eq!((max_lifetime_ms, expiry_ms, check_interval_ms), (604_800_000, 86_400_000, 3_600_000));
+        let shorter = security(&["delegation.token.expiry.time.ms=7"]).token_times;
+        assert_eq!((shorter.max_lifetime_ms, shorter.expiry_ms), (604_800_000, 7));
+        let flags: Vec<&str> = role.iter().chain(&[key]).copied().collect();
+        let config = load(&flags).unwrap();
+        let rows = config.describe_as_kafka();
+        let row = rows.iter().find(|row| row.name == "delegation.token.secret.key").unwrap();
+        assert!(row.sensitive && row.read_only && row.kind == ConfigType::Password);
+        assert!(!format!("{config:?}").contains("s3cret"));
+    }
+    assert!(load(&["delegation.token.max.lifetime.ms=0"]).is_err());
 }

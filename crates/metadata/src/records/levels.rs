@@ -11,7 +11,7 @@ const MIGRATION: i16 = 8;
 /// 3.6-IV1: metadata transactions.
 pub const TRANSACTIONS: i16 = 13;
 /// 3.6-IV2: delegation tokens.
-const TOKENS: i16 = 14;
+pub const TOKENS: i16 = 14;
 /// 3.7-IV0: controllers register.
 const CONTROLLERS: i16 = 15;
 /// 3.7-IV2: replicas have directories.
@@ -21,7 +21,7 @@ const ELIGIBLE: i16 = 23;
 /// 4.3-IV0: directories that take no new partitions.
 const CORDONED: i16 = 30;
 /// 4.4-IV2: controllers can be removed.
-const GONE_CONTROLLERS: i16 = 33;
+pub const GONE_CONTROLLERS: i16 = 33;
 
 impl Record {
     /// The version in which this record is written at that `metadata.version`; none if it is not

@@ -25,6 +25,13 @@ pub struct DelegationTokenRecord {
     pub token_id: String,
 }
 
+impl DelegationTokenRecord {
+    /// True if the token may not be used any more.
+    pub fn is_expired(&self, now_ms: i64) -> bool {
+        self.expiration_timestamp.min(self.max_timestamp) < now_ms
+    }
+}
+
 impl Body for DelegationTokenRecord {
     const API_KEY: u16 = 10;
     const LATEST: u16 = 0;

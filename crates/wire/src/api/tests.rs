@@ -2,10 +2,13 @@
 
 use super::*;
 use crate::golden;
-use crate::messages::ApiVersionsResponse;
+use crate::messages::{ApiVersionsResponse, UNREGISTER_CONTROLLER};
 
 /// APIs with a version that Kafka has since 4.4: key, and the highest version.
 const NEWER: [(i16, i16); 3] = [(18, 5), (28, 6), (42, 3)];
+
+/// APIs that Kafka has since 4.4: key, and the versions.
+const NEW: [(i16, i16, i16); 1] = [(94, 0, 0)];
 
 #[test]
 fn table_is_what_kafka_advertises() {
@@ -19,6 +22,7 @@ fn table_is_what_kafka_advertises() {
     let mut kafka: Vec<_> = rows
         .map(|api| (api.api_key, api.min_version, newest(api.api_key).unwrap_or(api.max_version)))
         .collect();
+    kafka.extend(NEW);
     kafka.sort();
     let ours: Vec<_> = APIS.iter().map(|api| (api.key.wire(), api.min, api.max)).collect();
     assert_eq!(ours, kafka);
@@ -29,6 +33,7 @@ fn table_agrees_with_the_codec() {
     for api in APIS {
         let codec = kafka_wire::API_DESCRIPTORS
             .iter()
+            .chain([&UNREGISTER_CONTROLLER])
             .find(|descriptor| descriptor.api_key.value() == api.key.wire())
             .unwrap();
         let supported = codec.supported_versions;

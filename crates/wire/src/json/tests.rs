@@ -6,7 +6,7 @@ use kafka_wire_core::ApiVersion;
 use serde_json::json;
 
 use super::*;
-use crate::messages::KafkaMessage;
+use crate::messages::{KafkaMessage, UnregisterControllerRequest, UnregisterControllerResponse};
 use crate::samples::samples;
 
 fn check<M: KafkaMessage>(layout: &Layout) {
@@ -148,6 +148,7 @@ same_bytes! {
     describe_share_group_offsets DescribeShareGroupOffsetsRequest DescribeShareGroupOffsetsResponse;
     alter_share_group_offsets AlterShareGroupOffsetsRequest AlterShareGroupOffsetsResponse;
     delete_share_group_offsets DeleteShareGroupOffsetsRequest DeleteShareGroupOffsetsResponse;
+    unregister_controller UnregisterControllerRequest UnregisterControllerResponse;
 }
 
 #[test]

@@ -82,6 +82,7 @@ macro_rules! by_request_type {
             DescribeShareGroupOffsets DescribeShareGroupOffsetsRequest
             AlterShareGroupOffsets AlterShareGroupOffsetsRequest
             DeleteShareGroupOffsets DeleteShareGroupOffsetsRequest
+            UnregisterController UnregisterControllerRequest
         }
     };
     (@ $key:expr, $function:ident $arguments:tt, $($api:ident $request:ident)*) => {

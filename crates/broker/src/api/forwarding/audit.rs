@@ -37,7 +37,11 @@ fn cluster_operation(api: ApiKey) -> Option<Operation> {
         | ApiKey::ElectLeaders
         | ApiKey::AlterPartitionReassignments
         | ApiKey::AlterUserScramCredentials
-        | ApiKey::UpdateFeatures => Some(Operation::Alter),
+        | ApiKey::UpdateFeatures
+        | ApiKey::UnregisterBroker
+        | ApiKey::AddRaftVoter
+        | ApiKey::RemoveRaftVoter
+        | ApiKey::UnregisterController => Some(Operation::Alter),
         ApiKey::AlterClientQuotas => Some(Operation::AlterConfigs),
         ApiKey::ListPartitionReassignments | ApiKey::DescribeQuorum => Some(Operation::Describe),
         _ => None,
@@ -82,6 +86,7 @@ whole! {
     UnregisterBrokerRequest,
     AddRaftVoterRequest,
     RemoveRaftVoterRequest,
+    UnregisterControllerRequest,
 }
 
 impl Audited for CreateTopicsRequest {

@@ -51,6 +51,7 @@ whole! {
     UnregisterBrokerRequest => UnregisterBrokerResponse,
     AddRaftVoterRequest => AddRaftVoterResponse,
     RemoveRaftVoterRequest => RemoveRaftVoterResponse,
+    UnregisterControllerRequest => UnregisterControllerResponse,
 }
 
 impl Refusable for CreateTopicsRequest {
@@ -177,7 +178,8 @@ impl Refusable for CreateDelegationTokenRequest {
 
     fn refuse(self, version: i16, failure: &Failure) -> CreateDelegationTokenResponse {
         let nobody = || Principal::user(Session::ANONYMOUS);
-        k38_create_delegation_token::refused(version, failure.code, (nobody(), nobody()))
+        let error = (failure.code, k38_create_delegation_token::NO_TIME);
+        k38_create_delegation_token::refused(version, error, (nobody(), nobody()))
     }
 }
 

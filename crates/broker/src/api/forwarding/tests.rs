@@ -80,6 +80,7 @@ fn every_version_can_carry_a_refusal() {
     check(ApiKey::UnregisterBroker, |_| UnregisterBrokerRequest::default());
     check(ApiKey::AddRaftVoter, |_| AddRaftVoterRequest::default());
     check(ApiKey::RemoveRaftVoter, |_| RemoveRaftVoterRequest::default());
+    check(ApiKey::UnregisterController, |_| UnregisterControllerRequest::default());
 }
 
 #[test]

@@ -9,26 +9,15 @@ use levada_security::acl::ResourceType;
 use levada_wire::ApiKey;
 use levada_wire::api::APIS;
 
+use crate::api::SERVED;
 use crate::api::access::{QUESTIONS, Question};
 use crate::api::k18_api_versions::SHOWN_FEATURES;
-use crate::api::{IN_CLUSTER, SERVED};
 
 const STREAMS: &str = "streams groups (KIP-1071) are not served yet; Streams uses classic groups";
-const TOKENS: &str = "only in a cluster of Kafka's controllers, which create delegation tokens";
-const QUORUM: &str = "only in a cluster of Kafka's controllers, to which it is forwarded";
 
 /// The reason why an API of Kafka's is not served by every broker.
-const REASONS: &[(ApiKey, &str)] = &[
-    (ApiKey::CreateDelegationToken, TOKENS),
-    (ApiKey::RenewDelegationToken, TOKENS),
-    (ApiKey::ExpireDelegationToken, TOKENS),
-    (ApiKey::DescribeDelegationToken, TOKENS),
-    (ApiKey::UnregisterBroker, QUORUM),
-    (ApiKey::AddRaftVoter, QUORUM),
-    (ApiKey::RemoveRaftVoter, QUORUM),
-    (ApiKey::StreamsGroupHeartbeat, STREAMS),
-    (ApiKey::StreamsGroupDescribe, STREAMS),
-];
+const REASONS: &[(ApiKey, &str)] =
+    &[(ApiKey::StreamsGroupHeartbeat, STREAMS), (ApiKey::StreamsGroupDescribe, STREAMS)];
 
 /// The reason why clients are not told of a feature of Kafka's.
 const FEATURE_REASONS: &[(&str, &str)] = &[
@@ -115,10 +104,15 @@ fn the_documentation_lists_what_is_asked_of_access_control() {
 #[test]
 fn questions_are_asked_by_apis_that_are_served() {
     for question in QUESTIONS {
-        let is_served = SERVED.contains(&question.api) || IN_CLUSTER.contains(&question.api);
-        assert!(is_served, "{}", question.api);
+        assert!(SERVED.contains(&question.api), "{}", question.api);
     }
-    let silent = [ApiKey::ApiVersions, ApiKey::SaslHandshake, ApiKey::SaslAuthenticate];
+    let silent = [
+        ApiKey::ApiVersions,
+        ApiKey::SaslHandshake,
+        ApiKey::SaslAuthenticate,
+        ApiKey::RenewDelegationToken,
+        ApiKey::ExpireDelegationToken,
+    ];
     for api in SERVED.iter().filter(|api| !silent.contains(api)) {
         assert!(QUESTIONS.iter().any(|question| question.api == *api), "{api} asks nothing");
     }
