@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use super::{Complaint, Source};
 
 /// A crate may use these crates of the workspace and no others.
-const EDGES: [(&str, &[&str]); 22] = [
+const EDGES: [(&str, &[&str]); 23] = [
     (
         "levada",
         &[
@@ -39,6 +39,7 @@ const EDGES: [(&str, &[&str]); 22] = [
             "levada-metadata",
             "levada-process",
             "levada-security",
+            "levada-telemetry",
             "levada-testing",
             "levada-tls",
             "levada-wire",
@@ -62,6 +63,7 @@ const EDGES: [(&str, &[&str]); 22] = [
             "levada-log",
             "levada-metadata",
             "levada-security",
+            "levada-telemetry",
             "levada-tls",
             "levada-wire",
         ],
@@ -72,6 +74,8 @@ const EDGES: [(&str, &[&str]); 22] = [
     ("levada-metadata", &["levada-base", "levada-log", "levada-security", "levada-wire"]),
     ("levada-process", &["levada-base", "levada-testing"]),
     ("levada-security", &["levada-base", "levada-testing", "levada-wire"]),
+    // Neither a log nor a process: times, texts and bytes go in.
+    ("levada-telemetry", &["levada-base", "levada-testing", "levada-wire"]),
     ("levada-terminal", &["levada-client", "levada-wire"]),
     ("levada-testing", &[]),
     ("levada-tests", &["levada-client", "levada-cluster", "levada-testing", "levada-wire"]),
@@ -86,6 +90,7 @@ const EDGES: [(&str, &[&str]); 22] = [
             "levada-io",
             "levada-process",
             "levada-security",
+            "levada-telemetry",
             "levada-wire",
         ],
     ),
