@@ -13,7 +13,7 @@ use super::security::{Secret, SecurityConfig};
 use super::words::words;
 use super::{
     ClusterConfig, ConfigError, ConfigErrors, HostLimits, HostPort, Listener, ReplayCache, Settings,
-    ShareStatesConfig, Sources, TopicConfig, cluster, prefix,
+    ShareStatesConfig, Sources, TelemetryConfig, TopicConfig, cluster, prefix,
 };
 
 /// The complete configuration of the broker, checked.
@@ -95,6 +95,8 @@ pub struct BrokerConfig {
     pub producer_id_expiration_check_interval_ms: i64,
     /// `log.retention.check.interval.ms`.
     pub retention_check_interval_ms: i64,
+    /// Client telemetry.
+    pub telemetry: TelemetryConfig,
     /// Defaults of topic settings.
     pub topic_defaults: TopicConfig,
     settings: Settings,
@@ -241,7 +243,6 @@ impl BrokerConfig {
             return Err(ConfigErrors(errors));
         }
         let security = read.security(&listeners)?;
-        let max_idle_ms = u64::try_from(read.long("connections.max.idle.ms"));
         Ok(Self {
             cluster,
             node_id: read.int("node.id"),
@@ -257,7 +258,7 @@ impl BrokerConfig {
             clamp_replication_factor: read.is_true("levada.replication.factor.clamp"),
             auto_create_topics: read.is_true("auto.create.topics.enable"),
             delete_topics: read.is_true("delete.topic.enable"),
-            connections_max_idle: max_idle_ms.ok().map(Duration::from_millis),
+            connections_max_idle: read.max_idle(),
             max_connections: read.size("max.connections"),
             max_connections_per_ip: read.size("max.connections.per.ip"),
             max_connections_of: read.host_limits()?,
@@ -281,6 +282,7 @@ impl BrokerConfig {
             producer_id_expiration_ms: read.long("producer.id.expiration.ms"),
             producer_id_expiration_check_interval_ms: read.long("producer.id.expiration.check.interval.ms"),
             retention_check_interval_ms: read.long("log.retention.check.interval.ms"),
+            telemetry: read.telemetry(),
             topic_defaults,
             settings,
         })
@@ -316,6 +318,10 @@ impl Reader<'_> {
             share_assignment_interval_ms: self.int("group.share.assignment.interval.ms"),
             share_max_sessions: self.size("group.share.max.share.sessions"),
         }
+    }
+
+    fn max_idle(&self) -> Option<Duration> {
+        u64::try_from(self.long("connections.max.idle.ms")).ok().map(Duration::from_millis)
     }
 
     fn has_protocol(&self, name: &str) -> bool {

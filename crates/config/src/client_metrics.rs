@@ -1,5 +1,5 @@
-//! Configuration of client metrics subscriptions. Like a Kafka without a metrics plug-in, the
-//! broker stores them and requests no metrics from clients.
+//! Configuration of client metrics subscriptions: their checks, and their values for client
+//! telemetry.
 
 use regex_syntax::ast::ErrorKind;
 use regex_syntax::ast::parse::Parser;
@@ -16,6 +16,7 @@ const KEYS: [ConfigKey; 3] = [
     list("metrics", "Prefixes of the metrics to send.").default(""),
 ];
 
+const INTERVAL_MS_DEFAULT: i32 = 300_000;
 const INTERVAL_MS: std::ops::RangeInclusive<i64> = 100..=3_600_000;
 
 /// Attributes by which a subscription matches clients.
@@ -73,7 +74,7 @@ fn is_pattern(pattern: &str) -> bool {
 }
 
 /// False if the text is no regular expression in Java either. Java's syntax has more than the
-/// parser knows, which counts as valid: no expression is ever used here.
+/// parser knows, which counts as valid here: the module that compares clients refuses it.
 fn is_expression(text: &str) -> bool {
     let Err(error) = Parser::new().parse(text) else { return true };
     !matches!(
@@ -88,6 +89,35 @@ fn is_expression(text: &str) -> bool {
             | ErrorKind::RepetitionCountUnclosed
             | ErrorKind::RepetitionMissing
     )
+}
+
+/// Values of a subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientMetrics {
+    /// Prefixes of the names of its metrics.
+    pub metrics: Vec<String>,
+    /// Interval between two pushes, in milliseconds.
+    pub interval_ms: i32,
+    /// Attributes and the expressions that they have to match.
+    pub patterns: Vec<(String, String)>,
+}
+
+impl ClientMetrics {
+    /// The subscription with these settings, which [`check_client_metrics`] accepts.
+    pub fn of(values: &Values) -> Self {
+        let value = |at: usize| {
+            let key: &ConfigKey = &KEYS[at];
+            values.get(key.name).map(String::as_str).or(key.default).unwrap_or_default()
+        };
+        let patterns = words(value(1)).filter_map(|pattern| pattern.split_once('='));
+        Self {
+            metrics: words(value(2)).map(str::to_owned).collect(),
+            interval_ms: value(0).trim().parse().unwrap_or(INTERVAL_MS_DEFAULT),
+            patterns: patterns
+                .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+                .collect(),
+        }
+    }
 }
 
 /// Every key of a subscription with these settings.

@@ -388,7 +388,6 @@ const NOTED: &[(&str, &[&str])] = &[
             "metrics.num.samples",
             "metrics.recording.level",
             "metrics.sample.window.ms",
-            "telemetry.max.bytes",
         ],
     ),
     ("the broker stores committed offsets uncompressed", &["offsets.topic.compression.codec"]),

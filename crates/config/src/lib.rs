@@ -34,6 +34,7 @@ mod security;
 mod share_states;
 mod sources;
 mod table;
+mod telemetry;
 mod thresholds;
 mod throttled;
 mod topic;
@@ -41,7 +42,9 @@ mod wording;
 mod words;
 
 pub use broker::{BrokerConfig, CleanerConfig, GroupConfig, OffsetsConfig, TransactionsConfig};
-pub use client_metrics::{Wrong, check_client_metrics, describe_client_metrics, is_client_metrics_key};
+pub use client_metrics::{
+    ClientMetrics, Wrong, check_client_metrics, describe_client_metrics, is_client_metrics_key,
+};
 pub use cluster::{ClusterConfig, PeerListener, ReplicationConfig};
 pub use dead_letters::DeadLetterConfig;
 pub use describe::is_sensitive;
@@ -62,6 +65,7 @@ pub use share_states::ShareStatesConfig;
 pub use sources::Differences;
 pub use sources::{Note, Settings, Sources, env_name};
 pub use table::{BROKER_KEYS, TOPIC_KEYS, TopicConfigKey, broker_key, topic_key};
+pub use telemetry::{TelemetryConfig, TelemetryOffer};
 pub use thresholds::thresholds;
 pub use throttled::ThrottledReplicas;
 pub use topic::{CleanupPolicy, CompressionType, TimestampType, TopicConfig, durability_label};

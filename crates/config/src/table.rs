@@ -160,6 +160,14 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("fetch.max.bytes", "Maximum number of record bytes in one fetch response.").default("57671680").at_least(1024),
     int("max.incremental.fetch.session.cache.slots", "Maximum number of fetch sessions.").default("1000").at_least(0),
     int("max.request.partition.size.limit", "Maximum number of partitions in one DescribeTopicPartitions response.").default("2000").at_least(1),
+    // Client telemetry.
+    string("levada.client.telemetry", "Offer of client telemetry (KIP-714) to clients that connect: auto (while there is a client-metrics subscription, or a metric in levada.client.telemetry.metrics), always, or never. A Java client that connects without the offer never asks again.")
+        .default("auto")
+        .valid(Valid::OneOf(&["auto", "always", "never"])),
+    int("telemetry.max.bytes", "Largest payload of one push of a client's metrics, before and after it is expanded.").default("1048576").at_least(1),
+    list("levada.client.telemetry.metrics", "Prefixes of the names of clients' metrics that /metrics shows, for each client. An empty value shows none.").default(""),
+    int("levada.client.telemetry.max.clients", "Number of clients whose metrics are kept. For another one, the client whose last push is the oldest is given up.").default("1000").at_least(0),
+    int("levada.client.telemetry.max.series", "Number of series that are kept of one client. Further ones are left out.").default("500").at_least(0),
     // Groups.
     list("group.coordinator.rebalance.protocols", "Group protocols. classic is always included. Without consumer, the broker refuses consumer groups (KIP-848). share and streams have no effect: the feature share.version enables share groups, and streams groups are not supported.")
         .default("classic,consumer,streams")

@@ -771,6 +771,25 @@ fn groups_and_subscriptions_are_checked_in_kafkas_words() {
 }
 
 #[test]
+fn client_metrics_have_kafkas_values_unless_set() {
+    let none = ClientMetrics { metrics: Vec::new(), interval_ms: 300_000, patterns: Vec::new() };
+    assert_eq!(ClientMetrics::of(&own(&[])), none);
+    let all = [
+        ("metrics", "org.apache.kafka.producer., *"),
+        ("interval.ms", " 5000"),
+        ("match", "client_id = a.* ,client_source_port=1"),
+    ];
+    assert!(check_client_metrics(&own(&all)).is_ok());
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let set = ClientMetrics {
+        metrics: ["org.apache.kafka.producer.", "*"].map(str::to_owned).into(),
+        interval_ms: 5000,
+        patterns: vec![pair("client_id", "a.*"), pair("client_source_port", "1")],
+    };
+    assert_eq!(ClientMetrics::of(&own(&all)), set);
+}
+
+#[test]
 fn share_groups_have_kafkas_settings_unless_set() {
     let broker = BrokerConfig::default();
     let kafka = ShareGroupSettings {
