@@ -37,7 +37,7 @@ macro_rules! apis {
             $(#[doc = concat!("Key ", stringify!($key), ".")] $name = $key,)*
         }
 
-        /// Every API that a Kafka 4.3 broker advertises on a client listener, by key, with the
+        /// Every API that a Kafka 4.3 broker can advertise on a client listener, by key, with the
         /// versions of Kafka 4.4, and an API that is new there.
         pub const APIS: &[Api] = &[
             $(Api {
@@ -129,6 +129,8 @@ apis! {
     66 ListTransactions 0..=2 flexible 0;
     68 ConsumerGroupHeartbeat 0..=1 flexible 0;
     69 ConsumerGroupDescribe 0..=1 flexible 0;
+    71 GetTelemetrySubscriptions 0..=0 flexible 0;
+    72 PushTelemetry 0..=0 flexible 0;
     74 ListConfigResources 0..=1 flexible 0;
     75 DescribeTopicPartitions 0..=0 flexible 0;
     76 ShareGroupHeartbeat 1..=1 flexible 1;

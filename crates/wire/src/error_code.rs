@@ -159,6 +159,8 @@ codes! {
     StaleMemberEpoch = 113 "STALE_MEMBER_EPOCH",
     MismatchedEndpointType = 114 "MISMATCHED_ENDPOINT_TYPE",
     UnsupportedEndpointType = 115 "UNSUPPORTED_ENDPOINT_TYPE",
+    UnknownSubscriptionId = 117 "UNKNOWN_SUBSCRIPTION_ID",
+    TelemetryTooLarge = 118 "TELEMETRY_TOO_LARGE",
     InvalidRegistration = 119 "INVALID_REGISTRATION",
     TransactionAbortable = 120 "TRANSACTION_ABORTABLE",
     InvalidRecordState = 121 "INVALID_RECORD_STATE",

@@ -10,6 +10,9 @@ const NEWER: [(i16, i16); 3] = [(18, 5), (28, 6), (42, 3)];
 /// APIs that Kafka has since 4.4: key, and the versions.
 const NEW: [(i16, i16, i16); 1] = [(94, 0, 0)];
 
+/// APIs that Kafka advertises only with a plug-in, which the recorded one did not have.
+const OF_PLUG_INS: [i16; 2] = [71, 72];
+
 #[test]
 fn table_is_what_kafka_advertises() {
     let (_, _, response) = golden::exchanges()
@@ -24,7 +27,8 @@ fn table_is_what_kafka_advertises() {
         .collect();
     kafka.extend(NEW);
     kafka.sort();
-    let ours: Vec<_> = APIS.iter().map(|api| (api.key.wire(), api.min, api.max)).collect();
+    let ours = APIS.iter().filter(|api| !OF_PLUG_INS.contains(&api.key.wire()));
+    let ours: Vec<_> = ours.map(|api| (api.key.wire(), api.min, api.max)).collect();
     assert_eq!(ours, kafka);
 }
 
@@ -51,7 +55,7 @@ fn keys_convert_both_ways() {
         assert_eq!(api.key.api(), api);
         assert_eq!(api.key.to_string(), api.name);
     }
-    for key in [-1, 4, 7, 52, 71, 82, 93, i16::MAX, i16::MIN] {
+    for key in [-1, 4, 7, 52, 70, 82, 93, i16::MAX, i16::MIN] {
         assert_eq!(ApiKey::from_wire(key), None, "{key}");
     }
 }

@@ -64,6 +64,8 @@ macro_rules! by_request_type {
             ListTransactions ListTransactionsRequest
             ConsumerGroupHeartbeat ConsumerGroupHeartbeatRequest
             ConsumerGroupDescribe ConsumerGroupDescribeRequest
+            GetTelemetrySubscriptions GetTelemetrySubscriptionsRequest
+            PushTelemetry PushTelemetryRequest
             ListConfigResources ListConfigResourcesRequest
             DescribeTopicPartitions DescribeTopicPartitionsRequest
             ShareGroupHeartbeat ShareGroupHeartbeatRequest
