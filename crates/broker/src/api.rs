@@ -1,8 +1,7 @@
 //! The Kafka APIs, one file each, named by key. This file lists them and selects the one of a
 //! request.
 //!
-//! To serve another API: write its file and add one line to `serve!`. The list of advertised APIs
-//! has no other source.
+//! To serve another API: write its file and add one line to `serve!`, the source of all lists.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -163,6 +162,8 @@ serve! {
         ListTransactions => k66_list_transactions,
         ConsumerGroupHeartbeat => k68_consumer_group_heartbeat,
         ConsumerGroupDescribe => k69_consumer_group_describe,
+        GetTelemetrySubscriptions => k71_get_telemetry_subscriptions,
+        PushTelemetry => k72_push_telemetry,
         ListConfigResources => k74_list_config_resources,
         DescribeTopicPartitions => k75_describe_topic_partitions,
         ShareGroupHeartbeat => k76_share_group_heartbeat,

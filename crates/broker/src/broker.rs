@@ -24,6 +24,7 @@ use crate::replica::Replicas;
 use crate::request_memory::RequestMemory;
 use crate::share_partitions::SharePartitions;
 use crate::stats::Stats;
+use crate::telemetry::ClientTelemetry;
 use crate::tls::Tls;
 use crate::transaction::Transactions;
 use crate::transfers::Transfers;
@@ -54,6 +55,7 @@ pub(crate) struct Broker {
     quotas: Arc<QuotaBook>,
     fetch_sessions: Mutex<Sessions>,
     share_partitions: Arc<SharePartitions>,
+    telemetry: Arc<ClientTelemetry>,
     request_memory: Arc<RequestMemory>,
     turns: WorkTurns,
     transfers: Transfers,
@@ -138,6 +140,11 @@ impl Broker {
     /// Share groups in the partitions that this broker leads.
     pub(crate) fn share_partitions(&self) -> &Arc<SharePartitions> {
         &self.share_partitions
+    }
+
+    /// Client telemetry.
+    pub(crate) fn telemetry(&self) -> &Arc<ClientTelemetry> {
+        &self.telemetry
     }
 
     /// The memory of requests on their way.

@@ -76,6 +76,7 @@ impl Caller {
             certificate: None,
             software: OnceLock::new(),
             shares: OnceLock::new(),
+            telemetry: OnceLock::new(),
         };
         Self { session, info, local }
     }

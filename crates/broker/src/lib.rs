@@ -44,6 +44,7 @@ mod share;
 mod share_partitions;
 pub mod source;
 mod stats;
+mod telemetry;
 mod time_slice;
 pub mod tls;
 mod transaction;

@@ -32,6 +32,7 @@ const NAMES: &[&str] = &[
     "levada_broker.server",
     "levada_broker.share",
     "levada_broker.share_partitions",
+    "levada_broker.telemetry",
     "levada_broker.tls",
     "levada_broker.transaction",
     "levada_broker.transfers",

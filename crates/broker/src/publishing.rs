@@ -18,6 +18,7 @@ use crate::live_config::LiveConfig;
 use crate::quota::QuotaBook;
 use crate::replica::Replicas;
 use crate::share_partitions::SharePartitions;
+use crate::telemetry::ClientTelemetry;
 use crate::tls::Tls;
 
 mod apply;
@@ -39,6 +40,7 @@ pub(crate) struct Publisher {
     pub(crate) coordinators: Arc<Coordinators>,
     pub(crate) quotas: Arc<QuotaBook>,
     pub(crate) share_partitions: Arc<SharePartitions>,
+    pub(crate) telemetry: Arc<ClientTelemetry>,
     pub(crate) tls: Arc<Tls>,
     /// Connections to the leaders of other partitions; none if the broker is its own controller.
     pub(crate) fetchers: Option<Arc<Fetchers>>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub use self::membership::{FollowingState, MembershipState, PHASES};
 pub use self::states::{
     ACKNOWLEDGEMENTS, DeadLetterCounts, GroupState, GroupStates, Lag, LogState, Readiness, ShareLag,
-    ShareState, TransactionStates, UpkeepState,
+    ShareState, TelemetryState, TransactionStates, UpkeepState,
 };
 pub use crate::replay::ReplayStats;
 pub use crate::replica::replication::IsrCounts;
@@ -45,6 +45,9 @@ pub trait Source: Send + Sync + 'static {
 
     /// Share groups in the partitions that this broker leads.
     fn shares(&self) -> ShareState;
+
+    /// Client telemetry.
+    fn telemetry(&self) -> TelemetryState;
 
     /// Transactional ids, and transactions that have ended.
     fn transactions(&self) -> TransactionStates;

@@ -12,6 +12,10 @@ const SEARCHES_AT_ONCE: usize = 4;
 /// milliseconds.
 const COMPARISONS_AT_ONCE: usize = 2;
 
+/// Payloads of clients' metrics that are read at one time; each may take some megabytes, and the
+/// next one waits for the metrics.
+const PAYLOADS_AT_ONCE: usize = 2;
+
 /// Batches of dead letters at one time; each may take some ten megabytes.
 const DEAD_LETTERS_AT_ONCE: usize = 8;
 
@@ -29,6 +33,8 @@ pub(crate) struct WorkTurns {
     pub(crate) comparisons: Turns,
     /// Batches of dead letters that are made and sent.
     pub(crate) dead_letters: Turns,
+    /// Payloads of clients' metrics.
+    pub(crate) telemetry: Turns,
     /// Large requests other than those for records.
     pub(crate) large_requests: Turns,
 }
@@ -40,6 +46,7 @@ impl Default for WorkTurns {
             searches: SizedTurns::of(SEARCHES_AT_ONCE),
             comparisons: Turns::of(COMPARISONS_AT_ONCE),
             dead_letters: Turns::of(DEAD_LETTERS_AT_ONCE),
+            telemetry: Turns::of(PAYLOADS_AT_ONCE),
             large_requests: Turns::of(LARGE_REQUESTS_AT_ONCE),
         }
     }

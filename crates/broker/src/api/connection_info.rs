@@ -8,6 +8,7 @@ use levada_config::Listener;
 
 use crate::share_partitions::ShareConnection;
 use crate::stats::NamedClient;
+use crate::telemetry::TelemetryConnection;
 use crate::tls::names::CertifiedName;
 
 /// Origin of a connection, known before its first request.
@@ -23,4 +24,7 @@ pub(crate) struct ConnectionInfo {
     pub(crate) software: OnceLock<Arc<NamedClient>>,
     /// Share sessions of the connection, which end with it; none before the first one.
     pub(crate) shares: OnceLock<Arc<ShareConnection>>,
+    /// Client instance of the connection, which ends with it; none before the first request for
+    /// telemetry.
+    pub(crate) telemetry: OnceLock<Arc<TelemetryConnection>>,
 }

@@ -176,6 +176,8 @@ answers! {
     ListConfigResourcesResponse [error_code] {}
     DescribeTopicPartitionsResponse [] { topics { error_code partitions { error_code } } }
     ShareGroupHeartbeatResponse [error_code] {}
+    GetTelemetrySubscriptionsResponse [error_code] {}
+    PushTelemetryResponse [error_code] {}
     ShareGroupDescribeResponse [] { groups { error_code } }
     InitializeShareGroupStateResponse [] { results { partitions { error_code } } }
     ReadShareGroupStateResponse [] { results { partitions { error_code } } }

@@ -4,6 +4,8 @@
 //! answered in version 0 with `UNSUPPORTED_VERSION` and our own range for key 18, so that the
 //! client can retry (KIP-511); the response header is version 0 always, flexible or not.
 //!
+//! The APIs of client telemetry are listed by `levada.client.telemetry`.
+//!
 //! Of requests that the controller of a cluster answers, the versions are those that both have.
 //!
 //! Features whose lowest level is 0 are left out below version 4, whose clients cannot read them;
@@ -34,6 +36,9 @@ const ZERO_FEATURES_VERSION_MIN: i16 = 4;
 const IDENTITY_VERSION_MIN: i16 = 5;
 const NO_NODE: i32 = -1;
 
+/// APIs of client telemetry.
+pub(super) const TELEMETRY: [ApiKey; 2] = [ApiKey::GetTelemetrySubscriptions, ApiKey::PushTelemetry];
+
 /// Features in the answer of a broker that is its own controller: those whose APIs are served.
 pub(super) const SHOWN_FEATURES: &[&str] =
     &["group.version", "kraft.version", "metadata.version", "share.version", "transaction.version"];
@@ -51,6 +56,10 @@ pub(crate) async fn answer(context: &Context, request: ApiVersionsRequest) -> Ap
         return response;
     }
     response.api_keys = offered(context.broker().controller().remote().map(Remote::active));
+    if !context.broker().telemetry().is_offered() {
+        let is_telemetry = |api: &ApiVersion| TELEMETRY.iter().any(|key| key.wire() == api.api_key);
+        response.api_keys.retain(|api| !is_telemetry(api));
+    }
     if context.version() >= 3 {
         let (name, version) = (&request.client_software_name, &request.client_software_version);
         let software = || Arc::new(context.broker().stats().software(name.as_str(), version.as_str()));

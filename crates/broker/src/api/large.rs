@@ -114,10 +114,18 @@ pub(super) async fn answer_elsewhere(
 
 /// Requests for records yield to others by themselves; those that wait for other members of a group
 /// would keep further large requests waiting. Of the latter, decoding and encoding leave the shard.
+/// Requests for telemetry change the state of their connection, of which the other thread has a
+/// copy.
 pub(super) fn stays(api: ApiKey) -> bool {
     matches!(
         api,
-        ApiKey::Produce | ApiKey::Fetch | ApiKey::ShareFetch | ApiKey::JoinGroup | ApiKey::SyncGroup
+        ApiKey::Produce
+            | ApiKey::Fetch
+            | ApiKey::ShareFetch
+            | ApiKey::JoinGroup
+            | ApiKey::SyncGroup
+            | ApiKey::GetTelemetrySubscriptions
+            | ApiKey::PushTelemetry
     )
 }
 

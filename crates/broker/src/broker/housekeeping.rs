@@ -25,6 +25,7 @@ const ROOMS: [(&str, Work); 12] = [
     ("expiry of delegation tokens", |broker| broker.controller.sweep_tokens(steady_ms(), now_ms())),
     ("reload of certificates", |broker| broker.tls.refresh(&broker.config())),
     ("expiry of fetch sessions", |broker| broker.fetch_sessions().end_idle(steady_ms())),
+    ("expiry of client metrics", |broker| broker.telemetry.expire()),
     ("count of audit entries", |broker| broker.access.audit().tell_left_out()),
 ];
 

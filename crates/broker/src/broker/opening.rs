@@ -32,13 +32,13 @@ use crate::fetch_session::Sessions;
 use crate::fetchers::Fetchers;
 use crate::live_config::LiveConfig;
 use crate::publishing::Publisher;
-use crate::quota::QuotaBook;
 use crate::replica::Replicas;
 use crate::replica::data_dir::{DataDir, DataDirError};
 use crate::replica::data_dirs::DataDirs;
 use crate::replica::last_shutdown::LastShutdown;
 use crate::share_partitions::SharePartitions;
 use crate::stats::Stats;
+use crate::telemetry::ClientTelemetry;
 use crate::tls::Tls;
 use crate::transaction::Transactions;
 use crate::transfers::Transfers;
@@ -140,8 +140,7 @@ impl Broker {
         let transfers = Transfers::new(thresholds_in_force(&loaded)?);
         let tls = Arc::new(Tls::load(&loaded, None)?);
         let fetch_sessions = Mutex::new(Sessions::new(loaded.fetch_session_slots as usize));
-        let (quotas, share_partitions) =
-            (Arc::<QuotaBook>::default(), Arc::new(SharePartitions::of(&loaded)));
+        let share_partitions = Arc::new(SharePartitions::of(&loaded));
         drop(loaded);
         let replicas = Arc::new(Replicas::new(config.clone(), metadata.clone(), dirs, left));
         let coordinators = Arc::new(Coordinators::new(config.clone()));
@@ -157,8 +156,9 @@ impl Broker {
             metadata: metadata.clone(),
             replicas: replicas.clone(),
             coordinators: coordinators.clone(),
-            quotas: quotas.clone(),
+            quotas: Arc::default(),
             share_partitions: share_partitions.clone(),
+            telemetry: Arc::new(ClientTelemetry::new(config.clone())),
             tls: tls.clone(),
             fetchers,
             role_log: Arc::default(),
@@ -183,10 +183,11 @@ impl Broker {
             metadata,
             replicas,
             coordinators,
+            quotas: publisher.quotas.clone(),
+            telemetry: publisher.telemetry.clone(),
             publisher,
             controller,
             tls,
-            quotas,
             fetch_sessions,
             share_partitions,
             request_memory: Arc::default(),

@@ -2,12 +2,13 @@
 //! messages.
 
 use levada_config::{
-    BrokerConfig, ConfigError, ConfigType, TopicConfig, Values, Wrong, broker_default, broker_kind,
-    check_client_metrics, check_group, is_client_metrics_key, is_group_key, topic_key,
+    BrokerConfig, ClientMetrics, ConfigError, ConfigType, TopicConfig, Values, Wrong, broker_default,
+    broker_kind, check_client_metrics, check_group, is_client_metrics_key, is_group_key, topic_key,
 };
 use levada_metadata::controller::{ConfigRules, Reason, Refusal};
 use levada_metadata::image::{ConfigResource, ResourceKind};
 
+use crate::telemetry::check_patterns;
 use crate::tls::Tls;
 
 /// The rules of a broker with this configuration.
@@ -22,10 +23,7 @@ impl ConfigRules for ByConfig<'_> {
                 check_tls(self.0, resource.name.is_empty(), values).map_err(invalid_request)
             }
             ResourceKind::Group => check_group(self.0, values).map_err(invalid_config),
-            ResourceKind::ClientMetrics => check_client_metrics(values).map_err(|wrong| match wrong {
-                Wrong::Request(message) => invalid_request(message),
-                Wrong::Config(message) => invalid_config(message),
-            }),
+            ResourceKind::ClientMetrics => check_subscription(values),
             ResourceKind::BrokerLogger => {
                 Err(invalid_request("Log levels are not part of the metadata.".to_owned()))
             }
@@ -59,6 +57,18 @@ impl ConfigRules for ByConfig<'_> {
         };
         broker_default(name).map(str::to_owned)
     }
+}
+
+/// Kafka's checks of a client metrics subscription. Kafka accepts every expression of Java; one
+/// that this broker cannot compare with clients is refused as well.
+fn check_subscription(values: &Values) -> Result<(), Refusal> {
+    check_client_metrics(values).map_err(|wrong| match wrong {
+        Wrong::Request(message) => invalid_request(message),
+        Wrong::Config(message) => invalid_config(message),
+    })?;
+    check_patterns(&ClientMetrics::of(values)).map_err(|(pattern, reason)| {
+        invalid_config(format!("Illegal client matching pattern: {pattern} ({reason})"))
+    })
 }
 
 /// True if the listeners could go by the keys and the trust that these values name; reads the

@@ -27,6 +27,7 @@ async fn a_change_runs_to_its_end_although_its_page_is_closed() {
         certificate: None,
         software: OnceLock::new(),
         shares: OnceLock::new(),
+        telemetry: OnceLock::new(),
     };
     let caller = Caller { session: Session::anonymous(address.ip()), info, local: address };
     let mut topic = CreatableTopic::default();

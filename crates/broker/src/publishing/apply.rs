@@ -87,6 +87,7 @@ impl Publisher {
                 self.follow_all();
             }
             Change::GroupConfigs => self.apply_group_configs(image),
+            Change::ClientMetrics => self.telemetry.configure(image),
             Change::Quotas => self.quotas.set_limits(image.quotas()),
             Change::Lead(partitions) => aftermath.failure = self.apply_leaderships(image, &partitions).err(),
             Change::Serve(topics) => {

@@ -21,6 +21,8 @@ pub(super) enum Change {
     BrokerConfig,
     /// Settings of single groups.
     GroupConfigs,
+    /// Subscriptions of client metrics.
+    ClientMetrics,
     /// Limits of clients.
     Quotas,
     /// Partitions of which this node had a replica before have another leader, leader epoch, or
@@ -50,13 +52,14 @@ pub(super) fn diff(old: &Image, new: &Image, node_id: i32) -> Vec<Change> {
         if is_same { Partitions::default() } else { partitions(old, new, node_id) };
     let resources = new.configs_changed_since(old);
     let own = [ConfigResource::broker(node_id), ConfigResource::all_brokers()];
-    let is_group = |one: &&ConfigResource| one.kind == ResourceKind::Group;
+    let has = |kind: ResourceKind| resources.iter().any(|one| one.kind == kind);
     let are_others = has_more || !deleted.is_empty();
     let changes = [
         unless_empty(deleted, Change::Delete),
         unless_empty(to_stop, Change::Stop),
         resources.iter().any(|one| own.contains(one)).then_some(Change::BrokerConfig),
-        resources.iter().any(is_group).then_some(Change::GroupConfigs),
+        has(ResourceKind::Group).then_some(Change::GroupConfigs),
+        has(ResourceKind::ClientMetrics).then_some(Change::ClientMetrics),
         (!old.quotas().is_same(new.quotas())).then_some(Change::Quotas),
         unless_empty(to_lead, Change::Lead),
         unless_empty(to_serve, Change::Serve),

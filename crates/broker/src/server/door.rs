@@ -17,6 +17,8 @@ use levada_process::shutdown::Stop;
 use levada_security::Session;
 use levada_security::oauth::KeySource;
 use levada_security::oauth::jwks::Jwks;
+use levada_telemetry::{Client, ClientRow};
+use levada_wire::Uuid;
 
 use super::liveness::Liveness;
 use crate::broker::Broker;
@@ -122,6 +124,25 @@ impl Door {
         let mut totals = TrafficTotals::default();
         partition.traffic().add_to(&mut totals);
         Some(totals)
+    }
+
+    /// Clients that push their metrics and of whom some name contains the text, at most so many,
+    /// with the largest values of the metrics with these names. The last one to push comes first.
+    #[must_use]
+    pub fn telemetry_clients(&self, text: &str, max: usize, names: &[&str]) -> Vec<ClientRow> {
+        self.broker.telemetry().rows(text, max, names)
+    }
+
+    /// The metrics that a client instance has pushed.
+    #[must_use]
+    pub fn telemetry_client(&self, instance_id: Uuid) -> Option<Client> {
+        self.broker.telemetry().client(instance_id)
+    }
+
+    /// True if clients that connect are offered telemetry.
+    #[must_use]
+    pub fn is_telemetry_offered(&self) -> bool {
+        self.broker.telemetry().is_offered()
     }
 
     /// The keys that sign the tokens of this source.

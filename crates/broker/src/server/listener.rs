@@ -132,6 +132,7 @@ impl Acceptor {
                 certificate: None,
                 software: OnceLock::new(),
                 shares: OnceLock::new(),
+                telemetry: OnceLock::new(),
             };
             let accepted = Accepted { stream: Arc::new(stream), info, permit, channel: Channel::Plain };
             let is_sent = match &self.handshakes {

@@ -11,8 +11,8 @@ use crate::broker::Broker;
 use crate::replay::ReplayStats;
 use crate::replica::{CleanerStats, Partition, RecoveryProgress, ReplicationState, TrafficTotals, Work};
 use crate::source::{
-    FollowingState, GroupStates, LogState, MembershipState, Readiness, ShareState, Source, TransactionStates,
-    UpkeepState,
+    FollowingState, GroupStates, LogState, MembershipState, Readiness, ShareState, Source, TelemetryState,
+    TransactionStates, UpkeepState,
 };
 use crate::stats::Stats;
 
@@ -70,6 +70,10 @@ impl Source for Broker {
 
     fn shares(&self) -> ShareState {
         self.share_partitions().shown(groups::OFFSETS_MAX)
+    }
+
+    fn telemetry(&self) -> TelemetryState {
+        Self::telemetry(self).state()
     }
 
     fn cleaner(&self) -> CleanerStats {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use levada_telemetry::Exported;
+
 use super::membership::MembershipState;
 use crate::replica::TrafficTotals;
 use crate::stats::Durations;
@@ -207,4 +209,33 @@ pub struct ShareLag {
     pub in_flight: u64,
     /// Time for which fetches had the fetch lock of the partition, in the present leader epoch.
     pub locked: Duration,
+}
+
+/// Client telemetry.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TelemetryState {
+    /// Client instances.
+    pub instances: u64,
+    /// Clients whose metrics are kept.
+    pub clients: u64,
+    /// Their series.
+    pub series: u64,
+    /// Memory of the series in bytes, about.
+    pub bytes: u64,
+    /// Pushes that were accepted.
+    pub pushes: u64,
+    /// Requests that came too early.
+    pub throttled: u64,
+    /// Pushes for other subscriptions than the client's.
+    pub unknown_subscriptions: u64,
+    /// Payloads that could not be read.
+    pub damaged: u64,
+    /// Clients that have made room for others.
+    pub clients_evicted: u64,
+    /// Points that were left out.
+    pub points_left_out: u64,
+    /// Series that the metrics show.
+    pub exported: Vec<Exported>,
+    /// Series beyond the limit of one scrape.
+    pub not_exported: u64,
 }

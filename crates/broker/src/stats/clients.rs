@@ -56,9 +56,11 @@ impl Clients {
         let own = (name.to_owned(), version.to_owned());
         let is_long = name.len().max(version.len()) > SOFTWARE_BYTES_MAX;
         let is_full = book.software.len() >= SOFTWARE_MAX && !book.software.contains_key(&own);
-        let key = if is_long || is_full { (OTHER.to_owned(), OTHER.to_owned()) } else { own };
+        let other = || (OTHER.to_owned(), OTHER.to_owned());
+        let names = if is_long { other() } else { own };
+        let key = if is_full { other() } else { names.clone() };
         *book.software.entry(key.clone()).or_default() += 1;
-        NamedClient { clients: self.clone(), key }
+        NamedClient { clients: self.clone(), key, names }
     }
 
     /// An authentication has ended.
@@ -99,6 +101,15 @@ impl Drop for OpenConnection {
 pub struct NamedClient {
     clients: Clients,
     key: (String, String),
+    names: (String, String),
+}
+
+impl NamedClient {
+    /// Name and version, as the client has reported them.
+    #[must_use]
+    pub fn names(&self) -> (&str, &str) {
+        (&self.names.0, &self.names.1)
+    }
 }
 
 impl Drop for NamedClient {

@@ -11,7 +11,7 @@ use levada_wire::api::APIS;
 
 use crate::api::SERVED;
 use crate::api::access::{QUESTIONS, Question};
-use crate::api::k18_api_versions::SHOWN_FEATURES;
+use crate::api::k18_api_versions::{SHOWN_FEATURES, TELEMETRY};
 
 const STREAMS: &str = "streams groups (KIP-1071) are not served yet; Streams uses classic groups";
 
@@ -74,9 +74,10 @@ fn api_table() -> String {
             format!("| {} | {} | {versions} | {served} | {why} |\n", api.key.wire(), api.name)
         })
         .collect();
-    let (count, all) = (SERVED.len(), APIS.len());
+    let is_listed = |key: &&ApiKey| !TELEMETRY.contains(key);
+    let (count, all) = (SERVED.iter().filter(is_listed).count(), APIS.len() - TELEMETRY.len());
     format!(
-        "\n{count} of Kafka's {all}.\n\n| Key | API | Kafka's versions | Served | If not, why |\n|---|---|---|---|---|\n{rows}\n"
+        "\n{count} of Kafka's {all}, and the two of [client telemetry](operating/client-telemetry.md), 71 and 72, which a broker lists by `levada.client.telemetry`.\n\n| Key | API | Kafka's versions | Served | If not, why |\n|---|---|---|---|---|\n{rows}\n"
     )
 }
 
@@ -106,6 +107,8 @@ fn questions_are_asked_by_apis_that_are_served() {
     for question in QUESTIONS {
         assert!(SERVED.contains(&question.api), "{}", question.api);
     }
+    // The two last ones of the list ask the tokens themselves. As in Kafka, each client may push its
+    // metrics.
     let silent = [
         ApiKey::ApiVersions,
         ApiKey::SaslHandshake,
@@ -113,6 +116,7 @@ fn questions_are_asked_by_apis_that_are_served() {
         ApiKey::RenewDelegationToken,
         ApiKey::ExpireDelegationToken,
     ];
+    let silent = [&silent[..], &TELEMETRY].concat();
     for api in SERVED.iter().filter(|api| !silent.contains(api)) {
         assert!(QUESTIONS.iter().any(|question| question.api == *api), "{api} asks nothing");
     }

@@ -168,8 +168,15 @@ struct Model {
     led: BTreeMap<(Uuid, i32), Leadership>,
     broker: [Option<Values>; 2],
     groups: BTreeMap<String, Values>,
+    subscriptions: BTreeMap<String, Values>,
     quotas: Vec<(QuotaEntity, QuotaLimits)>,
     announced: BTreeMap<String, (Uuid, usize)>,
+}
+
+/// Settings of the resources of a kind.
+fn of_kind(image: &Image, kind: ResourceKind) -> BTreeMap<String, Values> {
+    let all = image.config_resources().filter(|(one, _)| one.kind == kind);
+    all.map(|(one, values)| (one.name.clone(), values.clone())).collect()
 }
 
 impl Model {
@@ -177,9 +184,14 @@ impl Model {
     fn of(image: &Image) -> Self {
         let mut model = Self::default();
         let all: Vec<Uuid> = image.topics().iter().map(|topic| topic.id()).collect();
-        for change in
-            [Change::BrokerConfig, Change::GroupConfigs, Change::Quotas, Change::Serve(all), Change::Topics]
-        {
+        for change in [
+            Change::BrokerConfig,
+            Change::GroupConfigs,
+            Change::ClientMetrics,
+            Change::Quotas,
+            Change::Serve(all),
+            Change::Topics,
+        ] {
             model.apply(&change, image);
         }
         model
@@ -204,10 +216,8 @@ impl Model {
             Change::BrokerConfig => {
                 self.broker = [ConfigResource::broker(NODE), ConfigResource::all_brokers()].map(configs);
             }
-            Change::GroupConfigs => {
-                let groups = image.config_resources().filter(|(one, _)| one.kind == ResourceKind::Group);
-                self.groups = groups.map(|(one, values)| (one.name.clone(), values.clone())).collect();
-            }
+            Change::GroupConfigs => self.groups = of_kind(image, ResourceKind::Group),
+            Change::ClientMetrics => self.subscriptions = of_kind(image, ResourceKind::ClientMetrics),
             Change::Quotas => {
                 self.quotas =
                     image.quotas().iter().map(|(one, limits)| (one.clone(), limits.clone())).collect();
@@ -296,11 +306,12 @@ fn place(change: &Change) -> usize {
         Change::Stop(_) => 1,
         Change::BrokerConfig => 2,
         Change::GroupConfigs => 3,
-        Change::Quotas => 4,
-        Change::Lead(_) => 5,
-        Change::Serve(_) => 6,
-        Change::TopicConfigs(_) => 7,
-        Change::Topics => 8,
+        Change::ClientMetrics => 4,
+        Change::Quotas => 5,
+        Change::Lead(_) => 6,
+        Change::Serve(_) => 7,
+        Change::TopicConfigs(_) => 8,
+        Change::Topics => 9,
     }
 }
 

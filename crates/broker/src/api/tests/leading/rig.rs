@@ -185,6 +185,7 @@ impl Rig {
             certificate: None,
             software: OnceLock::new(),
             shares: OnceLock::new(),
+            telemetry: OnceLock::new(),
         };
         Context::new(self.service.clone(), header, (Rc::new(info), Rc::new(session), address))
     }
