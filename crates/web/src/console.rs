@@ -5,6 +5,7 @@
 //! in. The console makes no access decisions, and nothing runs while no page is open.
 
 mod acls;
+mod clients;
 mod elsewhere;
 mod failure;
 mod fields;
@@ -163,6 +164,8 @@ fn router(console: Arc<Console>) -> Router {
         .route("/transactions", get(transactions::list))
         .route("/transactions/abort", post(transactions::abort))
         .route("/transactions/abort-hanging", post(hanging::abort))
+        .route("/clients", get(clients::list))
+        .route("/client", get(clients::show))
         .route("/users", get(users::list))
         .route("/users/set", post(users::set))
         .route("/users/delete", post(users::delete))

@@ -13,6 +13,7 @@ mod cluster;
 mod exposition;
 mod groups;
 mod requests;
+mod telemetry;
 mod topics;
 
 use levada_broker::source::{CleanerStats, RecoveryProgress, ReplayStats, Source, Work};
@@ -52,6 +53,7 @@ impl Collector for Scrape {
         families.replays(self.source.replays())?;
         families.requests(&self.source.stats().requests())?;
         families.clients(self.source.as_ref())?;
+        families.telemetry(&self.source.telemetry())?;
         families.upkeep(&self.source.upkeep())?;
         if self.topics {
             families.topics(&self.source.logs())?;

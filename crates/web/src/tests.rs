@@ -9,9 +9,10 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use levada_broker::source::{
     CleanerStats, DeadLetterCounts, FollowingState, GroupState, GroupStates, IsrCounts, Lag, LogState,
     MembershipState, Readiness, RecoveryProgress, ReplayStats, ReplicationState, ShareLag, ShareState, Stats,
-    TrafficTotals, TransactionStates, UpkeepState, Work,
+    TelemetryState, TrafficTotals, TransactionStates, UpkeepState, Work,
 };
-use levada_wire::ApiKey;
+use levada_telemetry::Exported;
+use levada_wire::{ApiKey, Uuid};
 
 use super::*;
 
@@ -67,6 +68,31 @@ impl Source for Fake {
 
     fn recovery(&self) -> RecoveryProgress {
         RecoveryProgress { total: 9, left: 7, checked_bytes: 1234 }
+    }
+
+    fn telemetry(&self) -> TelemetryState {
+        let series = |name: &str, attributes: &str, is_counter: bool| Exported {
+            client_id: "orders \"1\"".to_owned(),
+            instance_id: Uuid::from_bytes([7; 16]),
+            name: name.to_owned(),
+            attributes: attributes.to_owned(),
+            value: 2.5,
+            is_counter,
+        };
+        TelemetryState {
+            instances: 4,
+            clients: 3,
+            series: 60,
+            bytes: 9000,
+            pushes: 12,
+            throttled: 5,
+            unknown_subscriptions: 2,
+            damaged: 1,
+            clients_evicted: 8,
+            points_left_out: 9,
+            exported: vec![series("a.latency.avg", "node_id=1", false), series("a.records.total", "", true)],
+            not_exported: 6,
+        }
     }
 
     fn shares(&self) -> ShareState {
@@ -386,6 +412,19 @@ const SHOWN: &[&str] = &[
     "levada_connections{listener=\"PLAINTEXT\"} 1",
     "levada_client_connections{software=\"librdkafka\",version=\"2.6.0\"} 1",
     "levada_authentications_total{listener=\"PLAINTEXT\",mechanism=\"PLAIN\",result=\"failure\"} 1",
+    "levada_client_telemetry_instances 4",
+    "levada_client_telemetry_clients 3",
+    "levada_client_telemetry_series 60",
+    "levada_client_telemetry_bytes 9000",
+    "levada_client_telemetry_pushes_total{outcome=\"accepted\"} 11",
+    "levada_client_telemetry_pushes_total{outcome=\"unknown_subscription\"} 2",
+    "levada_client_telemetry_pushes_total{outcome=\"damaged\"} 1",
+    "levada_client_telemetry_throttled_total 5",
+    "levada_client_telemetry_evicted_clients_total 8",
+    "levada_client_telemetry_left_out_points_total 9",
+    "levada_client_telemetry_not_exported_series 6",
+    "levada_client_metric{metric=\"a.latency.avg\",client_id=\"orders \\\"1\\\"\",client_instance_id=\"BwcHBwcHBwcHBwcHBwcHBw\",attributes=\"node_id=1\"} 2.5",
+    "levada_client_metric_sum_total{metric=\"a.records.total\",client_id=\"orders \\\"1\\\"\",client_instance_id=\"BwcHBwcHBwcHBwcHBwcHBw\",attributes=\"\"} 2.5",
     "levada_topic_produced_bytes_total{topic=\"clicks\"} 200",
     "levada_topic_produced_records_total{topic=\"clicks\"} 20",
     "levada_topic_produced_batches_total{topic=\"views\"} 2",

@@ -25,6 +25,7 @@ pub(super) enum Section {
     Topics,
     Groups,
     Transactions,
+    Clients,
     Users,
     Settings,
     Performance,
@@ -32,11 +33,12 @@ pub(super) enum Section {
 }
 
 impl Section {
-    const ALL: [(Self, &'static str, &'static str); 8] = [
+    const ALL: [(Self, &'static str, &'static str); 9] = [
         (Self::Overview, "/", "Overview"),
         (Self::Topics, "/topics", "Topics"),
         (Self::Groups, "/groups", "Groups"),
         (Self::Transactions, "/transactions", "Transactions"),
+        (Self::Clients, "/clients", "Clients"),
         (Self::Users, "/users", "Users"),
         (Self::Settings, "/settings", "Settings"),
         (Self::Performance, "/performance", "Performance"),

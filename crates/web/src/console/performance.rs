@@ -129,7 +129,7 @@ fn transfers(broker: &Door) -> Markup {
 }
 
 /// The bound that this share of durations does not exceed.
-fn quantile(durations: &Durations, share: f64) -> String {
+pub(super) fn quantile(durations: &Durations, share: f64) -> String {
     let count: u64 = durations.buckets.iter().sum();
     if count == 0 {
         return "—".to_owned();
@@ -146,7 +146,8 @@ fn quantile(durations: &Durations, share: f64) -> String {
     }
 }
 
-fn mean(durations: &Durations) -> String {
+/// The mean of durations.
+pub(super) fn mean(durations: &Durations) -> String {
     match durations.buckets.iter().sum::<u64>() {
         0 => "—".to_owned(),
         count => time(Duration::from_nanos(durations.sum_ns / count)),

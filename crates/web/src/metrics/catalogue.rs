@@ -57,6 +57,18 @@ families! {
     HTTP_CONNECTIONS Gauge "levada_http_connections" [] "HTTP connections open now" "";
     AUTHENTICATIONS Counter "levada_authentications" ["listener", "mechanism", "result"] "SASL authentications: success, failure, or expired if the client did not authenticate again in time" "kafka.server:type=socket-server-metrics,listener=*,name=successful-authentication-total";
     TLS_HANDSHAKES_FAILED Counter "levada_tls_handshakes_failed" [] "TLS handshakes that failed" "kafka.server:type=socket-server-metrics,name=failed-authentication-total";
+    // Client telemetry.
+    TELEMETRY_INSTANCES Gauge "levada_client_telemetry_instances" [] "Client instances that have asked for subscriptions or pushed metrics of late" "kafka.server:type=client-metrics,name=instance-count";
+    TELEMETRY_CLIENTS Gauge "levada_client_telemetry_clients" [] "Clients whose metrics are kept" "";
+    TELEMETRY_SERIES Gauge "levada_client_telemetry_series" [] "Series of clients that are kept" "";
+    TELEMETRY_MEMORY Gauge "levada_client_telemetry_bytes" [] "Memory of the metrics of clients, about; at 64 MiB the client whose last push is the oldest is given up" "";
+    TELEMETRY_PUSHES Counter "levada_client_telemetry_pushes" ["outcome"] "Pushes of clients: accepted, unknown_subscription (the subscriptions have changed), or damaged (the payload could not be read)" "kafka.server:type=client-metrics,name=plugin-export-count";
+    TELEMETRY_THROTTLED Counter "levada_client_telemetry_throttled" [] "Telemetry requests that came before the client's interval had passed" "kafka.server:type=client-metrics,name=throttle-count";
+    TELEMETRY_EVICTED Counter "levada_client_telemetry_evicted_clients" [] "Clients whose metrics have made room for those of other clients" "";
+    TELEMETRY_LEFT_OUT Counter "levada_client_telemetry_left_out_points" [] "Values that were left out: beyond the series of one client, with a name longer than 512 bytes, or of a histogram" "";
+    TELEMETRY_NOT_EXPORTED Gauge "levada_client_telemetry_not_exported_series" [] "Series that levada.client.telemetry.metrics names, beyond the 10000 of one scrape" "";
+    CLIENT_GAUGE Gauge "levada_client_metric" ["metric", "client_id", "client_instance_id", "attributes"] "Values that clients have pushed, of the metrics that levada.client.telemetry.metrics names; the units are the client's" "";
+    CLIENT_SUM Counter "levada_client_metric_sum" ["metric", "client_id", "client_instance_id", "attributes"] "As levada_client_metric, for sums that never fall; they begin with the first push that is kept" "";
     // Records.
     PRODUCED_BYTES Counter "levada_produced_bytes" [] "Record bytes received from producers" "kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec";
     FETCHED_BYTES Counter "levada_fetched_bytes" [] "Record bytes in responses to consumers" "kafka.server:type=BrokerTopicMetrics,name=BytesOutPerSec";
