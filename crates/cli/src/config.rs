@@ -22,6 +22,7 @@ use levada_terminal::failure::Failure;
   levada config set topic clicks retention.ms=86400000
   levada config set broker default log.retention.ms=86400000    all brokers, while they run
   levada config set group readers consumer.session.timeout.ms=50000
+  levada config set client-metrics slow metrics=org.apache.kafka. interval.ms=30000
   levada config set quota client-id=import producer_byte_rate=1048576
   levada config delete topic clicks retention.ms                back to the default")]
 pub(crate) struct Args {

@@ -18,6 +18,7 @@ use crate::{kafka_error, output, time};
 pub(crate) enum Kind {
     Topic = 2,
     Broker = 4,
+    ClientMetrics = 16,
     Group = 32,
 }
 
@@ -163,7 +164,7 @@ const ROLES: &str = "process.roles";
 pub(crate) fn tell_idle<'k>(cluster: &mut Cluster, resource: &Resource, keys: impl Iterator<Item = &'k str>) {
     let reason = |key: &str, is_alone| match resource.kind {
         Kind::Broker => without_effect_on_broker(key, is_alone),
-        Kind::Topic | Kind::Group => without_effect(key).map(str::to_owned),
+        Kind::Topic | Kind::Group | Kind::ClientMetrics => without_effect(key).map(str::to_owned),
     };
     let idle: Vec<&str> = keys.filter(|key| reason(key, true).is_some()).collect();
     if idle.is_empty() {
@@ -195,6 +196,7 @@ impl Resource {
         match self.kind {
             Kind::Topic => format!("topic {}", self.name),
             Kind::Group => format!("group {}", self.name),
+            Kind::ClientMetrics => format!("client metrics subscription {}", self.name),
             Kind::Broker if self.name.is_empty() => "all brokers".to_owned(),
             Kind::Broker => format!("broker {}", self.name),
         }
@@ -214,7 +216,7 @@ impl Resource {
         match self.kind {
             Kind::Topic => format!("--topic {}", self.name),
             Kind::Group => format!("--group {}", self.name),
-            Kind::Broker => "--cluster".to_owned(),
+            Kind::Broker | Kind::ClientMetrics => "--cluster".to_owned(),
         }
     }
 

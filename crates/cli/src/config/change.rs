@@ -12,7 +12,7 @@ use crate::cluster::BrokerArgs;
 use crate::outcomes::{Outcome, Outcomes};
 use crate::settings::{self, Change};
 
-/// Set keys of a topic, broker, group or quota: all of them or none
+/// Set keys of a topic, broker, group, subscription or quota: all of them or none
 ///
 /// The changes take effect at once and persist.
 #[derive(Debug, clap::Args)]
@@ -21,6 +21,7 @@ use crate::settings::{self, Change};
   levada config set broker 1 log.cleaner.min.cleanable.ratio=0.2
   levada config set broker default message.max.bytes=2000000
   levada config set group readers consumer.heartbeat.interval.ms=6000
+  levada config set client-metrics slow metrics=org.apache.kafka. interval.ms=30000
   levada config set quota user=alice,client-id=import producer_byte_rate=1048576
   levada config set quota client-id consumer_byte_rate=1048576      clients without their own quota")]
 pub(super) struct Set {
@@ -40,7 +41,7 @@ pub(super) struct Set {
     format: FormatArgs,
 }
 
-/// Reset keys of a topic, broker, group or quota to their defaults
+/// Reset keys of a topic, broker, group, subscription or quota to their defaults
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada config delete topic clicks retention.ms

@@ -13,7 +13,7 @@ use crate::settings::{self, Setting};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};
 
-/// Print settings of topics, brokers, groups and quotas of a running cluster
+/// Print settings of topics, brokers, groups, subscriptions and quotas of a running cluster
 ///
 /// Without keys, prints the settings that differ from their defaults. Without a name, prints the
 /// settings of all resources of the kind.
@@ -24,10 +24,11 @@ use levada_terminal::output::{self, Format, FormatArgs};
   levada config get topic                       settings of all topics
   levada config get broker 1 --all
   levada config get broker default              dynamic settings of all brokers
+  levada config get client-metrics              all subscriptions of client metrics
   levada config get quota
   levada config get quota user=alice,client-id=import
 
-Sources: topic, group and quota are the thing's own; dynamic-broker and dynamic-default were set
+Sources: topic, group, client-metrics and quota are the thing's own; dynamic-broker and dynamic-default were set
 while the broker ran, on it alone or on all; static-broker is its file, environment or flags.")]
 pub(super) struct Get {
     /// Kind of the resource

@@ -1,5 +1,5 @@
-//! Targets of `levada config get|set|delete`: a topic, a broker or all brokers, a group, a client
-//! quota.
+//! Targets of `levada config get|set|delete`: a topic, a broker or all brokers, a group, a
+//! subscription of client metrics, a client quota.
 
 use clap::ValueEnum;
 use levada_client::Cluster;
@@ -19,6 +19,8 @@ pub(super) enum Kind {
     Broker,
     /// A consumer group or a share group
     Group,
+    /// A subscription of client metrics: the metrics that matching clients push
+    ClientMetrics,
     /// Quotas of clients: user=NAME, client-id=NAME or ip=ADDRESS, separated by commas; without
     /// =NAME, the default of clients without their own quota
     Quota,
@@ -40,6 +42,7 @@ impl Kind {
             Self::Topic => "topic",
             Self::Broker => "broker",
             Self::Group => "group",
+            Self::ClientMetrics => "client-metrics",
             Self::Quota => "quota",
         }
     }
@@ -50,6 +53,7 @@ impl Kind {
         Ok(match self {
             Self::Topic => resource(settings::Kind::Topic, name),
             Self::Group => resource(settings::Kind::Group, name),
+            Self::ClientMetrics => resource(settings::Kind::ClientMetrics, name),
             Self::Quota => Target::Quota(name.parse().map_err(Failure::Usage)?),
             Self::Broker if name == ALL_BROKERS => resource(settings::Kind::Broker, ""),
             Self::Broker if name.parse::<i32>().is_ok() => resource(settings::Kind::Broker, name),
@@ -73,9 +77,9 @@ impl Kind {
                 let names = std::iter::once(String::new()).chain(brokers);
                 names.map(|name| resource(settings::Kind::Broker, name)).collect()
             }
-            Self::Group => {
-                let names = groups_with_settings(cluster)?.into_iter();
-                names.map(|name| resource(settings::Kind::Group, name)).collect()
+            Self::Group => named_with_settings(cluster, settings::Kind::Group, "groups")?,
+            Self::ClientMetrics => {
+                named_with_settings(cluster, settings::Kind::ClientMetrics, "client metrics subscriptions")?
             }
             Self::Quota => Vec::new(),
         })
@@ -92,14 +96,19 @@ impl Resource {
     }
 }
 
-fn groups_with_settings(cluster: &mut Cluster) -> Result<Vec<String>, Failure> {
+/// The resources of a kind whose names only their settings have.
+fn named_with_settings(
+    cluster: &mut Cluster,
+    kind: settings::Kind,
+    word: &str,
+) -> Result<Vec<Resource>, Failure> {
     let mut request = ListConfigResourcesRequest::default();
-    request.resource_types = vec![settings::Kind::Group as i8];
+    request.resource_types = vec![kind as i8];
     let response = cluster.ask(&request)?;
-    let checked = kafka_error::check(response.error_code, "list groups with settings", None);
+    let checked = kafka_error::check(response.error_code, &format!("list {word} with settings"), None);
     kafka_error::needing(checked, "describe-configs", "--cluster")?;
     let mut names: Vec<String> =
         response.config_resources.iter().map(|one| one.resource_name.as_str().to_owned()).collect();
     names.sort_unstable();
-    Ok(names)
+    Ok(names.into_iter().map(|name| Resource { kind, name }).collect())
 }
