@@ -24,6 +24,7 @@ pub mod records;
 pub mod requests;
 pub mod sasl;
 mod scratch;
+pub mod telemetry;
 pub mod tls;
 pub mod transfer;
 

@@ -40,6 +40,7 @@ targets! {
     records
     requests
     sasl
+    telemetry
     tls
     transfer
 }
