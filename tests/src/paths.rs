@@ -61,6 +61,11 @@ pub fn own_class_path() -> String {
     format!("{}:{}", own.display(), class_path())
 }
 
+/// A class path with the tests' own Java programs after Kafka's classes.
+pub fn class_path_before_own() -> String {
+    format!("{}:{}", class_path(), target().join("test-java").display())
+}
+
 /// Path of a program of `tests/go`, if Go was available to build it.
 pub fn go_program(name: &str) -> PathBuf {
     target().join("test-go").join(name)

@@ -39,7 +39,10 @@ pub(super) fn command(plan: &Plan, home: &Path) -> Command {
     let mut command = Command::new("java");
     command.arg(format!("-Xmx{}m", plan.heap_mib)).args(paths::kafka_flags());
     command.arg(format!("-Dlog4j2.configurationFile={}", logging.display()));
-    command.arg("-cp").arg(paths::class_path()).arg("kafka.Kafka").arg(properties);
+    // The tests' own classes at the end, where they do not spoil the archive of Kafka's classes.
+    let has_own = plan.options.iter().any(|(key, _)| key == "metric.reporters");
+    let class_path = if has_own { paths::class_path_before_own() } else { paths::class_path() };
+    command.arg("-cp").arg(class_path).arg("kafka.Kafka").arg(properties);
     command
 }
 

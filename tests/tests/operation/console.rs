@@ -20,12 +20,13 @@ use serde_json::json;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Pages that every broker has.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "/",
     "/topics",
     "/topics?internal=1",
     "/groups",
     "/transactions",
+    "/clients",
     "/users",
     "/settings",
     "/performance",

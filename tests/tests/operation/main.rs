@@ -1,6 +1,7 @@
 //! A broker as its operator sees it: the console, metrics, signals, limits and packages.
 
 mod churn;
+mod client_telemetry;
 mod configuration;
 mod console;
 mod console_access;
