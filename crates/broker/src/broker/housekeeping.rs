@@ -13,7 +13,7 @@ type Work = fn(&Broker);
 
 /// The rooms, in this order. A room that panics runs again in the next round, and does not delay
 /// the others.
-const ROOMS: [(&str, Work); 12] = [
+const ROOMS: [(&str, Work); 13] = [
     ("upkeep of logs", |broker| broker.replicas.keep_logs()),
     ("opening of partitions", |broker| broker.publisher.open_unopened()),
     ("threads that follow other brokers", |broker| broker.publisher.follow_pending()),
