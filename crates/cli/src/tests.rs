@@ -38,7 +38,7 @@ fn wrong_command_lines_are_refused() {
     check("levada group reset g --topic t: --to-latest", "TOPIC:0,2");
     check("levada group reset g --topic t --to-offset -1", "-1 is not in 0..");
     check("levada config set topic t retention.ms", "expected KEY=VALUE");
-    check("levada config get planet", "[possible values: topic, broker, group, quota]");
+    check("levada config get planet", "[possible values: topic, broker, group, client-metrics, quota]");
     check("levada offsets --at soon", "expected a time such as");
     check("levada offsets --at 2026-11-21 --ago 1h", "cannot be used with");
     check("levada transaction abort", "<ID>");

@@ -28,8 +28,9 @@ use levada_terminal::output::{self, Format, FormatArgs};
   levada config get quota
   levada config get quota user=alice,client-id=import
 
-Sources: topic, group, client-metrics and quota are the thing's own; dynamic-broker and dynamic-default were set
-while the broker ran, on it alone or on all; static-broker is its file, environment or flags.")]
+Sources: topic, group, client-metrics and quota are the thing's own; dynamic-broker and
+dynamic-default were set while the broker ran, on it alone or on all; static-broker is its file,
+environment or flags.")]
 pub(super) struct Get {
     /// Kind of the resource
     kind: Kind,
