@@ -176,6 +176,8 @@ serve! {
         WriteShareGroupState => k85_write_share_group_state,
         DeleteShareGroupState => k86_delete_share_group_state,
         ReadShareGroupStateSummary => k87_read_share_group_state_summary,
+        StreamsGroupHeartbeat => k88_streams_group_heartbeat,
+        StreamsGroupDescribe => k89_streams_group_describe,
         DescribeShareGroupOffsets => k90_describe_share_group_offsets,
         AlterShareGroupOffsets => k91_alter_share_group_offsets,
         DeleteShareGroupOffsets => k92_delete_share_group_offsets,

@@ -24,6 +24,7 @@ use crate::replica::Replicas;
 use crate::request_memory::RequestMemory;
 use crate::share_partitions::SharePartitions;
 use crate::stats::Stats;
+use crate::streams_topics::StreamsTopics;
 use crate::telemetry::ClientTelemetry;
 use crate::tls::Tls;
 use crate::transaction::Transactions;
@@ -55,6 +56,7 @@ pub(crate) struct Broker {
     quotas: Arc<QuotaBook>,
     fetch_sessions: Mutex<Sessions>,
     share_partitions: Arc<SharePartitions>,
+    streams_topics: StreamsTopics,
     telemetry: Arc<ClientTelemetry>,
     request_memory: Arc<RequestMemory>,
     turns: WorkTurns,
@@ -145,6 +147,11 @@ impl Broker {
     /// Client telemetry.
     pub(crate) fn telemetry(&self) -> &Arc<ClientTelemetry> {
         &self.telemetry
+    }
+
+    /// Internal topics of streams applications that are being created.
+    pub(crate) fn streams_topics(&self) -> &StreamsTopics {
+        &self.streams_topics
     }
 
     /// The memory of requests on their way.

@@ -14,7 +14,8 @@
 //! - `replica`: logs and their leadership: the order of appends (`lane`), what an acknowledgement
 //!   waits for (`durability`, `led`), long polls, recovery, retention, compaction, moves.
 //! - `access`, `quota`, [`tls`], `transfers`, `replay`, `turns`, `stats`, `request_memory`,
-//!   `fetch_session`, `live_config`, [`loggers`]: single subjects that many rooms use.
+//!   `fetch_session`, `live_config`, `streams_topics`, [`loggers`]: single subjects that many rooms
+//!   use.
 //! - [`offline`]: data directories that no broker uses.
 //!
 //! ARCHITECTURE.md has the lives of a fetch and of a produce request through these rooms.
@@ -44,6 +45,7 @@ mod share;
 mod share_partitions;
 pub mod source;
 mod stats;
+mod streams_topics;
 mod telemetry;
 mod time_slice;
 pub mod tls;

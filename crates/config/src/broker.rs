@@ -135,6 +135,20 @@ pub struct GroupConfig {
     pub share_assignment_interval_ms: i32,
     /// `group.share.max.share.sessions`.
     pub share_max_sessions: u32,
+    /// `group.coordinator.rebalance.protocols` has `streams`.
+    pub streams_protocol: bool,
+    /// `group.streams.session.timeout.ms`.
+    pub streams_session_timeout_ms: i32,
+    /// `group.streams.heartbeat.interval.ms`.
+    pub streams_heartbeat_interval_ms: i32,
+    /// `group.streams.max.size`.
+    pub streams_max_size: u32,
+    /// `group.streams.num.standby.replicas`.
+    pub streams_num_standby_replicas: i32,
+    /// `group.streams.initial.rebalance.delay.ms`.
+    pub streams_initial_rebalance_delay_ms: i32,
+    /// `group.streams.assignment.interval.ms`.
+    pub streams_assignment_interval_ms: i32,
 }
 
 /// Direction in which groups may change their kind while they have members.
@@ -317,6 +331,13 @@ impl Reader<'_> {
             share_max_size: self.size("group.share.max.size"),
             share_assignment_interval_ms: self.int("group.share.assignment.interval.ms"),
             share_max_sessions: self.size("group.share.max.share.sessions"),
+            streams_protocol: self.has_protocol("streams"),
+            streams_session_timeout_ms: self.int("group.streams.session.timeout.ms"),
+            streams_heartbeat_interval_ms: self.int("group.streams.heartbeat.interval.ms"),
+            streams_max_size: self.size("group.streams.max.size"),
+            streams_num_standby_replicas: self.int("group.streams.num.standby.replicas"),
+            streams_initial_rebalance_delay_ms: self.int("group.streams.initial.rebalance.delay.ms"),
+            streams_assignment_interval_ms: self.int("group.streams.assignment.interval.ms"),
         }
     }
 
@@ -458,7 +479,7 @@ impl Reader<'_> {
             let is_ordered = self.long(least) <= self.long(most);
             (!is_ordered).then(|| self.invalid(least, format!("no more than {most} ({})", self.long(most))))
         };
-        let of_members = ["consumer.", "share."]
+        let of_members = ["consumer.", "share.", "streams."]
             .into_iter()
             .flat_map(|kind| ["session.timeout.ms", "heartbeat.interval.ms"].map(|name| (kind, name)));
         let of_records = ["record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks"];
@@ -473,7 +494,8 @@ impl Reader<'_> {
             [ordered(&least, &most), low(), ordered(&value, &most)]
         });
         let classic = ordered("group.min.session.timeout.ms", "group.max.session.timeout.ms");
-        std::iter::once(classic).chain(bounded).flatten().collect()
+        let standby = ordered("group.streams.num.standby.replicas", "group.streams.max.standby.replicas");
+        [classic, standby].into_iter().chain(bounded).flatten().collect()
     }
 
     pub(super) fn invalid(&self, key: &str, allowed: String) -> ConfigError {

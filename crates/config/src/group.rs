@@ -6,9 +6,11 @@ use super::layers::Values;
 use super::{BrokerConfig, Origin};
 
 mod share;
+mod streams;
 
 pub use share::{ShareGroupSettings, ShareStart};
 use share::{check_dead_letter_topic, check_offset_reset};
+pub use streams::StreamsGroupSettings;
 
 /// A key that a group may set. The value that holds without it, Kafka's default, has the name
 /// `broker`.

@@ -52,7 +52,7 @@ pub use describe::{ConfigSource, Described, Synonym};
 pub use dynamic::{broker_default, broker_kind, without_effect_on_broker};
 pub use error::{ConfigError, ConfigErrors, Origin};
 pub use foreign::without_effect;
-pub use group::{ShareGroupSettings, ShareStart, check_group, is_group_key};
+pub use group::{ShareGroupSettings, ShareStart, StreamsGroupSettings, check_group, is_group_key};
 pub use hosts::HostLimits;
 pub use hosts::address_of;
 pub use key::{ConfigKey, ConfigType, Dynamic, HIDDEN, Valid};

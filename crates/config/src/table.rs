@@ -169,7 +169,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("levada.client.telemetry.max.clients", "Number of clients whose metrics are kept. For another one, the client whose last push is the oldest is given up.").default("1000").at_least(0),
     int("levada.client.telemetry.max.series", "Number of series that are kept of one client. Further ones are left out.").default("500").at_least(0),
     // Groups.
-    list("group.coordinator.rebalance.protocols", "Group protocols. classic is always included. Without consumer, the broker refuses consumer groups (KIP-848). share and streams have no effect: the feature share.version enables share groups, and streams groups are not supported.")
+    list("group.coordinator.rebalance.protocols", "Group protocols. classic is always included. Without consumer, the broker refuses consumer groups (KIP-848). Without streams, it refuses streams groups (KIP-1071). share has no effect: the feature share.version enables share groups.")
         .default("classic,consumer,streams")
         .valid(PROTOCOLS),
     int("group.initial.rebalance.delay.ms", "Time that the first rebalance of an empty group waits for further members. Kafka's default is 3000; with 0 the first consumer starts at once.")
@@ -213,6 +213,19 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("group.share.assignment.interval.ms", "Shortest time between two assignments of a share group. A group may override it.").default("1000").at_least(0).cluster_wide(),
     int("group.share.min.assignment.interval.ms", "Smallest assignment interval that a share group may set.").default("0").at_least(0),
     int("group.share.max.assignment.interval.ms", "Largest assignment interval that a share group may set.").default("15000").at_least(0),
+    int("group.streams.session.timeout.ms", "Session timeout of streams groups (KIP-1071). The coordinator removes a member that is silent for this long. A group may override it.").default("45000").at_least(1),
+    int("group.streams.heartbeat.interval.ms", "Heartbeat interval of streams groups. A group may override it.").default("5000").at_least(1),
+    int("group.streams.min.session.timeout.ms", "Shortest session timeout that a streams group may set.").default("45000").at_least(1),
+    int("group.streams.max.session.timeout.ms", "Longest session timeout that a streams group may set.").default("60000").at_least(1),
+    int("group.streams.min.heartbeat.interval.ms", "Shortest heartbeat interval that a streams group may set.").default("5000").at_least(1),
+    int("group.streams.max.heartbeat.interval.ms", "Longest heartbeat interval that a streams group may set.").default("15000").at_least(1),
+    int("group.streams.max.size", "Maximum number of members of a streams group.").default("2147483647").at_least(1),
+    int("group.streams.num.standby.replicas", "Standby tasks of each task with state. A group may override it.").default("0").at_least(0),
+    int("group.streams.max.standby.replicas", "Largest number of standby tasks that a streams group may set.").default("2").at_least(0),
+    int("group.streams.initial.rebalance.delay.ms", "Time that the first assignment of an empty streams group waits for further members. A group may override it.").default("3000").at_least(0),
+    int("group.streams.assignment.interval.ms", "Shortest time between two assignments of a streams group. A group may override it.").default("1000").at_least(0).cluster_wide(),
+    int("group.streams.min.assignment.interval.ms", "Smallest assignment interval that a streams group may set.").default("0").at_least(0),
+    int("group.streams.max.assignment.interval.ms", "Largest assignment interval that a streams group may set.").default("15000").at_least(0),
     // State of share groups.
     int("share.coordinator.snapshot.update.records.per.snapshot", "Updates of the state of a shared partition between two snapshots in __share_group_state.").default("500").valid(Valid::Range(0, 500)),
     int("share.coordinator.state.topic.num.partitions", "Partitions of __share_group_state; fixed once it exists.").default("50").at_least(1),

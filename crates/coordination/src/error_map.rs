@@ -30,6 +30,7 @@ impl From<GroupError> for ErrorCode {
             GroupError::InvalidTxnState => Self::InvalidTxnState,
             GroupError::TransactionCoordinatorFenced => Self::TransactionCoordinatorFenced,
             GroupError::InvalidRequest(_) => Self::InvalidRequest,
+            GroupError::StreamsInvalidTopology(_) => Self::StreamsInvalidTopology,
             GroupError::UnsupportedVersion => Self::UnsupportedVersion,
             GroupError::FencedMemberEpoch => Self::FencedMemberEpoch,
             GroupError::StaleMemberEpoch => Self::StaleMemberEpoch,

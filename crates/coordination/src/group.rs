@@ -1,4 +1,4 @@
-//! Consumer groups and share groups: members, generations and committed offsets.
+//! Consumer groups, share groups and streams groups: members, generations and committed offsets.
 //!
 //! Everything here is a state machine without clock, socket or disk: a
 //! [`Machine`](crate::machine::Machine) with one [`Coordinator`] for each partition of
@@ -15,10 +15,12 @@ pub mod error;
 pub mod event;
 mod hash;
 mod hosted;
+mod java_map;
 mod offsets;
 pub mod records;
 pub mod request;
 mod share;
+pub mod streams;
 mod timers;
 pub mod topics;
 mod turn;
@@ -27,7 +29,9 @@ pub use consumer::ASSIGNORS;
 pub use share::SHARE_ASSIGNOR;
 
 pub use crate::machine::{EncodedRecord, Keyed, PersistFailure, PersistId, Request, Ticket, partition_for};
-pub use config::{ConsumerConfig, GroupConfig, OwnSetting, OwnSettings, ShareConfig};
+pub use config::{
+    ConsumerConfig, GroupConfig, OwnSetting, OwnSettings, OwnStreamsSetting, ShareConfig, StreamsConfig,
+};
 pub use coordinator::Coordinator;
 pub use error::GroupError;
 pub use event::{Action, Event, Outcome, Payload, Producer};

@@ -43,6 +43,9 @@ pub const GROUP_VERSION: &str = "group.version";
 /// The feature that allows share groups.
 pub const SHARE_VERSION: &str = "share.version";
 
+/// Name of the feature that permits streams groups (KIP-1071).
+pub const STREAMS_VERSION: &str = "streams.version";
+
 /// The level of [`SHARE_VERSION`] from which on share groups have dead letter queues (Kafka 4.4).
 pub const DEAD_LETTERS: i16 = 2;
 
@@ -55,7 +58,7 @@ pub const FEATURES: [Feature; 7] = [
     Feature { needs_metadata: 23, ..feature(ELIGIBLE_LEADERS_VERSION, 0, 1, 1) },
     feature(GROUP_VERSION, 0, 1, 1),
     feature(SHARE_VERSION, 0, DEAD_LETTERS, 1),
-    feature("streams.version", 0, 1, 1),
+    feature(STREAMS_VERSION, 0, 1, 1),
     feature("transaction.version", 0, 2, 2),
     // Stored in separate control records, never as a feature level.
     feature(KRAFT_VERSION, 0, 1, 0),
@@ -74,8 +77,7 @@ pub fn loses_metadata(from: i16, to: i16) -> bool {
     CHANGED.iter().any(|level| (to + 1..=from).contains(level))
 }
 
-/// The features as a broker of a cluster registers them. Features whose groups are not served are
-/// among them: a cluster that has finalized one refuses a broker that does not name it.
+/// The features as a broker of a cluster registers them.
 pub fn of_members() -> impl Iterator<Item = Feature> {
     FEATURES.into_iter().map(|feature| match feature.name {
         METADATA_VERSION => Feature { min_version: LOWEST_OF_MEMBERS, ..feature },

@@ -171,6 +171,9 @@ codes! {
     VoterNotFound = 127 "VOTER_NOT_FOUND",
     InvalidRegularExpression = 128 "INVALID_REGULAR_EXPRESSION",
     RebootstrapRequired = 129 "REBOOTSTRAP_REQUIRED",
+    StreamsInvalidTopology = 130 "STREAMS_INVALID_TOPOLOGY",
+    StreamsInvalidTopologyEpoch = 131 "STREAMS_INVALID_TOPOLOGY_EPOCH",
+    StreamsTopologyFenced = 132 "STREAMS_TOPOLOGY_FENCED",
     ShareSessionLimitReached = 133 "SHARE_SESSION_LIMIT_REACHED",
     ControllerIdNotRegistered = 136 "CONTROLLER_ID_NOT_REGISTERED",
 }

@@ -147,6 +147,12 @@ questions! {
     WriteShareGroupState ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
     DeleteShareGroupState ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
     ReadShareGroupStateSummary ClusterAction Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
+    StreamsGroupHeartbeat Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    StreamsGroupHeartbeat Describe Topic, "in the topology" => "TOPIC_AUTHORIZATION_FAILED";
+    StreamsGroupHeartbeat Create Cluster, "missing internal topics" => "the check of the next row";
+    StreamsGroupHeartbeat Create Topic, "missing internal topics, without Create on the cluster" => "a sentence in the status";
+    StreamsGroupDescribe Describe Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    StreamsGroupDescribe Describe Topic, "in the topology" => "TOPIC_AUTHORIZATION_FAILED for the group";
     DescribeShareGroupOffsets Describe Group, "" => "GROUP_AUTHORIZATION_FAILED";
     DescribeShareGroupOffsets Describe Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions; hidden in a list of all";
     AlterShareGroupOffsets Read Group, "" => "GROUP_AUTHORIZATION_FAILED";

@@ -187,6 +187,8 @@ answers! {
     ShareAcknowledgeResponse [error_code] { responses { partitions { error_code } } }
     AddRaftVoterResponse [error_code] {}
     RemoveRaftVoterResponse [error_code] {}
+    StreamsGroupHeartbeatResponse [error_code] {}
+    StreamsGroupDescribeResponse [] { groups { error_code } }
     DescribeShareGroupOffsetsResponse [] { groups { error_code topics { partitions { error_code } } } }
     AlterShareGroupOffsetsResponse [error_code] { responses { partitions { error_code } } }
     DeleteShareGroupOffsetsResponse [error_code] { responses { error_code } }

@@ -38,6 +38,7 @@ use crate::replica::data_dirs::DataDirs;
 use crate::replica::last_shutdown::LastShutdown;
 use crate::share_partitions::SharePartitions;
 use crate::stats::Stats;
+use crate::streams_topics::StreamsTopics;
 use crate::telemetry::ClientTelemetry;
 use crate::tls::Tls;
 use crate::transaction::Transactions;
@@ -190,6 +191,7 @@ impl Broker {
             tls,
             fetch_sessions,
             share_partitions,
+            streams_topics: StreamsTopics::default(),
             request_memory: Arc::default(),
             turns: WorkTurns::default(),
             transfers,

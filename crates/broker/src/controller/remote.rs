@@ -155,16 +155,27 @@ impl Remote {
     /// is under way are left out, and so are those beyond [`CREATING_MAX`].
     pub(super) fn begin_creation(
         &self,
+        topics: Vec<CreatableTopic>,
+        timeout_ms: i32,
+        client: Option<Creator>,
+    ) {
+        self.begin_reported_creation(topics, timeout_ms, client, |_| {});
+    }
+
+    /// As [`Remote::begin_creation`]; `ended` gets the answer.
+    pub(super) fn begin_reported_creation(
+        &self,
         mut topics: Vec<CreatableTopic>,
         timeout_ms: i32,
         client: Option<Creator>,
+        ended: impl FnOnce(&Result<CreateTopicsResponse, ErrorCode>) + Send + 'static,
     ) {
         let mut creating = self.creating.lock();
         topics
             .retain(|topic| creating.len() < CREATING_MAX && creating.insert(topic.name.as_str().to_owned()));
         drop(creating);
         if topics.is_empty() {
-            return;
+            return ended(&Ok(CreateTopicsResponse::default()));
         }
         let names: Vec<String> = topics.iter().map(|topic| topic.name.as_str().to_owned()).collect();
         let (creating, failures) = (self.creating.clone(), self.failures.clone());
@@ -180,6 +191,7 @@ impl Remote {
                 None => active.create_topics(request).await,
                 Some(creator) => creator.create(&*active, &request).await,
             };
+            ended(&answer);
             under_way.log(answer);
         });
     }

@@ -10,6 +10,7 @@ use levada_metadata::controller::{
 use levada_metadata::image::Image;
 use levada_metadata::uuid;
 use levada_wire::error_code::{ErrorCode, Failure};
+use levada_wire::messages::CreateTopicsResponse;
 use levada_wire::messages::create_topics_request::CreatableTopicConfig;
 
 use crate::controller::ByConfig;
@@ -42,6 +43,56 @@ fn own_shape(config: &BrokerConfig) -> (i32, i16) {
     let partitions = if is_set("num.partitions") { config.num_partitions } else { -1 };
     let is_replicated = is_set("default.replication.factor");
     (partitions, if is_replicated { config.default_replication_factor } else { -1 })
+}
+
+/// Outcome of the creation of a topic.
+#[derive(Debug)]
+pub(crate) struct Created {
+    pub(crate) topic: String,
+    /// The number of partitions, or the reason of the failure.
+    pub(crate) outcome: Result<i32, String>,
+}
+
+impl Created {
+    /// The outcomes in the answer of a controller. Topics that exist are none.
+    fn by_controller(names: Vec<String>, answer: &Result<CreateTopicsResponse, ErrorCode>) -> Vec<Self> {
+        let response = match answer {
+            Ok(response) => response,
+            Err(error) => {
+                let failed = |topic| Self { topic, outcome: Err(reason(*error, None)) };
+                return names.into_iter().map(failed).collect();
+            }
+        };
+        // The controller has created a topic at the latest now, and the log has a line of it.
+        let failed = response.topics.iter().filter(|topic| topic.error_code != 0);
+        let failed = failed.filter(|topic| topic.error_code != ErrorCode::TopicAlreadyExists.code());
+        let outcome = failed.map(|topic| {
+            let error = ErrorCode::of_code(topic.error_code).unwrap_or(ErrorCode::UnknownServerError);
+            let message = topic.error_message.as_ref().map(|message| message.as_str());
+            Self { topic: topic.name.as_str().to_owned(), outcome: Err(reason(error, message)) }
+        });
+        outcome.collect()
+    }
+}
+
+/// The sentence of an error, or its name.
+fn reason(error: ErrorCode, message: Option<&str>) -> String {
+    message.filter(|message| !message.is_empty()).unwrap_or(error.name()).to_owned()
+}
+
+/// A topic in a request to the controller of a cluster.
+fn creatable_topic(topic: NewTopic) -> CreatableTopic {
+    let mut creatable = CreatableTopic::default();
+    (creatable.num_partitions, creatable.replication_factor) = (topic.partitions, topic.replication_factor);
+    let configs = topic.configs.into_iter().map(|(name, value)| {
+        let mut config = CreatableTopicConfig::default();
+        config.name = name.into();
+        config.value = value.map(Into::into);
+        config
+    });
+    creatable.configs = configs.collect();
+    creatable.name = topic.name.into();
+    creatable
 }
 
 fn creatable_config((key, value): (&'static str, String)) -> CreatableTopicConfig {
@@ -153,6 +204,38 @@ impl Controller {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Begins to create topics of this shape with the rights of a client. `ended` gets the outcomes
+    /// for topics that were created, or could not be created.
+    pub(crate) fn begin_creation(
+        self: &Arc<Self>,
+        (topics, client): (Vec<NewTopic>, Creator),
+        quota: MutationQuota,
+        ended: impl FnOnce(Vec<Created>) + Send + 'static,
+    ) {
+        if let Some(remote) = self.remote() {
+            let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
+            let topics = topics.into_iter().map(creatable_topic).collect();
+            let ended = move |answer: &Result<CreateTopicsResponse, ErrorCode>| {
+                ended(Created::by_controller(names, answer));
+            };
+            return remote.begin_reported_creation(topics, CREATION_TIMEOUT_MS, Some(client), ended);
+        }
+        let controller = self.clone();
+        tokio::spawn(async move {
+            let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
+            let outcomes = controller.create_topics(topics, quota, false).await;
+            let created = names.into_iter().zip(outcomes).filter_map(|(topic, outcome)| {
+                let outcome = match outcome {
+                    Ok(created) => Ok(created.partitions),
+                    Err(failure) if failure.code == ErrorCode::TopicAlreadyExists => return None,
+                    Err(failure) => Err(reason(failure.code, failure.message.as_deref())),
+                };
+                Some(Created { topic, outcome })
+            });
+            ended(created.collect());
+        });
     }
 
     fn auto_created(&self, name: String) -> NewTopic {

@@ -1,6 +1,6 @@
 //! Settings of the state machines, taken from the broker's configuration.
 
-use levada_coordination::group::{ConsumerConfig, GroupConfig, ShareConfig};
+use levada_coordination::group::{ConsumerConfig, GroupConfig, ShareConfig, StreamsConfig};
 use levada_coordination::share_state::ShareStateConfig;
 use levada_coordination::txn::TxnConfig;
 
@@ -26,6 +26,14 @@ pub(super) fn group_config(config: &BrokerConfig) -> GroupConfig {
             heartbeat_interval_ms: config.groups.share_heartbeat_interval_ms,
             max_size: config.groups.share_max_size as usize,
             ..ShareConfig::default()
+        },
+        streams: StreamsConfig {
+            session_timeout_ms: config.groups.streams_session_timeout_ms,
+            heartbeat_interval_ms: config.groups.streams_heartbeat_interval_ms,
+            max_size: config.groups.streams_max_size as usize,
+            assignment_interval_ms: config.groups.streams_assignment_interval_ms,
+            initial_rebalance_delay_ms: config.groups.streams_initial_rebalance_delay_ms,
+            num_standby_replicas: config.groups.streams_num_standby_replicas,
         },
         offset_metadata_max_bytes: config.offsets.metadata_max_bytes as usize,
         offsets_retention_ms: config.offsets.retention_ms,

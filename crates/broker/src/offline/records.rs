@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use levada_coordination::group::records::{ConsumerRecord, Partitions, Record as GroupRecord, ShareRecord};
+use levada_coordination::group::records::{
+    ConsumerRecord, Partitions, Record as GroupRecord, ShareRecord, StreamsRecord,
+};
 use levada_coordination::share_state::records::Record as StateRecord;
 use levada_coordination::txn::records::Record as TxnRecord;
 use levada_metadata::records as metadata;
@@ -70,6 +72,7 @@ fn of_group(record: GroupRecord) -> Value {
         }
         GroupRecord::Consumer(group, record) => of_consumer_group(&group, &record),
         GroupRecord::Share(group, record) => of_share_group(&group, &record),
+        GroupRecord::Streams(group, record) => of_streams_group(&group, &record),
         GroupRecord::Other(version) => json!({ "type": "other", "key_version": version }),
     }
 }
@@ -116,6 +119,21 @@ fn of_share_group(group: &str, record: &ShareRecord) -> Value {
         }
         ShareRecord::Current(member, value) => of_member("share_group_current", member, json!(value)),
         ShareRecord::State(value) => of_group("share_group_state", json!(value)),
+    }
+}
+
+fn of_streams_group(group: &str, record: &StreamsRecord) -> Value {
+    let of_group = |kind, value| of_whole_group(kind, group, value);
+    let of_member = |kind, member, value| of_group_member(kind, (group, member), value);
+    match record {
+        StreamsRecord::Epoch(value) => of_group("streams_group", json!(value)),
+        StreamsRecord::Member(member, value) => of_member("streams_group_member", member, json!(value)),
+        StreamsRecord::TargetEpoch(value) => of_group("streams_group_target_epoch", json!(value)),
+        StreamsRecord::Target(member, value) => of_member("streams_group_target", member, json!(value)),
+        StreamsRecord::Current(member, value) => of_member("streams_group_current", member, json!(value)),
+        StreamsRecord::Topology(value) => {
+            of_group("streams_group_topology", json!(value.as_ref().map(|topology| &**topology)))
+        }
     }
 }
 

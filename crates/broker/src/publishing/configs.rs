@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use levada_config::{BrokerConfig, ConfigErrors, Differences, Values};
-use levada_coordination::group::{OwnSetting, OwnSettings};
+use levada_config::{BrokerConfig, ConfigErrors, Differences, StreamsGroupSettings, Values};
+use levada_coordination::group::{OwnSetting, OwnSettings, OwnStreamsSetting};
 use levada_metadata::image::{ConfigResource, Image, ResourceKind, Topic};
 use levada_security::keystore::TlsError;
 
@@ -71,6 +71,7 @@ impl Publisher {
                 share_session_timeout_ms: config.own_share_session_timeout_ms(values),
                 share_heartbeat_interval_ms: config.own_share_heartbeat_interval_ms(values),
                 share_assignment_interval_ms: config.own_share_assignment_interval_ms(values),
+                streams: own_streams(config.own_streams(values)),
             };
             (resource.name.clone(), own)
         });
@@ -78,6 +79,7 @@ impl Publisher {
             groups: own.collect(),
             consumer_assignment_interval_ms: Some(config.groups.consumer_assignment_interval_ms),
             share_assignment_interval_ms: Some(config.groups.share_assignment_interval_ms),
+            streams_assignment_interval_ms: Some(config.groups.streams_assignment_interval_ms),
         });
         let groups = image.config_resources().filter(|(resource, _)| resource.kind == ResourceKind::Group);
         let own = groups.map(|(resource, values)| (resource.name.clone(), config.share_group(values)));
@@ -95,5 +97,15 @@ impl Publisher {
         for partition in topic.partitions().filter_map(|(index, _)| partitions.by_id(topic.id(), index)) {
             partition.configure(config.clone(), log.clone());
         }
+    }
+}
+
+fn own_streams(own: StreamsGroupSettings) -> OwnStreamsSetting {
+    OwnStreamsSetting {
+        session_timeout_ms: own.session_timeout_ms,
+        heartbeat_interval_ms: own.heartbeat_interval_ms,
+        assignment_interval_ms: own.assignment_interval_ms,
+        initial_rebalance_delay_ms: own.initial_rebalance_delay_ms,
+        num_standby_replicas: own.num_standby_replicas,
     }
 }

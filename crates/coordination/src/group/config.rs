@@ -20,6 +20,8 @@ pub struct GroupConfig {
     pub consumer: ConsumerConfig,
     /// Settings of share groups (KIP-932) only.
     pub share: ShareConfig,
+    /// Settings of streams groups (KIP-1071) only.
+    pub streams: StreamsConfig,
     /// Longest metadata of a commit, in UTF-16 units as Kafka counts (`offset.metadata.max.bytes`).
     pub offset_metadata_max_bytes: usize,
     /// Time that offsets outlive the last member (`offsets.retention.minutes`).
@@ -71,6 +73,38 @@ pub struct ShareConfig {
     pub initialize_retry_interval_ms: i64,
 }
 
+/// Settings of streams groups; the defaults are Kafka's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamsConfig {
+    /// Time without a heartbeat after which a member is removed
+    /// (`group.streams.session.timeout.ms`).
+    pub session_timeout_ms: i32,
+    /// Heartbeat interval of members (`group.streams.heartbeat.interval.ms`).
+    pub heartbeat_interval_ms: i32,
+    /// Most members a group may have (`group.streams.max.size`).
+    pub max_size: usize,
+    /// Least time between two target assignments (`group.streams.assignment.interval.ms`).
+    pub assignment_interval_ms: i32,
+    /// Time that the first assignment of an empty group waits for more members
+    /// (`group.streams.initial.rebalance.delay.ms`).
+    pub initial_rebalance_delay_ms: i32,
+    /// Number of standby tasks for each task with state (`group.streams.num.standby.replicas`).
+    pub num_standby_replicas: i32,
+}
+
+impl Default for StreamsConfig {
+    fn default() -> Self {
+        Self {
+            session_timeout_ms: 45_000,
+            heartbeat_interval_ms: 5_000,
+            max_size: i32::MAX as usize,
+            assignment_interval_ms: 1_000,
+            initial_rebalance_delay_ms: 3_000,
+            num_standby_replicas: 0,
+        }
+    }
+}
+
 impl Default for ShareConfig {
     fn default() -> Self {
         Self {
@@ -94,6 +128,9 @@ pub struct OwnSettings {
     /// In place of [`ShareConfig::assignment_interval_ms`], for groups without an interval of their
     /// own (`group.share.assignment.interval.ms`).
     pub share_assignment_interval_ms: Option<i32>,
+    /// In place of [`StreamsConfig::assignment_interval_ms`], for groups without an interval of
+    /// their own (`group.streams.assignment.interval.ms`).
+    pub streams_assignment_interval_ms: Option<i32>,
 }
 
 impl OwnSettings {
@@ -124,6 +161,24 @@ pub struct OwnSetting {
     pub share_heartbeat_interval_ms: Option<i32>,
     /// In place of [`ShareConfig::assignment_interval_ms`] (`share.assignment.interval.ms`).
     pub share_assignment_interval_ms: Option<i32>,
+    /// Settings of streams groups.
+    pub streams: OwnStreamsSetting,
+}
+
+/// Settings of a streams group; the coordinator's apply to the rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnStreamsSetting {
+    /// In place of [`StreamsConfig::session_timeout_ms`] (`streams.session.timeout.ms`).
+    pub session_timeout_ms: Option<i32>,
+    /// In place of [`StreamsConfig::heartbeat_interval_ms`] (`streams.heartbeat.interval.ms`).
+    pub heartbeat_interval_ms: Option<i32>,
+    /// In place of [`StreamsConfig::assignment_interval_ms`] (`streams.assignment.interval.ms`).
+    pub assignment_interval_ms: Option<i32>,
+    /// In place of [`StreamsConfig::initial_rebalance_delay_ms`]
+    /// (`streams.initial.rebalance.delay.ms`).
+    pub initial_rebalance_delay_ms: Option<i32>,
+    /// In place of [`StreamsConfig::num_standby_replicas`] (`streams.num.standby.replicas`).
+    pub num_standby_replicas: Option<i32>,
 }
 
 impl Default for ConsumerConfig {
@@ -149,6 +204,7 @@ impl Default for GroupConfig {
             new_member_join_timeout_ms: 300_000,
             consumer: ConsumerConfig::default(),
             share: ShareConfig::default(),
+            streams: StreamsConfig::default(),
             offset_metadata_max_bytes: 4_096,
             offsets_retention_ms: 7 * 24 * 60 * 60 * 1_000,
             offsets_retention_check_interval_ms: 600_000,

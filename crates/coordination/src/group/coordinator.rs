@@ -16,6 +16,7 @@ mod membership;
 mod migration;
 mod share_work;
 mod shares;
+mod streams;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,7 @@ use super::event::{Action, Event};
 use super::offsets::OffsetStore;
 use super::records::{Record, RecordError};
 use super::share::ShareGroup;
+use super::streams::StreamsGroup;
 use super::timers::{Alarm, TimerKey, Timers};
 use super::topics::{NoTopics, Topics};
 use super::turn::{AnyGroup, PendingWrite, REBALANCES_AT_ONCE, Rebalances, StepContext};
@@ -50,7 +52,8 @@ pub use self::share_work::{
 };
 pub use self::view::{
     DescribedConsumer, DescribedConsumerGroup, DescribedGroup, DescribedMember, DescribedShareGroup,
-    DescribedShareMember, ListFilter, ListedGroup, MonitoredGroup, Room,
+    DescribedShareMember, DescribedStreamsGroup, DescribedStreamsMember, DescribedSubtopology,
+    DescribedTopology, ListFilter, ListedGroup, MonitoredGroup, Room,
 };
 
 /// The groups of one partition of `__consumer_offsets`.
@@ -63,9 +66,11 @@ pub struct Coordinator {
     consumers: BTreeMap<String, ConsumerGroup>,
     /// No group is both here and in `groups` or `consumers`.
     shares: BTreeMap<String, ShareGroup>,
+    /// No group is both here and in `groups`, `consumers` or `shares`.
+    streams: BTreeMap<String, StreamsGroup>,
     /// Work at the share coordinator.
     share_works: ShareWorks,
-    /// Consumer groups and share groups that are being written, and the requests that wait for it.
+    /// Consumer, share and streams groups that are being written, and the requests that wait for it.
     writing: BTreeMap<String, HeldEvents>,
     /// Members of the consumer protocol that join classic groups whose assignments are being
     /// written, by group.
@@ -117,6 +122,7 @@ impl Coordinator {
             groups: BTreeMap::new(),
             consumers: BTreeMap::new(),
             shares: BTreeMap::new(),
+            streams: BTreeMap::new(),
             share_works: ShareWorks::default(),
             writing: BTreeMap::new(),
             upgrades: BTreeMap::new(),
@@ -141,7 +147,9 @@ impl Coordinator {
     pub fn replay(&mut self, record: Replayed) -> Result<(), RecordError> {
         match Record::decode(record.key, record.value)? {
             Record::Offset(key, value) => self.apply_offset(record.offset, record.transaction, key, value),
-            Record::Group(group_id, Some(_)) if self.shares.contains_key(&group_id) => {
+            Record::Group(group_id, Some(_))
+                if self.shares.contains_key(&group_id) || self.streams.contains_key(&group_id) =>
+            {
                 tracing::warn!(group = group_id, "skipped a record of a classic group: the name is taken");
             }
             Record::Group(group_id, Some(value)) => {
@@ -153,6 +161,7 @@ impl Coordinator {
             }
             Record::Consumer(group_id, record) => self.apply_consumer(group_id, record),
             Record::Share(group_id, record) => self.apply_share(group_id, record),
+            Record::Streams(group_id, record) => self.apply_streams(group_id, record),
             Record::Other(_) => {}
         }
         Ok(())
@@ -207,6 +216,7 @@ impl Coordinator {
             Event::Leave(ticket, request) => self.leave(ticket, request, now_ms),
             Event::ConsumerHeartbeat(ticket, request) => self.consumer_heartbeat(ticket, request, now_ms),
             Event::ShareHeartbeat(ticket, request) => self.share_heartbeat(ticket, request, now_ms),
+            Event::StreamsHeartbeat(ticket, request) => self.streams_heartbeat(ticket, &request, now_ms),
             Event::AlterShareOffsets(ticket, request) => self.alter_share_offsets(ticket, &request, now_ms),
             Event::DeleteShareOffsets(ticket, request) => self.delete_share_offsets(ticket, &request, now_ms),
             Event::Commit(ticket, request) => self.commit(ticket, request, now_ms),
@@ -242,6 +252,7 @@ impl Coordinator {
         }
         self.consumers_loaded();
         self.shares_loaded();
+        self.streams_loaded();
     }
 
     /// Every waiter is sent to the next coordinator; it also owns the records that are being
@@ -256,6 +267,7 @@ impl Coordinator {
         self.groups.clear();
         self.consumers.clear();
         self.shares.clear();
+        self.streams.clear();
         self.matching.clear();
         self.timers.clear();
         self.offsets = OffsetStore::default();
@@ -278,7 +290,9 @@ impl Coordinator {
     fn alarm(&mut self, key: TimerKey, alarm: Alarm, now_ms: i64) {
         let (group_id, member_id) = match &key {
             TimerKey::Expiry => return self.expire_offsets(now_ms),
-            TimerKey::Join(group_id) | TimerKey::Sync(group_id) => (group_id.clone(), String::new()),
+            TimerKey::Join(group_id) | TimerKey::Sync(group_id) | TimerKey::Assignment(group_id) => {
+                (group_id.clone(), String::new())
+            }
             TimerKey::Session(group_id, member_id)
             | TimerKey::Revocation(group_id, member_id)
             | TimerKey::MemberJoin(group_id, member_id)
@@ -300,6 +314,9 @@ impl Coordinator {
             }
             return;
         }
+        if self.streams.contains_key(&group_id) {
+            return self.streams_alarm(&group_id, &member_id, alarm, now_ms);
+        }
         let (groups, mut turn) = self.turn(now_ms);
         let Some(group) = groups.get_mut(&group_id) else { return };
         let write = match alarm {
@@ -309,7 +326,7 @@ impl Coordinator {
             }
             Alarm::SyncOver { generation } => group.sync_over(&mut turn, generation),
             Alarm::SessionOver => group.session_over(&mut turn, &member_id),
-            Alarm::RevocationOver | Alarm::ExpiryDue => None,
+            Alarm::RevocationOver | Alarm::AssignmentDelayOver | Alarm::ExpiryDue => None,
         };
         self.append_some(write, now_ms);
     }
@@ -319,13 +336,18 @@ impl Coordinator {
         let classic = self.groups.remove(group_id).map(|group| AnyGroup::Classic(Box::new(group)));
         let consumer = || Some(AnyGroup::Consumer(Box::new(self.consumers.remove(group_id)?)));
         let removed = classic.or_else(consumer);
-        removed.or_else(|| Some(AnyGroup::Share(Box::new(self.shares.remove(group_id)?))))
+        let removed = removed.or_else(|| Some(AnyGroup::Share(Box::new(self.shares.remove(group_id)?))));
+        removed.or_else(|| {
+            self.timers.cancel(&TimerKey::Assignment(group_id.to_owned()));
+            Some(AnyGroup::Streams(Box::new(self.streams.remove(group_id)?)))
+        })
     }
 
     /// Topics were created, deleted or extended.
     fn topics_changed(&mut self, topics: Arc<dyn Topics>) {
         self.topics = topics;
         self.consumers.values_mut().for_each(ConsumerGroup::topics_changed);
+        self.streams.values_mut().for_each(StreamsGroup::topics_changed);
         let topics = &*self.topics;
         self.shares.values_mut().for_each(|group| group.topics_changed(topics));
     }

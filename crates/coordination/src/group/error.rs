@@ -71,6 +71,9 @@ pub enum GroupError {
     /// `INVALID_REQUEST`
     #[error("{0}")]
     InvalidRequest(&'static str),
+    /// `STREAMS_INVALID_TOPOLOGY`
+    #[error("{0}")]
+    StreamsInvalidTopology(&'static str),
     /// `UNSUPPORTED_VERSION`: members of consumer groups must commit with a version that has their
     /// epoch.
     #[error("OffsetCommit version 9 or above must be used by members using the modern group protocol")]

@@ -12,8 +12,9 @@ use super::request::{
     ConsumerHeartbeatOutcome, ConsumerHeartbeatRequest, DeleteOutcome, DeleteRequest,
     DeleteShareOffsetsOutcome, DeleteShareOffsetsRequest, EndTxnOutcome, EndTxnRequest, FetchOutcome,
     FetchRequest, HeartbeatOutcome, HeartbeatRequest, JoinOutcome, JoinRequest, LeaveOutcome, LeaveRequest,
-    OffsetDeleteOutcome, OffsetDeleteRequest, ShareHeartbeatOutcome, ShareHeartbeatRequest, SyncOutcome,
-    SyncRequest, TxnCommitRequest, refuse, refuse_delete, refuse_heartbeat,
+    OffsetDeleteOutcome, OffsetDeleteRequest, ShareHeartbeatOutcome, ShareHeartbeatRequest,
+    StreamsHeartbeatOutcome, StreamsHeartbeatRequest, SyncOutcome, SyncRequest, TxnCommitRequest, refuse,
+    refuse_delete, refuse_heartbeat,
 };
 use super::topics::{GoneTopic, Topics};
 use crate::machine::{self, Keyed, PersistFailure, Request, Signal};
@@ -145,6 +146,8 @@ requests! {
     OffsetDelete(OffsetDeleteRequest) -> OffsetDeleteOutcome, in_turn, true, refuse;
     /// A member of a share group joins, sends a heartbeat, or leaves.
     ShareHeartbeat(ShareHeartbeatRequest) -> ShareHeartbeatOutcome, in_turn, true, refuse;
+    /// A member of a streams group joins, sends a heartbeat, or leaves.
+    StreamsHeartbeat(StreamsHeartbeatRequest) -> StreamsHeartbeatOutcome, in_turn, true, refuse;
     /// Start offsets of a share group are to be set.
     AlterShareOffsets(AlterShareOffsetsRequest) -> AlterShareOffsetsOutcome, in_turn, true, refuse;
     /// Start offsets of a share group are to go.

@@ -14,6 +14,7 @@ use crate::machine::EncodedRecord;
 
 mod consumer;
 mod share;
+mod streams;
 
 pub use self::consumer::{
     ClassicMember, ConsumerRecord, CurrentValue, EpochPartitions, EpochValue, MemberMetadata, Partitions,
@@ -21,6 +22,10 @@ pub use self::consumer::{
 };
 pub use self::share::{
     NamedPartitions, NamedTopic, ShareCurrentValue, ShareMemberMetadata, ShareRecord, StatePartitions,
+};
+pub use self::streams::{
+    CopartitionGroup, Endpoint, EpochTasks, HeldTasks, InternalTopic, StreamsCurrentValue, StreamsEpochValue,
+    StreamsMemberMetadata, StreamsRecord, Subtopology, TaskSets, Tasks, Topology,
 };
 
 /// A record of `__consumer_offsets`.
@@ -34,6 +39,8 @@ pub enum Record {
     Consumer(String, ConsumerRecord),
     /// A record about a share group.
     Share(String, ShareRecord),
+    /// A record about a streams group.
+    Streams(String, StreamsRecord),
     /// A kind of record that this broker does not use, with the version its key begins with.
     Other(i16),
 }
@@ -170,13 +177,16 @@ impl Record {
         }
     }
 
-    /// The rest of a record of a consumer group, of a share group, or of another kind.
+    /// The rest of a record of a consumer group, a share group or a streams group, or of another kind.
     fn decode_modern(version: i16, key: &mut Decoder, value: Option<Bytes>) -> Result<Self, RecordError> {
         if let Some((group_id, record)) = consumer::decode(version, key, value.clone())? {
             return Ok(Self::Consumer(group_id, record));
         }
-        let share = share::decode(version, key, value)?;
-        Ok(share.map_or(Self::Other(version), |(group_id, record)| Self::Share(group_id, record)))
+        if let Some((group_id, record)) = share::decode(version, key, value.clone())? {
+            return Ok(Self::Share(group_id, record));
+        }
+        let streams = streams::decode(version, key, value)?;
+        Ok(streams.map_or(Self::Other(version), |(group_id, record)| Self::Streams(group_id, record)))
     }
 
     /// The record in the bytes Kafka 4.3 writes.
@@ -202,6 +212,7 @@ impl Record {
             }
             Self::Consumer(group_id, record) => record.encode(group_id, &mut key, &mut value)?.then_some(()),
             Self::Share(group_id, record) => record.encode(group_id, &mut key, &mut value)?.then_some(()),
+            Self::Streams(group_id, record) => record.encode(group_id, &mut key, &mut value)?.then_some(()),
             Self::Other(version) => {
                 Encoder::new(&mut key).write_i16(*version)?;
                 None

@@ -16,6 +16,7 @@ use crate::machine::Keyed;
 mod consumer;
 mod offsets;
 mod share;
+mod streams;
 
 pub use self::consumer::{ConsumerBeat, ConsumerHeartbeatOutcome, ConsumerHeartbeatRequest};
 pub use self::offsets::{
@@ -25,6 +26,9 @@ pub use self::share::{
     AlterShareOffsetsOutcome, AlterShareOffsetsRequest, AlteredTopic, DeleteShareOffsetsOutcome,
     DeleteShareOffsetsRequest, DeletedTopic, ShareBeat, ShareHeartbeatOutcome, ShareHeartbeatRequest,
     StartOffsetTopic, StartOffsets,
+};
+pub use self::streams::{
+    EndpointPartitions, StreamsBeat, StreamsHeartbeatOutcome, StreamsHeartbeatRequest, StreamsStatus,
 };
 
 /// The answer to a request whose effect is stored before it is sent.
@@ -419,6 +423,7 @@ keyed_by_group!(
     FetchRequest,
     OffsetDeleteRequest,
     ShareHeartbeatRequest,
+    StreamsHeartbeatRequest,
     AlterShareOffsetsRequest,
     DeleteShareOffsetsRequest
 );

@@ -16,7 +16,6 @@
 
 mod assign;
 mod beat;
-mod java_map;
 mod offsets;
 mod state;
 mod target;

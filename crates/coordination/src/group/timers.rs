@@ -25,12 +25,14 @@ pub(super) enum TimerKey {
     Sync(String),
     /// The group waits for a sign of life from this member.
     Session(String, String),
-    /// The group waits for this member to give partitions up.
+    /// The group waits for this member to give partitions or tasks up.
     Revocation(String, String),
     /// The consumer group waits for this classic member to join again.
     MemberJoin(String, String),
     /// The consumer group waits for this classic member to sync.
     MemberSync(String, String),
+    /// The first assignment of the streams group waits for more members.
+    Assignment(String),
     /// Expired offsets are looked for.
     Expiry,
 }
@@ -54,8 +56,10 @@ pub(super) enum Alarm {
     },
     /// The member is removed.
     SessionOver,
-    /// The member is removed if it has not revoked its partitions.
+    /// The member is removed if it has not given up its partitions or tasks.
     RevocationOver,
+    /// The first assignment is made.
+    AssignmentDelayOver,
     /// Expired offsets are removed.
     ExpiryDue,
 }

@@ -12,6 +12,7 @@ use super::event::{Action, Outcome, Ticket};
 use super::records::Record;
 use super::request::Protocol;
 use super::share::ShareGroup;
+use super::streams::StreamsGroup;
 use super::timers::{Alarm, TimerKey, Timers};
 
 /// Lines of the log at once about rebalances of one coordinator's groups; then one a second.
@@ -99,7 +100,8 @@ pub(super) enum Continuation {
     Assign(Assignment),
     /// The static member gets its answer; if the append failed, its predecessor is restored.
     Returned(Box<Returned>),
-    /// The draft is the consumer group; if the append failed, the group stays unchanged.
+    /// The draft is the consumer group or the streams group; if the append failed, the group stays
+    /// unchanged.
     Draft(Box<GroupDraft>),
     /// As [`Continuation::Draft`], for a share group.
     Share(Box<ShareWrite>),
@@ -114,6 +116,8 @@ pub(super) enum AnyGroup {
     Consumer(Box<ConsumerGroup>),
     /// A share group.
     Share(Box<ShareGroup>),
+    /// A streams group.
+    Streams(Box<StreamsGroup>),
 }
 
 impl AnyGroup {
@@ -123,6 +127,7 @@ impl AnyGroup {
             Self::Classic(group) => group.id(),
             Self::Consumer(group) => group.id(),
             Self::Share(group) => group.id(),
+            Self::Streams(group) => group.id(),
         }
     }
 }

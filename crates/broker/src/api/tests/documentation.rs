@@ -13,17 +13,12 @@ use crate::api::SERVED;
 use crate::api::access::{QUESTIONS, Question};
 use crate::api::k18_api_versions::{SHOWN_FEATURES, TELEMETRY};
 
-const STREAMS: &str = "streams groups (KIP-1071) are not served yet; Streams uses classic groups";
-
 /// The reason why an API of Kafka's is not served by every broker.
-const REASONS: &[(ApiKey, &str)] =
-    &[(ApiKey::StreamsGroupHeartbeat, STREAMS), (ApiKey::StreamsGroupDescribe, STREAMS)];
+const REASONS: &[(ApiKey, &str)] = &[];
 
 /// The reason why clients are not told of a feature of Kafka's.
-const FEATURE_REASONS: &[(&str, &str)] = &[
-    ("eligible.leader.replicas.version", "kept in the metadata; a single broker has no other leader"),
-    ("streams.version", STREAMS),
-];
+const FEATURE_REASONS: &[(&str, &str)] =
+    &[("eligible.leader.replicas.version", "kept in the metadata; a single broker has no other leader")];
 
 #[test]
 fn the_documentation_lists_what_is_served() {

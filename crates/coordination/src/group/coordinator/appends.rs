@@ -298,7 +298,14 @@ impl Coordinator {
                     self.apply_offset(base_offset + index, transaction, key, value);
                 }
                 (Record::Offset(key, _), Err(_)) => self.drop_unused(&key.group_id),
-                (Record::Group(..) | Record::Consumer(..) | Record::Share(..) | Record::Other(_), _) => {}
+                (
+                    Record::Group(..)
+                    | Record::Consumer(..)
+                    | Record::Share(..)
+                    | Record::Streams(..)
+                    | Record::Other(_),
+                    _,
+                ) => {}
             }
         }
         let next = self.follow(write.then, error, now_ms);
@@ -354,6 +361,9 @@ impl Coordinator {
                 }
                 AnyGroup::Share(group) => {
                     self.shares.insert(group.id().to_owned(), *group);
+                }
+                AnyGroup::Streams(group) => {
+                    self.streams.insert(group.id().to_owned(), *group);
                 }
             }
         }

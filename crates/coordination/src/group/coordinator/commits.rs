@@ -10,6 +10,7 @@ use super::appends::HeldFetch;
 use super::held::HeldEvents;
 use crate::group::classic::ClassicGroup;
 use crate::group::config::GroupConfig;
+use crate::group::consumer::ConsumerGroup;
 use crate::group::error::GroupError;
 use crate::group::event::{Outcome, Ticket};
 use crate::group::offsets::expiry::{Age, Retention};
@@ -18,6 +19,7 @@ use crate::group::request::{
     CommitPartition, CommitRequest, CommitTopic, CommittedTopic, EndTxnRequest, FetchRequest,
     OffsetDeleteRequest, TxnCommitRequest,
 };
+use crate::group::streams::StreamsGroup;
 use crate::group::timers::{Alarm, TimerKey};
 use crate::group::topics::GoneTopic;
 use crate::group::turn::{AnyGroup, Continuation, PendingWrite};
@@ -54,6 +56,10 @@ impl Coordinator {
         if let Some(group) = self.consumers.get(&request.group_id) {
             let (epoch, version) = (request.generation, Some(request.api_version));
             return group.commit(&request.member_id, epoch, version, &request.topics, &*self.topics);
+        }
+        if let Some(group) = self.streams.get(&request.group_id) {
+            let (epoch, version) = (request.generation, Some(request.api_version));
+            return group.commit(&request.member_id, epoch, version, &request.topics);
         }
         if self.shares.contains_key(&request.group_id) {
             return Err(GroupError::GroupIdNotFound);
@@ -98,12 +104,14 @@ impl Coordinator {
         request: &TxnCommitRequest,
         now_ms: i64,
     ) -> Result<(), GroupError> {
-        if let Some(group) = self.consumers.get(&request.group_id) {
+        let (member_id, epoch, topics) = (&request.member_id, request.generation, &request.topics);
+        let consumer = self.consumers.get(&request.group_id);
+        let consumer = consumer.map(|group| group.commit(member_id, epoch, None, topics, &*self.topics));
+        let streams = || Some(self.streams.get(&request.group_id)?.commit(member_id, epoch, None, topics));
+        if let Some(admitted) = consumer.or_else(streams) {
             if !request.names_member() {
                 return Ok(());
             }
-            let (epoch, topics) = (request.generation, &request.topics);
-            let admitted = group.commit(&request.member_id, epoch, None, topics, &*self.topics);
             return admitted.map_err(|error| match error {
                 GroupError::StaleMemberEpoch if request.api_version < KNOWS_MEMBER_EPOCHS => {
                     GroupError::IllegalGeneration
@@ -140,17 +148,20 @@ impl Coordinator {
     pub(super) fn delete_offsets(&mut self, ticket: Ticket, request: OffsetDeleteRequest, now_ms: i64) {
         let classic = self.groups.get(&request.group_id);
         let consumer = self.consumers.get(&request.group_id);
-        let allowed = match (classic, consumer) {
-            (None, None) => Err(GroupError::GroupIdNotFound),
-            (Some(group), _) => group.validate_offset_delete(),
-            (None, Some(_)) => Ok(()),
+        let streams = self.streams.get(&request.group_id);
+        let allowed = match classic {
+            Some(group) => group.validate_offset_delete(),
+            None if consumer.is_none() && streams.is_none() => Err(GroupError::GroupIdNotFound),
+            None => Ok(()),
         };
         if let Err(error) = allowed {
             return self.reply(ticket, Outcome::OffsetDelete(Err(error)));
         }
+        let read = streams.map(StreamsGroup::in_use).unwrap_or_default();
         let is_in_use = |topic: &str| {
             classic.is_some_and(|group| group.is_subscribed_to(topic))
                 || consumer.is_some_and(|group| group.is_subscribed_to(topic))
+                || read.contains(topic)
         };
         let being_written: BTreeSet<&OffsetKey> = self.appends.keys_of_group(&request.group_id).collect();
         let mut records = Vec::new();
@@ -185,10 +196,12 @@ impl Coordinator {
     }
 
     pub(super) fn answer_fetch(&mut self, ticket: Ticket, request: &FetchRequest) {
-        let group = self.consumers.get(&request.group_id);
-        let allowed =
-            group.map_or(Ok(()), |group| group.fetch(request.member_id.as_deref(), request.member_epoch));
-        if let Err(error) = allowed {
+        let (member_id, epoch) = (request.member_id.as_deref(), request.member_epoch);
+        let consumer = self.consumers.get(&request.group_id);
+        let consumer = consumer.map_or(Ok(()), |group| group.fetch(member_id, epoch));
+        let streams = self.streams.get(&request.group_id);
+        let streams = streams.map_or(Ok(()), |group| group.fetch(member_id, epoch));
+        if let Err(error) = consumer.and(streams) {
             return self.reply(ticket, Outcome::Fetch(Err(error)));
         }
         let topics = self.offsets.fetch(&request.group_id, request.topics.as_deref(), request.require_stable);
@@ -230,7 +243,9 @@ impl Coordinator {
         let from = self.expire_from.take().unwrap_or_default();
         let mut group_ids: Vec<String> =
             self.groups.range(from.clone()..).map(|(id, _)| id.clone()).take(GROUPS_PER_TURN + 1).collect();
-        group_ids.extend(self.consumers.range(from..).map(|(id, _)| id.clone()).take(GROUPS_PER_TURN + 1));
+        let consumers = self.consumers.range(from.clone()..).map(|(id, _)| id.clone());
+        let streams = self.streams.range(from..).map(|(id, _)| id.clone());
+        group_ids.extend(consumers.take(GROUPS_PER_TURN + 1).chain(streams.take(GROUPS_PER_TURN + 1)));
         group_ids.sort_unstable();
         let rest = group_ids.split_off(group_ids.len().min(GROUPS_PER_TURN));
         let mut ends = Ends::default();
@@ -275,14 +290,15 @@ impl Coordinator {
             records.extend(is_over.then(|| Record::Group(group_id.to_owned(), None)));
             return (records, is_over);
         }
-        let group = self.consumers.get(group_id).filter(|_| !self.writing.contains_key(group_id));
-        let Some(group) = group else { return (Vec::new(), false) };
-        let in_use = group.in_use();
+        let consumer = self.consumers.get(group_id).map(ConsumerGroup::in_use);
+        let in_use = consumer.or_else(|| self.streams.get(group_id).map(StreamsGroup::in_use));
+        let in_use = in_use.filter(|_| !self.writing.contains_key(group_id));
+        let Some(in_use) = in_use else { return (Vec::new(), false) };
         let retention = Retention { age: Age::SinceCommit, in_use: Some(&in_use), all_in_use: false };
         let (mut records, all) = expired_by(Some(&retention));
-        let is_over = all && group.validate_delete().is_ok();
+        let is_over = all && self.validate_delete(group_id).is_ok();
         if is_over {
-            records.extend(group.tombstones());
+            records.extend(self.end_of(group_id));
         }
         (records, is_over)
     }

@@ -10,6 +10,7 @@ use crate::group::error::GroupError;
 use crate::group::event::{Outcome, Ticket};
 use crate::group::records::{ConsumerRecord, Record};
 use crate::group::request::{ConsumerBeat, ConsumerHeartbeatRequest};
+use crate::group::streams::StreamsGroup;
 use crate::group::timers::{Alarm, TimerKey};
 use crate::group::topics::{Topics, Visible};
 use crate::group::turn::{Continuation, PendingWrite, Rebalance};
@@ -29,6 +30,8 @@ pub(in crate::group) struct GroupDraft {
     pub(super) topics: Arc<dyn Topics>,
     /// Expressions of the group are to be matched then, among these topics, if any is to be.
     pub(super) matches: Option<Visible>,
+    /// The first assignment of a streams group waits for more members.
+    pub(super) delays: bool,
 }
 
 /// The group of a draft.
@@ -38,6 +41,8 @@ pub(in crate::group) enum DraftedGroup {
     Consumer(Box<ConsumerGroup>),
     /// A classic group, whose members are to join again or not.
     Classic(Box<ClassicGroup>, bool),
+    /// A streams group.
+    Streams(Box<StreamsGroup>),
 }
 
 impl DraftedGroup {
@@ -45,6 +50,7 @@ impl DraftedGroup {
         match self {
             Self::Consumer(group) => group.id(),
             Self::Classic(group, _) => group.id(),
+            Self::Streams(group) => group.id(),
         }
     }
 }
@@ -137,7 +143,7 @@ impl Coordinator {
         let answer = Some((ticket, outcome));
         let becomes = DraftedGroup::Consumer(Box::new(draft.group));
         let matches = beat.awaits_matches.then_some(request.visible);
-        let draft = GroupDraft { becomes, answer, renewed, gone: Vec::new(), topics, matches };
+        let draft = GroupDraft { answer, renewed, matches, ..GroupDraft::of(becomes, topics) };
         self.write_draft(records, draft, now_ms);
         Ok(())
     }
@@ -151,7 +157,8 @@ impl Coordinator {
         if self.consumers.contains_key(group_id) {
             return Ok((None, Vec::new()));
         }
-        if request.member_epoch != 0 || self.shares.contains_key(group_id) {
+        let is_other = self.shares.contains_key(group_id) || self.streams.contains_key(group_id);
+        if request.member_epoch != 0 || is_other {
             return Err(GroupError::GroupIdNotFound);
         }
         let founded = ConsumerGroup::new(group_id.clone());
@@ -186,14 +193,8 @@ impl Coordinator {
         }));
         let gone = if for_a_while { Vec::new() } else { vec![request.member_id] };
         let topics = self.topics.clone();
-        let draft = GroupDraft {
-            becomes,
-            answer: Some((ticket, outcome)),
-            renewed: None,
-            gone,
-            topics,
-            matches: None,
-        };
+        let answer = Some((ticket, outcome));
+        let draft = GroupDraft { answer, gone, ..GroupDraft::of(becomes, topics) };
         self.write_draft(records, draft, now_ms);
         Ok(())
     }
@@ -205,7 +206,7 @@ impl Coordinator {
         let (becomes, records) = self.after_departure(draft, now_ms);
         let gone = vec![member_id.to_owned()];
         let topics = self.topics.clone();
-        let draft = GroupDraft { becomes, answer: None, renewed: None, gone, topics, matches: None };
+        let draft = GroupDraft { gone, ..GroupDraft::of(becomes, topics) };
         self.write_draft(records, draft, now_ms);
     }
 
@@ -250,6 +251,12 @@ impl Coordinator {
                 self.install(*group, draft.renewed.as_deref(), now_ms);
             }
             DraftedGroup::Classic(group, rebalance) => self.reinstall(*group, rebalance, now_ms),
+            DraftedGroup::Streams(mut group) => {
+                if !Arc::ptr_eq(&draft.topics, &self.topics) {
+                    group.topics_changed();
+                }
+                self.install_streams(*group, draft.renewed.as_deref(), draft.delays, now_ms);
+            }
         }
         if let Some((ticket, outcome)) = draft.answer {
             self.reply(ticket, outcome);
@@ -328,9 +335,11 @@ impl Coordinator {
 
     /// Sets when a member is put out if it keeps partitions it must give up. Each epoch has its own
     /// time.
-    fn watch_revocation(&mut self, group_id: &str, member_id: &str) {
-        let watched = self.consumers.get(group_id).into_iter().flat_map(ConsumerGroup::watched);
-        let revoking = watched.filter(|(id, _)| *id == member_id).find_map(|(_, revoking)| revoking);
+    pub(super) fn watch_revocation(&mut self, group_id: &str, member_id: &str) {
+        let consumers = self.consumers.get(group_id).into_iter().flat_map(ConsumerGroup::watched);
+        let streams = self.streams.get(group_id).into_iter().flat_map(StreamsGroup::watched);
+        let mut watched = consumers.chain(streams).filter(|(id, _)| *id == member_id);
+        let revoking = watched.find_map(|(_, revoking)| revoking);
         let key = TimerKey::Revocation(group_id.to_owned(), member_id.to_owned());
         match revoking {
             Some(timeout_ms) => {
@@ -346,7 +355,11 @@ impl Coordinator {
         let watched = self.consumers.iter().flat_map(|(group_id, group)| {
             group.watched().map(move |(id, revoking)| (group_id.clone(), id.to_owned(), revoking.is_some()))
         });
-        let watched: Vec<_> = watched.collect();
+        self.watch_all(watched.collect());
+    }
+
+    /// Watches members, and those that must give something up in two ways.
+    pub(super) fn watch_all(&mut self, watched: Vec<(String, String, bool)>) {
         for (group_id, member_id, revoking) in watched {
             self.watch_session(&group_id, &member_id);
             if revoking {
@@ -383,6 +396,10 @@ impl Coordinator {
     }
 
     fn session_timeout_ms(&self, group_id: &str) -> i32 {
+        if self.streams.contains_key(group_id) {
+            let own = self.own_settings.of(group_id, |own| own.streams.session_timeout_ms);
+            return own.unwrap_or(self.config.streams.session_timeout_ms);
+        }
         let own = self.own_settings.of(group_id, |own| own.session_timeout_ms);
         own.unwrap_or(self.config.consumer.session_timeout_ms)
     }
@@ -392,12 +409,13 @@ impl Coordinator {
         own.unwrap_or(self.config.consumer.heartbeat_interval_ms)
     }
 
-    /// A classic member comes into a consumer group without members: the group becomes a classic
-    /// one. No effect if there is no consumer group.
+    /// A classic member comes into a consumer group or a streams group without members: the group
+    /// becomes a classic one. No effect if there is no such group.
     pub(super) fn make_room_for_classic(&mut self, group_id: &str, now_ms: i64) {
-        let Some(group) = self.consumers.get(group_id) else { return };
-        debug_assert!(group.validate_delete().is_ok(), "the consumer group has no members");
-        let records = group.tombstones();
+        if !self.consumers.contains_key(group_id) && !self.streams.contains_key(group_id) {
+            return;
+        }
+        let records = self.end_of(group_id);
         let gone = self.remove_group(group_id).into_iter().collect();
         self.append(PendingWrite { records, then: Continuation::Expired(gone) }, now_ms);
     }
@@ -412,6 +430,12 @@ impl Coordinator {
 }
 
 impl GroupDraft {
+    /// A draft that nothing follows.
+    pub(super) fn of(becomes: DraftedGroup, topics: Arc<dyn Topics>) -> Self {
+        let (answer, renewed, gone, matches) = Default::default();
+        Self { becomes, answer, renewed, gone, topics, matches, delays: false }
+    }
+
     /// The ticket of the request that waits, and its answer.
     pub(super) fn take_answer(&mut self) -> Option<(Ticket, Outcome)> {
         self.answer.take()

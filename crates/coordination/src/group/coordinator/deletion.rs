@@ -125,11 +125,14 @@ impl Coordinator {
         self.append(PendingWrite { records, then: Continuation::Deleted(ticket, outcome, deleted) }, now_ms);
     }
 
-    fn validate_delete(&self, group_id: &str) -> Result<(), GroupError> {
+    pub(super) fn validate_delete(&self, group_id: &str) -> Result<(), GroupError> {
         if let Some(group) = self.groups.get(group_id) {
             return group.validate_delete();
         }
         if let Some(group) = self.consumers.get(group_id) {
+            return group.validate_delete();
+        }
+        if let Some(group) = self.streams.get(group_id) {
             return group.validate_delete();
         }
         self.shares.get(group_id).ok_or(GroupError::GroupIdNotFound)?.validate_delete()
@@ -138,6 +141,9 @@ impl Coordinator {
     /// The records that end a group without members.
     pub(super) fn end_of(&self, group_id: &str) -> Vec<Record> {
         if let Some(group) = self.consumers.get(group_id) {
+            return group.tombstones();
+        }
+        if let Some(group) = self.streams.get(group_id) {
             return group.tombstones();
         }
         match self.shares.get(group_id) {

@@ -64,8 +64,6 @@ impl Coordinator {
         let is_current = Arc::ptr_eq(&topics, &self.topics);
         let Draft { group, records } = group.matched(found, (&*self.topics, is_current), now_ms);
         let becomes = DraftedGroup::Consumer(Box::new(group));
-        let draft =
-            GroupDraft { becomes, answer: None, renewed: None, gone: Vec::new(), topics, matches: None };
-        self.write_draft(records, draft, now_ms);
+        self.write_draft(records, GroupDraft::of(becomes, topics), now_ms);
     }
 }

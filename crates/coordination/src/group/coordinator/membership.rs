@@ -20,6 +20,8 @@ pub(super) fn invalid(event: &Event, config: &GroupConfig) -> Option<GroupError>
         Event::Leave(_, request) => request.key(),
         Event::ConsumerHeartbeat(_, request) => return super::consumers::invalid(request),
         Event::ShareHeartbeat(_, request) => return super::shares::invalid(request),
+        // The API has checked the rest of the request.
+        Event::StreamsHeartbeat(_, request) => request.key(),
         Event::AlterShareOffsets(_, request) => request.key(),
         Event::DeleteShareOffsets(_, request) => request.key(),
         Event::TxnCommit(_, request) => request.key(),
@@ -41,7 +43,9 @@ impl Coordinator {
         if consumer.is_some_and(|group| group.validate_delete().is_err()) {
             return self.join_consumer_group(ticket, &request, now_ms);
         }
-        if self.shares.contains_key(&request.group_id) {
+        let streams = self.streams.get(&request.group_id);
+        let is_busy = streams.is_some_and(|group| group.validate_delete().is_err());
+        if is_busy || self.shares.contains_key(&request.group_id) {
             let outcome = JoinOutcome::error("", GroupError::InconsistentGroupProtocol);
             return self.reply(ticket, Outcome::Join(outcome));
         }

@@ -66,14 +66,11 @@ impl Coordinator {
         } else {
             (DraftedGroup::Consumer(Box::new(seated.draft.group)), seated.draft.records)
         };
-        let answer = Some((ticket, Outcome::Join(outcome)));
         let draft = GroupDraft {
-            becomes,
-            answer,
+            answer: Some((ticket, Outcome::Join(outcome))),
             renewed: Some(member_id),
-            gone: Vec::new(),
-            topics,
             matches: Some(request.visible.clone()),
+            ..GroupDraft::of(becomes, topics)
         };
         self.write_draft(records, draft, now_ms);
         Ok(())
@@ -159,15 +156,8 @@ impl Coordinator {
             return self.reply(ticket, outcome);
         }
         let (becomes, records) = self.after_departure(draft, now_ms);
-        let topics = self.topics.clone();
-        let draft = GroupDraft {
-            becomes,
-            answer: Some((ticket, outcome)),
-            renewed: None,
-            gone,
-            topics,
-            matches: None,
-        };
+        let answer = Some((ticket, outcome));
+        let draft = GroupDraft { answer, gone, ..GroupDraft::of(becomes, self.topics.clone()) };
         self.write_draft(records, draft, now_ms);
     }
 

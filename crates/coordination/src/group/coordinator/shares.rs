@@ -122,11 +122,11 @@ impl Coordinator {
     /// If a group of another kind has the name, or had it until a removal that is not in the log
     /// yet.
     pub(super) fn found_share(&self, group_id: &str) -> Result<Option<ShareGroup>, GroupError> {
-        if self.groups.contains_key(group_id) || self.consumers.contains_key(group_id) {
-            return Err(GroupError::GroupIdNotFound);
-        }
         if self.shares.contains_key(group_id) {
             return Ok(None);
+        }
+        if self.knows(group_id) {
+            return Err(GroupError::GroupIdNotFound);
         }
         if self.appends.is_removing(group_id) {
             return Err(GroupError::CoordinatorNotAvailable);
@@ -280,7 +280,7 @@ impl Coordinator {
                 return;
             }
             self.displace_simple(&group_id);
-            if self.groups.contains_key(&group_id) || self.consumers.contains_key(&group_id) {
+            if self.knows(&group_id) {
                 tracing::warn!(group = group_id, "skipped a record of a share group: the name is taken");
                 return;
             }

@@ -8,8 +8,9 @@ use super::{Coordinator, Phase};
 use crate::group::classic::{ClassicGroup, State};
 use crate::group::consumer::ConsumerGroup;
 use crate::group::error::GroupError;
-use crate::group::records::Partitions;
+use crate::group::records::{InternalTopic, Partitions, StreamsMemberMetadata, TaskSets};
 use crate::group::share::ShareGroup;
+use crate::group::streams::StreamsGroup;
 
 /// Filter of groups to list; an empty part lets everything through.
 #[derive(Clone, Debug, Default)]
@@ -121,6 +122,62 @@ pub struct DescribedShareMember {
     pub assigned: Partitions,
 }
 
+/// A streams group as StreamsGroupDescribe shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedStreamsGroup {
+    /// The group.
+    pub group_id: String,
+    /// `Empty`, `NotReady`, `Assigning`, `Reconciling` or `Stable`.
+    pub state: &'static str,
+    /// Its epoch.
+    pub epoch: i32,
+    /// The epoch of its target assignment.
+    pub target_epoch: i32,
+    /// The topology.
+    pub topology: Option<DescribedTopology>,
+    /// The members.
+    pub members: Vec<DescribedStreamsMember>,
+}
+
+/// The topology of a [`DescribedStreamsGroup`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedTopology {
+    /// Its epoch.
+    pub epoch: i32,
+    /// Its parts, by id.
+    pub subtopologies: Vec<DescribedSubtopology>,
+}
+
+/// A part of a [`DescribedTopology`]; all lists are sorted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedSubtopology {
+    /// Its id.
+    pub id: String,
+    /// The topics it reads.
+    pub source_topics: Vec<String>,
+    /// The topics between parts that it writes.
+    pub repartition_sink_topics: Vec<String>,
+    /// The topics between parts that it reads.
+    pub repartition_source_topics: Vec<InternalTopic>,
+    /// Topics with the changes of its state.
+    pub state_changelog_topics: Vec<InternalTopic>,
+}
+
+/// A member of a [`DescribedStreamsGroup`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedStreamsMember {
+    /// The member's id.
+    pub member_id: String,
+    /// The epoch it is in.
+    pub epoch: i32,
+    /// The member.
+    pub metadata: StreamsMemberMetadata,
+    /// Tasks that it may run.
+    pub assigned: TaskSets,
+    /// Target assignment.
+    pub target: TaskSets,
+}
+
 /// A group as ListGroups shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedGroup {
@@ -129,9 +186,10 @@ pub struct ListedGroup {
     /// Kind of group; empty if it has never had a member.
     pub protocol_type: String,
     /// `Empty`, `PreparingRebalance`, `CompletingRebalance` or `Stable`; of consumer groups
-    /// `Empty`, `Assigning`, `Reconciling` or `Stable`; of share groups `Empty` or `Stable`.
+    /// `Empty`, `Assigning`, `Reconciling` or `Stable`; of share groups `Empty` or `Stable`; of
+    /// streams groups those of consumer groups, or `NotReady`.
     pub state: &'static str,
-    /// `classic`, `consumer` or `share`
+    /// `classic`, `consumer`, `share` or `streams`
     pub group_type: &'static str,
 }
 
@@ -141,8 +199,7 @@ pub struct ListedGroup {
 pub struct DescribedGroup {
     /// None: the group exists.
     pub error: Option<GroupError>,
-    /// True if there is a consumer group or a share group of that name: it is no classic group, and
-    /// `Dead`.
+    /// True if there is a group of another kind of that name: it is no classic group, and `Dead`.
     pub is_consumer: bool,
     /// The group.
     pub group_id: String,
@@ -207,10 +264,11 @@ impl Coordinator {
         let classic = self.groups.values().map(|group| (group.listed(), group.counts()));
         let consumer = self.consumers.values().map(|group| (group.listed(), group.counts()));
         let share = self.shares.values().map(|group| (group.listed(), group.counts()));
+        let streams = self.streams.values().map(|group| (group.listed(), group.counts()));
+        let modern = consumer.chain(share).chain(streams);
         let all = self.group_count();
         let id_bytes_max = room.id_bytes;
-        let named =
-            classic.chain(consumer).chain(share).filter(|(listed, _)| listed.group_id.len() <= id_bytes_max);
+        let named = classic.chain(modern).filter(|(listed, _)| listed.group_id.len() <= id_bytes_max);
         let taken = named.take(room.groups).map(|(listed, (members, rebalances))| {
             let offsets = self.offsets.committed(&listed.group_id).take(room.offsets);
             let offsets: Vec<_> =
@@ -234,13 +292,14 @@ impl Coordinator {
         let mut listed: Vec<ListedGroup> = listed.filter(|group| filter.lets_through(group)).collect();
         listed.extend(self.listed_consumers(filter));
         listed.extend(self.listed_shares(filter));
+        listed.extend(self.listed_streams(filter));
         listed.sort_by(|a, b| a.group_id.cmp(&b.group_id));
         Ok(listed)
     }
 
     /// Number of groups of all kinds.
     pub fn group_count(&self) -> usize {
-        self.groups.len() + self.consumers.len() + self.shares.len()
+        self.groups.len() + self.consumers.len() + self.shares.len() + self.streams.len()
     }
 
     /// One group with its members.
@@ -268,11 +327,21 @@ impl Coordinator {
         self.shares.get(group_id).map(ShareGroup::described).ok_or(GroupError::GroupIdNotFound)
     }
 
+    /// One streams group with its members.
+    ///
+    /// # Errors
+    /// If there is none of that name, and as [`Coordinator::list`].
+    pub fn describe_streams(&self, group_id: &str) -> Result<DescribedStreamsGroup, GroupError> {
+        self.serving()?;
+        self.streams.get(group_id).map(StreamsGroup::described).ok_or(GroupError::GroupIdNotFound)
+    }
+
     /// True if there is a group of that name, of any kind.
     pub fn knows(&self, group_id: &str) -> bool {
         self.groups.contains_key(group_id)
             || self.consumers.contains_key(group_id)
             || self.shares.contains_key(group_id)
+            || self.streams.contains_key(group_id)
     }
 
     fn absent(&self, group_id: &str, error: GroupError) -> DescribedGroup {

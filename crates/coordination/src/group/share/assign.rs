@@ -12,7 +12,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use levada_wire::Uuid;
 
-use super::java_map::{JavaHash, JavaMap};
+use crate::group::java_map::{JavaHash, JavaMap};
 use crate::group::records::Partitions;
 
 /// The name of the assignor.

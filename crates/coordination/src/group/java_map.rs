@@ -1,5 +1,5 @@
-//! A hash table that iterates in the order of Java's `HashMap`. Kafka's assignor for share groups
-//! makes its choices in that order, and its result is a function of the order.
+//! A hash table that iterates in the order of Java's `HashMap`. Kafka's assignors for share groups and
+//! for streams groups make their choices in that order, and their results are functions of the order.
 //!
 //! The order follows from the hashes of the keys, the number of buckets and the order of the
 //! insertions. Buckets that Java has turned into trees, of more than eight keys in a table of at
@@ -66,6 +66,12 @@ impl<K: Clone + Eq + JavaHash, V> JavaMap<K, V> {
         Self { buckets: BUCKETS, entries: BTreeMap::new(), inserted: 0 }
     }
 
+    /// A table of this number of buckets, rounded up to a power of two.
+    pub(super) fn with_capacity(count: usize) -> Self {
+        let buckets = u32::try_from(count.max(1).next_power_of_two()).unwrap_or(1 << 30);
+        Self { buckets, ..Self::new() }
+    }
+
     /// A table as Kafka's assignors make it for a known number of keys.
     pub(super) fn for_keys(count: usize) -> Self {
         // (count + 1) / 0.75 + 1, rounded down, and then up to a power of two.
@@ -94,6 +100,11 @@ impl<K: Clone + Eq + JavaHash, V> JavaMap<K, V> {
     /// The keys, in order.
     pub(super) fn keys(&self) -> impl Iterator<Item = &K> {
         self.entries.values().map(|(key, _)| key)
+    }
+
+    /// The values, in the order of their keys.
+    pub(super) fn values(&self) -> impl Iterator<Item = &V> {
+        self.entries.values().map(|(_, value)| value)
     }
 
     /// The value of a key.

@@ -1,0 +1,150 @@
+//! StreamsGroupHeartbeat (key 88), version 0.
+//!
+//! A member of a streams group (KIP-1071) joins under an id that it has made up, sends the topology
+//! of its application, gets its tasks, and leaves. If internal topics of the topology are missing,
+//! the broker creates them with the rights of the client, without waiting: the response has the
+//! status `MISSING_INTERNAL_TOPICS`, whose sentence names topics that could not be created.
+//!
+//! Checks Read on the group, Describe on each topic of the topology, and Create for missing
+//! internal topics. Without `streams` in `group.coordinator.rebalance.protocols`, or with the
+//! feature `streams.version` at level 0, the response is `UNSUPPORTED_VERSION`.
+//!
+//! As in Kafka 4.3, static members, warm-up tasks, offsets of tasks, expressions of source topics
+//! and changes of the topology are refused with `INVALID_REQUEST`. Racks and client tags are stored
+//! and shown, but do not influence the assignment. Beyond Kafka, a topology is refused
+//! (`STREAMS_INVALID_TOPOLOGY`) that has more than 16 384 entries in its lists, a subtopology
+//! twice, or more than 131 072 tasks.
+
+use levada_coordination::group::GroupError;
+use levada_coordination::group::records::{InternalTopic, TaskSets, Tasks};
+use levada_coordination::group::request::{EndpointPartitions, StreamsBeat, StreamsStatus};
+use levada_metadata::features::STREAMS_VERSION;
+use levada_security::acl::{Operation, ResourceType};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_wire::messages::streams_group_heartbeat_response::{
+    Endpoint, EndpointToPartitions, Status, TaskIds, TopicPartition,
+};
+use levada_wire::messages::{StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, StrBytes};
+
+use self::checks::Invalid;
+use crate::api::{Context, text};
+
+mod checks;
+mod creation;
+mod request;
+
+pub(crate) async fn answer(
+    context: &Context,
+    request: StreamsGroupHeartbeatRequest,
+) -> StreamsGroupHeartbeatResponse {
+    if let Err(Invalid(error, message)) = permit(context, &request).and_then(|()| checks::check(&request)) {
+        return message!(StreamsGroupHeartbeatResponse {
+            error_code: error.code(),
+            error_message: message.map(text),
+        });
+    }
+    context.give_turn_back();
+    let heartbeat = request::heartbeat(context, request);
+    match context.broker().coordinators().groups().ask(heartbeat).await {
+        Ok(mut beat) => {
+            create(context, &mut beat);
+            show(beat)
+        }
+        Err(error) => message!(StreamsGroupHeartbeatResponse {
+            error_code: error_code(Some(error)),
+            error_message: explanation(error).map(text),
+        }),
+    }
+}
+
+/// True if streams groups are served: by the configuration, and by the level of the feature
+/// `streams.version`.
+pub(super) fn are_served(context: &Context) -> bool {
+    let level = context.broker().metadata().image().features().get(STREAMS_VERSION).copied();
+    context.broker().config().groups.streams_protocol && level.is_some_and(|level| level > 0)
+}
+
+fn permit(context: &Context, request: &StreamsGroupHeartbeatRequest) -> Result<(), Invalid> {
+    if !are_served(context) {
+        return Err(Invalid(ErrorCode::UnsupportedVersion, None));
+    }
+    if !context.may(Operation::Read, ResourceType::Group, request.group_id.as_str()) {
+        return Err(Invalid(ErrorCode::GroupAuthorizationFailed, None));
+    }
+    let Some(topology) = &request.topology else { return Ok(()) };
+    checks::check_size(topology)?;
+    let topics = checks::topics(topology);
+    checks::check_names(&topics)?;
+    if topics.iter().all(|topic| context.may(Operation::Describe, ResourceType::Topic, topic)) {
+        Ok(())
+    } else {
+        Err(Invalid(ErrorCode::TopicAuthorizationFailed, None))
+    }
+}
+
+/// A message for the error's code. Kafka sends none if the client only has to find the coordinator
+/// again.
+fn explanation(error: GroupError) -> Option<String> {
+    match error {
+        GroupError::NotCoordinator | GroupError::CoordinatorNotAvailable => None,
+        error => Some(error.to_string()),
+    }
+}
+
+/// Has missing internal topics created, and completes the sentence of their status.
+fn create(context: &Context, beat: &mut StreamsBeat) {
+    let missing: Vec<InternalTopic> = std::mem::take(&mut beat.missing_topics);
+    if missing.is_empty() {
+        return;
+    }
+    let more = creation::begin(context, missing, beat.heartbeat_interval_ms);
+    let status =
+        beat.status.iter_mut().find(|status| status.code == StreamsStatus::MISSING_INTERNAL_TOPICS);
+    if let (Some(status), Some(more)) = (status, more) {
+        status.detail = format!("{}; {more}", status.detail);
+    }
+}
+
+fn show(beat: StreamsBeat) -> StreamsGroupHeartbeatResponse {
+    let status = beat.status.into_iter().map(|status| {
+        message!(Status { status_code: status.code, status_detail: text(status.detail) })
+    });
+    let mut shown = message!(StreamsGroupHeartbeatResponse {
+        member_id: text(beat.member_id),
+        member_epoch: beat.member_epoch,
+        heartbeat_interval_ms: beat.heartbeat_interval_ms,
+        status: Some(status.collect()),
+        endpoint_information_epoch: beat.endpoint_epoch,
+        partitions_by_user_endpoint: beat.endpoints.map(|all| all.into_iter().map(endpoint).collect()),
+    });
+    if let Some(TaskSets { active, standby, warmup }) = beat.assigned {
+        shown.active_tasks = Some(tasks(active));
+        shown.standby_tasks = Some(tasks(standby));
+        shown.warmup_tasks = Some(tasks(warmup));
+    }
+    shown
+}
+
+fn tasks(tasks: Tasks) -> Vec<TaskIds> {
+    let tasks = tasks.into_iter().map(|(id, partitions)| {
+        message!(TaskIds { subtopology_id: text(id), partitions: partitions.into_iter().collect() })
+    });
+    tasks.collect()
+}
+
+fn endpoint(one: EndpointPartitions) -> EndpointToPartitions {
+    let topics = |topics: Vec<(String, Vec<i32>)>| {
+        let topics = topics.into_iter().map(|(topic, partitions)| {
+            message!(TopicPartition { topic: StrBytes::from(topic), partitions: partitions })
+        });
+        topics.collect()
+    };
+    message!(EndpointToPartitions {
+        user_endpoint: message!(Endpoint { host: text(one.endpoint.host), port: one.endpoint.port }),
+        active_partitions: topics(one.active),
+        standby_partitions: topics(one.standby),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Creation of internal topics of streams applications: names whose creation is under way, and the
+//! reasons of failures, which the members of a group are told.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use levada_process::clock::steady_ms;
+use parking_lot::Mutex;
+
+/// Names at most whose creation is under way at a time. Heartbeats ask for further ones again.
+const CREATING_MAX: usize = 10_000;
+
+/// Failures at most that are kept, as in Kafka; those that expire first are dropped.
+const FAILURES_MAX: usize = 1_000;
+
+/// Names of topics under way, and failures.
+#[derive(Debug, Default)]
+pub(crate) struct StreamsTopics {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    creating: HashSet<String>,
+    failures: HashMap<String, Failed>,
+    /// Names by the time at which their failure is forgotten.
+    by_time: BTreeSet<(i64, String)>,
+}
+
+#[derive(Debug)]
+struct Failed {
+    reason: String,
+    until_ms: i64,
+}
+
+impl StreamsTopics {
+    /// Those of the topics whose creation may begin: it is not under way, and has not failed
+    /// lately. It is under way from now on.
+    pub(crate) fn begin<T>(&self, topics: Vec<T>, name: impl Fn(&T) -> &str) -> Vec<T> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        state.forget(steady_ms());
+        let may_begin = |topic: &T| {
+            let name = name(topic);
+            !state.failures.contains_key(name)
+                && state.creating.len() < CREATING_MAX
+                && state.creating.insert(name.to_owned())
+        };
+        topics.into_iter().filter(may_begin).collect()
+    }
+
+    /// The creation of these topics has ended; reasons of failures are kept for some time.
+    pub(crate) fn end(&self, names: &[String], failures: Vec<(String, String)>, kept_ms: i64) {
+        let mut state = self.state.lock();
+        for name in names {
+            state.creating.remove(name);
+        }
+        let until_ms = steady_ms().saturating_add(kept_ms);
+        for (name, reason) in failures {
+            state.keep(name, Failed { reason, until_ms });
+        }
+    }
+
+    /// The topics among these whose creation has failed lately, and the reasons.
+    pub(crate) fn failures<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, String)> {
+        let mut state = self.state.lock();
+        state.forget(steady_ms());
+        names.filter_map(|name| Some((name, state.failures.get(name)?.reason.clone()))).collect()
+    }
+}
+
+impl State {
+    fn keep(&mut self, name: String, failed: Failed) {
+        self.by_time.insert((failed.until_ms, name.clone()));
+        if let Some(before) = self.failures.insert(name.clone(), failed)
+            && self.failures.get(&name).is_none_or(|now| now.until_ms != before.until_ms)
+        {
+            self.by_time.remove(&(before.until_ms, name));
+        }
+        if self.failures.len() > FAILURES_MAX
+            && let Some((_, name)) = self.by_time.pop_first()
+        {
+            self.failures.remove(&name);
+        }
+    }
+
+    /// Drops failures whose time is over.
+    fn forget(&mut self, now_ms: i64) {
+        while self.by_time.first().is_some_and(|(until_ms, _)| *until_ms <= now_ms)
+            && let Some((_, name)) = self.by_time.pop_first()
+        {
+            self.failures.remove(&name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

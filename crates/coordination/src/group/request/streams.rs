@@ -1,0 +1,98 @@
+//! Requests about streams groups, independent of their wire versions.
+
+use std::collections::BTreeMap;
+
+use crate::group::error::GroupError;
+use crate::group::records::{Endpoint, InternalTopic, TaskSets, Topology};
+
+/// StreamsGroupHeartbeat. A field that is `None` has not changed since the last heartbeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamsHeartbeatRequest {
+    /// The group.
+    pub group_id: String,
+    /// The member, which has made up its id.
+    pub member_id: String,
+    /// The member's epoch in the request; 0 to join, below 0 to leave.
+    pub member_epoch: i32,
+    /// Epoch of the endpoints that the member knows.
+    pub endpoint_epoch: i32,
+    /// The member's rack; stored only.
+    pub rack_id: Option<String>,
+    /// Time that the member may take to give tasks up.
+    pub rebalance_timeout_ms: Option<i32>,
+    /// Client id from the request header.
+    pub client_id: String,
+    /// Address of the client, as Kafka writes it: `/10.0.0.1`.
+    pub client_host: String,
+    /// The topology of its application; needed to join.
+    pub topology: Option<Topology>,
+    /// Tasks that it has.
+    pub owned: Option<TaskSets>,
+    /// The process that it is a thread of.
+    pub process_id: Option<String>,
+    /// Address for interactive queries.
+    pub user_endpoint: Option<Endpoint>,
+    /// Tags, for assignors that know racks; stored only.
+    pub client_tags: Option<BTreeMap<String, String>>,
+    /// All members are to shut down.
+    pub shutdown_application: bool,
+}
+
+/// Answer to [`StreamsHeartbeatRequest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamsBeat {
+    /// The member.
+    pub member_id: String,
+    /// Its epoch from now on.
+    pub member_epoch: i32,
+    /// Its heartbeat interval; 0 for a member that has left.
+    pub heartbeat_interval_ms: i32,
+    /// States of the group that its members should know.
+    pub status: Vec<StreamsStatus>,
+    /// Tasks of the member, if they have changed.
+    pub assigned: Option<TaskSets>,
+    /// Epoch of the endpoints.
+    pub endpoint_epoch: i32,
+    /// The endpoints, if the member does not know this epoch.
+    pub endpoints: Option<Vec<EndpointPartitions>>,
+    /// Internal topics that are to be created.
+    pub missing_topics: Vec<InternalTopic>,
+}
+
+/// A state of a group that its members should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamsStatus {
+    /// One of the codes below.
+    pub code: i8,
+    /// A sentence.
+    pub detail: String,
+}
+
+impl StreamsStatus {
+    /// The member's topology is older than the group's.
+    pub const STALE_TOPOLOGY: i8 = 0;
+    /// Source topics do not exist.
+    pub const MISSING_SOURCE_TOPICS: i8 = 1;
+    /// Numbers of partitions do not fit.
+    pub const INCORRECTLY_PARTITIONED_TOPICS: i8 = 2;
+    /// Internal topics do not exist.
+    pub const MISSING_INTERNAL_TOPICS: i8 = 3;
+    /// A member has asked all members to shut down.
+    pub const SHUTDOWN_APPLICATION: i8 = 4;
+    /// The assignment comes later.
+    pub const ASSIGNMENT_DELAYED: i8 = 5;
+}
+
+/// An endpoint for interactive queries, and the partitions that can be queried there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointPartitions {
+    /// The address.
+    pub endpoint: Endpoint,
+    /// Partitions of active tasks, by topic.
+    pub active: Vec<(String, Vec<i32>)>,
+    /// Partitions of standby tasks, by topic.
+    pub standby: Vec<(String, Vec<i32>)>,
+}
+
+/// Answer to a heartbeat of a streams group.
+pub type StreamsHeartbeatOutcome = Result<StreamsBeat, GroupError>;

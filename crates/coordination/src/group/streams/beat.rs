@@ -1,0 +1,361 @@
+//! StreamsGroupHeartbeat of a member that joins or stays, and the departure of members.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::configure::{Configured, configure};
+use super::reconcile::Goal;
+use super::{NOT_VALID, StreamsDraft, StreamsGroup, StreamsMember};
+use crate::group::error::GroupError;
+use crate::group::hash::metadata_hash;
+use crate::group::records::{
+    HeldTasks, Record, StreamsEpochValue, StreamsMemberMetadata, StreamsRecord, TaskSets, Tasks, Topology,
+};
+use crate::group::request::{StreamsBeat, StreamsHeartbeatRequest, StreamsStatus};
+use crate::group::topics::Topics;
+
+/// Settings of a heartbeat, and its time.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::group) struct StreamsLimits {
+    /// Most members the group may have.
+    pub(in crate::group) max_size: usize,
+    /// Time between two target assignments.
+    pub(in crate::group) assignment_interval_ms: i32,
+    /// Time that the first assignment of an empty group waits for more members.
+    pub(in crate::group) initial_delay_ms: i32,
+    /// Number of standby tasks for each task with state.
+    pub(in crate::group) standby_replicas: i32,
+    /// True while the first assignment waits.
+    pub(in crate::group) is_delayed: bool,
+    /// The time, by the wall clock.
+    pub(in crate::group) now_ms: i64,
+}
+
+impl StreamsLimits {
+    fn assignment_configs(&self) -> BTreeMap<String, String> {
+        [("num.standby.replicas".to_owned(), self.standby_replicas.to_string())].into()
+    }
+}
+
+/// Outcome of a heartbeat.
+#[derive(Debug)]
+pub(in crate::group) struct StreamsBeatDraft {
+    /// Changes; none if nothing changes.
+    pub(in crate::group) draft: Option<StreamsDraft>,
+    /// The answer; it lacks the heartbeat interval.
+    pub(in crate::group) beat: StreamsBeat,
+    /// True if the first assignment is to wait from now on.
+    pub(in crate::group) delays: bool,
+}
+
+impl StreamsGroup {
+    /// A member joins or stays. The request has been checked for itself.
+    pub(in crate::group) fn heartbeat(
+        &self,
+        request: &StreamsHeartbeatRequest,
+        topics: &dyn Topics,
+        limits: &StreamsLimits,
+    ) -> Result<StreamsBeatDraft, GroupError> {
+        let is_joining = request.member_epoch == 0;
+        // As in Kafka, a member that is in the group does not join again either.
+        if is_joining && self.members.len() >= limits.max_size {
+            return Err(GroupError::GroupMaxSizeReached);
+        }
+        let known = self.members.get(&request.member_id);
+        match known {
+            None if !is_joining => return Err(GroupError::UnknownMemberId),
+            None => {}
+            Some(member) => check_epoch(member, request)?,
+        }
+        let before = known.cloned().unwrap_or_default();
+        if known.is_some() && self.is_settled(&before, request, limits) {
+            self.check_tasks(request)?;
+            let mut beat = self.answer(request, (&before, false), topics);
+            beat.status.splice(0..0, self.stale_topology(&before.metadata));
+            return Ok(StreamsBeatDraft { draft: None, beat, delays: false });
+        }
+        let mut draft = StreamsDraft::of(self);
+        let mut status = self.stale_topology(&wanted(&before, request));
+        let updated = draft.update(request, &before);
+        let is_configured = draft.configure(request, topics)?;
+        draft.group.check_tasks(request)?;
+        draft.raise_epoch(updated || is_configured, limits);
+        let delays = self.members.is_empty() && limits.initial_delay_ms > 0;
+        let is_delayed = delays || limits.is_delayed;
+        status.extend(draft.assign(is_delayed, limits));
+        draft.reconcile(request, is_delayed)?;
+        let group = &mut draft.group;
+        if request.shutdown_application && group.shutdown_by.is_none() {
+            group.shutdown_by = Some(request.member_id.clone());
+        }
+        let after = group.members.get(&request.member_id).ok_or(GroupError::UnknownMemberId)?.clone();
+        let has_new_tasks = is_joining || before.current.assigned != after.current.assigned;
+        if has_new_tasks && after.metadata.user_endpoint.is_some() {
+            group.endpoint_epoch = group.endpoint_epoch.wrapping_add(1);
+        }
+        let mut beat = group.answer(request, (&after, has_new_tasks), topics);
+        beat.status.splice(0..0, status);
+        if group.is_new {
+            (group.endpoint_epoch, beat.endpoint_epoch) = (0, 0);
+        }
+        Ok(StreamsBeatDraft { draft: Some(draft), beat, delays })
+    }
+
+    /// No change: the member has its target assignment, and the request brings nothing new.
+    fn is_settled(
+        &self,
+        member: &StreamsMember,
+        request: &StreamsHeartbeatRequest,
+        limits: &StreamsLimits,
+    ) -> bool {
+        let is_same = wanted(member, request) == member.metadata && request.topology.is_none();
+        let is_shutdown = request.shutdown_application && self.shutdown_by.is_none();
+        let is_current = !self.stale && self.configured.is_some();
+        let is_assigned = !limits.is_delayed
+            && self.epoch <= self.target.epoch
+            && self.assignment_configs == limits.assignment_configs();
+        is_same
+            && !is_shutdown
+            && is_current
+            && is_assigned
+            && self.is_validated()
+            && member.is_reconciled(self.target.epoch)
+    }
+
+    /// True if the last rise of the epoch knew if tasks can be assigned.
+    fn is_validated(&self) -> bool {
+        self.validated_topology_epoch == self.valid_topology_epoch()
+    }
+
+    /// Epoch of the topology if its tasks can be assigned.
+    fn valid_topology_epoch(&self) -> i32 {
+        let is_ready = self.configured.as_ref().is_some_and(|configured| configured.is_ready());
+        self.topology.as_ref().filter(|_| is_ready).map_or(NOT_VALID, |topology| topology.epoch)
+    }
+
+    fn stale_topology(&self, metadata: &StreamsMemberMetadata) -> Vec<StreamsStatus> {
+        let epoch = metadata.topology_epoch;
+        let newer = self.topology.as_ref().filter(|topology| epoch < topology.epoch);
+        let status = newer.map(|topology| StreamsStatus {
+            code: StreamsStatus::STALE_TOPOLOGY,
+            detail: format!(
+                "The member's topology epoch {epoch} is behind the group's topology epoch {}.",
+                topology.epoch
+            ),
+        });
+        status.into_iter().collect()
+    }
+
+    /// Checks that the tasks that the member reports exist.
+    fn check_tasks(&self, request: &StreamsHeartbeatRequest) -> Result<(), GroupError> {
+        let parts = self.configured.as_deref().and_then(Configured::ready_parts);
+        let (Some(parts), Some(owned)) = (parts, &request.owned) else { return Ok(()) };
+        for (id, tasks) in owned.active.iter().chain(&owned.standby).chain(&owned.warmup) {
+            let part = parts.get(id);
+            let part =
+                part.ok_or(GroupError::InvalidRequest("Subtopology does not exist in the topology."))?;
+            if !tasks.iter().all(|partition| (0..part.tasks).contains(partition)) {
+                return Err(GroupError::InvalidRequest("Task for subtopology is invalid."));
+            }
+        }
+        Ok(())
+    }
+
+    /// The answer to a member, with the statuses of all members.
+    fn answer(
+        &self,
+        request: &StreamsHeartbeatRequest,
+        (member, has_new_tasks): (&StreamsMember, bool),
+        topics: &dyn Topics,
+    ) -> StreamsBeat {
+        let configured = self.configured.as_ref();
+        let reason = configured.and_then(|configured| Some(configured.reason.as_ref()?.0.clone()));
+        let mut status: Vec<StreamsStatus> = reason.into_iter().collect();
+        status.extend(self.shutdown_by.as_ref().map(|member_id| StreamsStatus {
+            code: StreamsStatus::SHUTDOWN_APPLICATION,
+            detail: format!(
+                "Streams group member {member_id} encountered a fatal error and requested a shutdown for the entire application."
+            ),
+        }));
+        let is_known = self.endpoint_epoch == request.endpoint_epoch;
+        StreamsBeat {
+            member_id: request.member_id.clone(),
+            member_epoch: member.current.epoch,
+            heartbeat_interval_ms: 0,
+            status,
+            assigned: has_new_tasks.then(|| told(&member.current.assigned)),
+            endpoint_epoch: self.endpoint_epoch,
+            endpoints: (!is_known).then(|| self.endpoints(&request.member_id, topics)),
+            missing_topics: configured.map(|configured| configured.missing.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// A member leaves, or is removed.
+    ///
+    /// # Errors
+    /// If the group has no such member.
+    pub(in crate::group) fn leave(
+        &self,
+        member_id: &str,
+        shutdown_application: bool,
+    ) -> Result<StreamsDraft, GroupError> {
+        if !self.members.contains_key(member_id) {
+            return Err(GroupError::UnknownMemberId);
+        }
+        let mut draft = StreamsDraft::of(self);
+        if shutdown_application && draft.group.shutdown_by.is_none() {
+            draft.group.shutdown_by = Some(member_id.to_owned());
+        }
+        draft.write(StreamsRecord::Current(member_id.to_owned(), None));
+        draft.write(StreamsRecord::Target(member_id.to_owned(), None));
+        draft.write(StreamsRecord::Member(member_id.to_owned(), None));
+        draft.write_epoch(self.validated_topology_epoch, self.assignment_configs.clone());
+        Ok(draft)
+    }
+
+    /// The tombstones of a group without members.
+    pub(in crate::group) fn tombstones(&self) -> Vec<Record> {
+        let targets = self.targets.keys().map(|member_id| StreamsRecord::Target(member_id.clone(), None));
+        let ends =
+            [StreamsRecord::TargetEpoch(None), StreamsRecord::Epoch(None), StreamsRecord::Topology(None)];
+        targets.chain(ends).map(|record| Record::Streams(self.id.clone(), record)).collect()
+    }
+}
+
+impl StreamsDraft {
+    /// Stores the member; true if it has changed.
+    fn update(&mut self, request: &StreamsHeartbeatRequest, before: &StreamsMember) -> bool {
+        let metadata = wanted(before, request);
+        let is_known = self.group.members.contains_key(&request.member_id);
+        let is_changed = !is_known || metadata != before.metadata;
+        if is_changed {
+            self.write(StreamsRecord::Member(request.member_id.clone(), Some(metadata)));
+        }
+        is_changed
+    }
+
+    /// Takes the topology in if the group has none, and compares it with the topics; true if the
+    /// topics have changed.
+    fn configure(
+        &mut self,
+        request: &StreamsHeartbeatRequest,
+        topics: &dyn Topics,
+    ) -> Result<bool, GroupError> {
+        let topology = self.topology(request)?;
+        let group = &self.group;
+        if group.configured.is_some() && !group.stale {
+            return Ok(false);
+        }
+        let metadata_hash = metadata_hash(&topology.required_topics(), topics);
+        let is_changed = metadata_hash != group.metadata_hash;
+        if is_changed || group.configured.is_none() {
+            self.group.configured = Some(Arc::new(configure(&topology, topics)?));
+        }
+        self.group.metadata_hash = metadata_hash;
+        self.group.stale = false;
+        Ok(is_changed)
+    }
+
+    fn topology(&mut self, request: &StreamsHeartbeatRequest) -> Result<Arc<Topology>, GroupError> {
+        match (&request.topology, &self.group.topology) {
+            (None, Some(topology)) => Ok(topology.clone()),
+            (Some(asked), Some(topology)) => {
+                if asked.epoch >= topology.epoch && !topology.is_same(asked) {
+                    return Err(GroupError::InvalidRequest("Topology updates are not supported yet."));
+                }
+                Ok(topology.clone())
+            }
+            (Some(asked), None) => {
+                let topology = Arc::new(asked.clone());
+                self.write(StreamsRecord::Topology(Some(topology.clone())));
+                Ok(topology)
+            }
+            (None, None) => Err(GroupError::UnknownServerError),
+        }
+    }
+
+    /// Raises the epoch if it must, if tasks can be assigned or cannot any more, or if the settings
+    /// of the assignor have changed.
+    fn raise_epoch(&mut self, must: bool, limits: &StreamsLimits) {
+        let group = &self.group;
+        let configs = limits.assignment_configs();
+        if must || !group.is_validated() || configs != group.assignment_configs {
+            self.write_epoch(group.valid_topology_epoch(), configs);
+        }
+    }
+
+    fn write_epoch(&mut self, validated_topology_epoch: i32, configs: BTreeMap<String, String>) {
+        let value = StreamsEpochValue {
+            epoch: self.group.epoch.wrapping_add(1),
+            metadata_hash: self.group.metadata_hash,
+            validated_topology_epoch,
+            assignment_configs: Some(configs),
+        };
+        self.write(StreamsRecord::Epoch(Some(value)));
+    }
+
+    /// Brings the member as close to its target as it can get now. While the first assignment
+    /// waits, the target is empty.
+    fn reconcile(&mut self, request: &StreamsHeartbeatRequest, is_delayed: bool) -> Result<(), GroupError> {
+        let group = &self.group;
+        let Some(member) = group.members.get(&request.member_id) else { return Ok(()) };
+        if member.is_reconciled(group.target.epoch) {
+            return Ok(());
+        }
+        let none = TaskSets::default();
+        let target = group.targets.get(&request.member_id).filter(|_| !is_delayed).unwrap_or(&none);
+        let goal = Goal { epoch: group.target.epoch, target, owned: request.owned.as_ref() };
+        let next = group.next(member, &goal)?;
+        if next != member.current {
+            self.write(StreamsRecord::Current(request.member_id.clone(), Some(next)));
+        }
+        Ok(())
+    }
+}
+
+/// Checks the epoch of a member. A member with the epoch before is accepted if it has no other
+/// tasks than it is assigned: the response with the newer epoch may have been lost.
+fn check_epoch(member: &StreamsMember, request: &StreamsHeartbeatRequest) -> Result<(), GroupError> {
+    let (current, epoch) = (&member.current, request.member_epoch);
+    let is_lost = epoch < current.epoch
+        && epoch == current.previous_epoch
+        && request.owned.as_ref().is_some_and(|owned| has_only(owned, &current.assigned));
+    if epoch == 0 || epoch == current.epoch || is_lost { Ok(()) } else { Err(GroupError::FencedMemberEpoch) }
+}
+
+fn has_only(owned: &TaskSets, assigned: &HeldTasks) -> bool {
+    let within = |owned: &Tasks, assigned: &Tasks| {
+        owned.iter().all(|(id, tasks)| assigned.get(id).is_some_and(|assigned| tasks.is_subset(assigned)))
+    };
+    let active = owned.active.iter().all(|(id, tasks)| {
+        let assigned = assigned.active.get(id);
+        assigned.is_some_and(|assigned| tasks.iter().all(|partition| assigned.contains_key(partition)))
+    });
+    active && within(&owned.standby, &assigned.standby) && within(&owned.warmup, &assigned.warmup)
+}
+
+/// The member as the request has it; fields that the request lacks stay as they are.
+fn wanted(member: &StreamsMember, request: &StreamsHeartbeatRequest) -> StreamsMemberMetadata {
+    let before = &member.metadata;
+    StreamsMemberMetadata {
+        instance_id: before.instance_id.clone(),
+        rack_id: request.rack_id.clone().or_else(|| before.rack_id.clone()),
+        client_id: request.client_id.clone(),
+        client_host: request.client_host.clone(),
+        rebalance_timeout_ms: request.rebalance_timeout_ms.unwrap_or(before.rebalance_timeout_ms),
+        topology_epoch: request.topology.as_ref().map_or(before.topology_epoch, |topology| topology.epoch),
+        process_id: request.process_id.clone().unwrap_or_else(|| before.process_id.clone()),
+        user_endpoint: request.user_endpoint.clone().or_else(|| before.user_endpoint.clone()),
+        client_tags: request.client_tags.clone().unwrap_or_else(|| before.client_tags.clone()),
+    }
+}
+
+/// Tasks without the epochs in which they were assigned.
+pub(super) fn told(assigned: &HeldTasks) -> TaskSets {
+    let active = assigned.active.iter();
+    TaskSets {
+        active: active.map(|(id, tasks)| (id.clone(), tasks.keys().copied().collect())).collect(),
+        standby: assigned.standby.clone(),
+        warmup: assigned.warmup.clone(),
+    }
+}
