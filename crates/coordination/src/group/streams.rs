@@ -136,11 +136,11 @@ impl StreamsGroup {
                     epoch: FIRST_EPOCH,
                     metadata_hash: 0,
                     validated_topology_epoch: NOT_VALID,
-                    assignment_configs: None,
+                    assignment_configs: BTreeMap::new(),
                 });
                 (self.epoch, self.metadata_hash) = (value.epoch, value.metadata_hash);
                 self.validated_topology_epoch = value.validated_topology_epoch;
-                self.assignment_configs = value.assignment_configs.unwrap_or_default();
+                self.assignment_configs = value.assignment_configs;
             }
             StreamsRecord::Member(member_id, Some(metadata)) => {
                 self.members.entry(member_id).or_default().metadata = metadata;

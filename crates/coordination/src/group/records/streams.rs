@@ -46,8 +46,8 @@ pub struct StreamsEpochValue {
     pub metadata_hash: i64,
     /// Epoch of the topology whose topics exist as it needs them; -1 for none.
     pub validated_topology_epoch: i32,
-    /// Settings of the assignor; none if a broker before 4.2 has written the record.
-    pub assignment_configs: Option<BTreeMap<String, String>>,
+    /// Settings of the assignor.
+    pub assignment_configs: BTreeMap<String, String>,
 }
 
 /// A member.
@@ -233,11 +233,10 @@ impl StreamsEpochValue {
         out.write_i64(self.metadata_hash)?;
         let validated = (self.validated_topology_epoch != -1)
             .then(|| self.validated_topology_epoch.to_be_bytes().to_vec());
-        let configs = self.assignment_configs.as_ref().map(|configs| {
-            let mut content = BytesMut::new();
-            write_pairs(&mut Encoder::new(&mut content), configs).map(|()| content.to_vec())
-        });
-        write_tags(out, [(VALIDATED_TAG, validated), (CONFIGS_TAG, configs.transpose()?)])
+        let mut configs = BytesMut::new();
+        write_pairs(&mut Encoder::new(&mut configs), &self.assignment_configs)?;
+        let configs = (!self.assignment_configs.is_empty()).then(|| configs.to_vec());
+        write_tags(out, [(VALIDATED_TAG, validated), (CONFIGS_TAG, configs)])
     }
 }
 
@@ -334,7 +333,7 @@ fn epoch(value: &mut Decoder) -> Result<StreamsEpochValue, DecodeError> {
         epoch: value.read_i32()?,
         metadata_hash: value.read_i64()?,
         validated_topology_epoch: -1,
-        assignment_configs: None,
+        assignment_configs: BTreeMap::new(),
     };
     value.read_tagged_fields_with(|tag, field| {
         match tag {
@@ -342,7 +341,7 @@ fn epoch(value: &mut Decoder) -> Result<StreamsEpochValue, DecodeError> {
             CONFIGS_TAG => {
                 let count = field.read_compact_nullable_array_len()?;
                 let configs = count.map(|count| field.read_vec(count, pair)).transpose()?;
-                read.assignment_configs = configs.map(|configs| configs.into_iter().collect());
+                read.assignment_configs = configs.unwrap_or_default().into_iter().collect();
             }
             _ => return Ok(TagOutcome::Retained),
         }

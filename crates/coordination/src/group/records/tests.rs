@@ -36,7 +36,7 @@ fn kafkas_own_records_survive_a_round_trip_byte_for_byte() {
             Record::Offset(..) => offsets += 1,
             Record::Group(..) => groups += 1,
             Record::Consumer(..) => consumers += 1,
-            Record::Share(..) | Record::Other(_) => panic!("{record:?}"),
+            Record::Share(..) | Record::Streams(..) | Record::Other(_) => panic!("{record:?}"),
         }
         let encoded = record.encode().unwrap();
         assert_eq!((encoded.key, encoded.value), (key, value), "{record:?}");

@@ -289,7 +289,7 @@ impl StreamsDraft {
             epoch: self.group.epoch.wrapping_add(1),
             metadata_hash: self.group.metadata_hash,
             validated_topology_epoch,
-            assignment_configs: Some(configs),
+            assignment_configs: configs,
         };
         self.write(StreamsRecord::Epoch(Some(value)));
     }
