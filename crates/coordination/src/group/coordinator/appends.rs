@@ -324,10 +324,10 @@ impl Coordinator {
                 self.reply(ticket, result_of(outcome));
                 // A commit that was in the log before the removal has made the group again.
                 deleted.iter().filter(|_| error.is_none()).for_each(|group| self.drop_unused(group.id()));
-                let shares = deleted.iter().filter(|group| matches!(group, AnyGroup::Share(_)));
-                let shares = shares.map(|group| group.id().to_owned()).collect();
+                let is_held = |group: &&AnyGroup| matches!(group, AnyGroup::Share(_) | AnyGroup::Streams(_));
+                let held = deleted.iter().filter(is_held).map(|group| group.id().to_owned()).collect();
                 self.restore(deleted, error);
-                self.release_deleted(shares, now_ms);
+                self.release_deleted(held, now_ms);
             }
             Continuation::Expired(expired) => self.restore(expired, error),
             Continuation::Draft(draft) => self.draft_written(*draft, error, now_ms),

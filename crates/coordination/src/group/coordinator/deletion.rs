@@ -75,12 +75,10 @@ impl Coordinator {
         }
     }
 
-    /// All state is deleted: the groups follow, once none of the share groups is being written.
+    /// All state is deleted: the groups follow, once none of them is being written.
     pub(super) fn finish_deletion(&mut self, number: u64, now_ms: i64) {
         let Some(deletion) = self.share_works.deletions.get(&number) else { return };
-        let busy =
-            |group_id: &&String| self.shares.contains_key(*group_id) && self.writing.contains_key(*group_id);
-        if let Some(group_id) = deletion.request.group_ids.iter().find(busy)
+        if let Some(group_id) = self.busy_among(&deletion.request.group_ids)
             && let Some(held) = self.writing.get_mut(group_id)
         {
             return held.push(Held::Deletion(number));
@@ -109,10 +107,12 @@ impl Coordinator {
                 records.extend(keys.into_iter().map(|key| Record::Offset(key, None)));
                 records.extend(self.end_of(&group_id));
                 let group = self.remove_group(&group_id);
+                // The name is not free before the end of the group is in the log.
                 if let Some(AnyGroup::Share(_)) = &group {
-                    // The name is not free before the end of the group is in the log.
                     self.writing.insert(group_id.clone(), HeldEvents::of_share());
                     self.share_works.forget(&group_id);
+                } else if let Some(AnyGroup::Streams(_)) = &group {
+                    self.writing.insert(group_id.clone(), HeldEvents::default());
                 }
                 deleted.extend(group);
             }
@@ -152,7 +152,7 @@ impl Coordinator {
         }
     }
 
-    /// The end of share groups is in the log, or could not be written: what has waited for it takes
+    /// The end of share groups and of streams groups is in the log, or could not be written: what has waited for it takes
     /// its turn.
     pub(super) fn release_deleted(&mut self, group_ids: Vec<String>, now_ms: i64) {
         for group_id in group_ids {

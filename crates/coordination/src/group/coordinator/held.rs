@@ -63,16 +63,18 @@ impl Coordinator {
     }
 
     /// The group among whose events this one takes its turn: for a deletion of several groups, a
-    /// share group that is being written, if there is one.
+    /// share group or a streams group that is being written, if there is one.
     fn turn_of<'a>(&self, event: &'a Event) -> Option<&'a str> {
-        let busy =
-            |group_id: &&String| self.shares.contains_key(*group_id) && self.writing.contains_key(*group_id);
         match event {
-            Event::Delete(_, request) => {
-                request.group_ids.iter().find(busy).map(String::as_str).or_else(|| event.group_id())
-            }
+            Event::Delete(_, request) => self.busy_among(&request.group_ids).or_else(|| event.group_id()),
             event => event.group_id(),
         }
+    }
+
+    /// A share group or a streams group that is being written.
+    pub(super) fn busy_among<'a>(&self, group_ids: &'a [String]) -> Option<&'a str> {
+        let is_held = |id: &str| self.shares.contains_key(id) || self.streams.contains_key(id);
+        group_ids.iter().map(String::as_str).find(|id| is_held(id) && self.writing.contains_key(*id))
     }
 
     /// Handles members that have waited for the assignments of a classic group, unless others are

@@ -59,6 +59,9 @@ impl Coordinator {
     }
 
     /// A group for a member that joins a missing group, or a classic group without members.
+    ///
+    /// # Errors
+    /// If another group has the name, or had it until a removal that is not in the log yet.
     fn found_streams(
         &self,
         request: &StreamsHeartbeatRequest,
@@ -70,6 +73,9 @@ impl Coordinator {
         let is_other = self.consumers.contains_key(group_id) || self.shares.contains_key(group_id);
         if request.member_epoch != 0 || is_other {
             return Err(GroupError::GroupIdNotFound);
+        }
+        if self.appends.is_removing(group_id) {
+            return Err(GroupError::CoordinatorNotAvailable);
         }
         let records = match self.groups.get(group_id) {
             None => Vec::new(),

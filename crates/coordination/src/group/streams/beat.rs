@@ -70,7 +70,7 @@ impl StreamsGroup {
         let before = known.cloned().unwrap_or_default();
         if known.is_some() && self.is_settled(&before, request, limits) {
             self.check_tasks(request)?;
-            let mut beat = self.answer(request, (&before, false), topics);
+            let mut beat = self.answer(request, (&before, lacks_tasks(&before, request)), topics);
             beat.status.splice(0..0, self.stale_topology(&before.metadata));
             return Ok(StreamsBeatDraft { draft: None, beat, delays: false });
         }
@@ -93,7 +93,8 @@ impl StreamsGroup {
         if has_new_tasks && after.metadata.user_endpoint.is_some() {
             group.endpoint_epoch = group.endpoint_epoch.wrapping_add(1);
         }
-        let mut beat = group.answer(request, (&after, has_new_tasks), topics);
+        let is_told = has_new_tasks || lacks_tasks(&before, request);
+        let mut beat = group.answer(request, (&after, is_told), topics);
         beat.status.splice(0..0, status);
         if group.is_new {
             (group.endpoint_epoch, beat.endpoint_epoch) = (0, 0);
@@ -165,7 +166,7 @@ impl StreamsGroup {
     fn answer(
         &self,
         request: &StreamsHeartbeatRequest,
-        (member, has_new_tasks): (&StreamsMember, bool),
+        (member, is_told): (&StreamsMember, bool),
         topics: &dyn Topics,
     ) -> StreamsBeat {
         let configured = self.configured.as_ref();
@@ -183,7 +184,7 @@ impl StreamsGroup {
             member_epoch: member.current.epoch,
             heartbeat_interval_ms: 0,
             status,
-            assigned: has_new_tasks.then(|| told(&member.current.assigned)),
+            assigned: is_told.then(|| told(&member.current.assigned)),
             endpoint_epoch: self.endpoint_epoch,
             endpoints: (!is_known).then(|| self.endpoints(&request.member_id, topics)),
             missing_topics: configured.map(|configured| configured.missing.clone()).unwrap_or_default(),
@@ -319,19 +320,25 @@ fn check_epoch(member: &StreamsMember, request: &StreamsHeartbeatRequest) -> Res
     let (current, epoch) = (&member.current, request.member_epoch);
     let is_lost = epoch < current.epoch
         && epoch == current.previous_epoch
-        && request.owned.as_ref().is_some_and(|owned| has_only(owned, &current.assigned));
+        && request.owned.as_ref().is_some_and(|owned| is_within(owned, &told(&current.assigned)));
     if epoch == 0 || epoch == current.epoch || is_lost { Ok(()) } else { Err(GroupError::FencedMemberEpoch) }
 }
 
-fn has_only(owned: &TaskSets, assigned: &HeldTasks) -> bool {
-    let within = |owned: &Tasks, assigned: &Tasks| {
-        owned.iter().all(|(id, tasks)| assigned.get(id).is_some_and(|assigned| tasks.is_subset(assigned)))
+/// True if the answer with the member's tasks was lost: it has the epoch before, or reports that it
+/// does not have all of its tasks.
+fn lacks_tasks(member: &StreamsMember, request: &StreamsHeartbeatRequest) -> bool {
+    let lacks = |owned| !is_within(&told(&member.current.assigned), owned);
+    request.owned.as_ref().is_some_and(|owned| request.member_epoch < member.current.epoch || lacks(owned))
+}
+
+/// True if the first tasks are among the others.
+fn is_within(few: &TaskSets, many: &TaskSets) -> bool {
+    let within = |few: &Tasks, many: &Tasks| {
+        few.iter().all(|(id, tasks)| many.get(id).is_some_and(|many| tasks.is_subset(many)))
     };
-    let active = owned.active.iter().all(|(id, tasks)| {
-        let assigned = assigned.active.get(id);
-        assigned.is_some_and(|assigned| tasks.iter().all(|partition| assigned.contains_key(partition)))
-    });
-    active && within(&owned.standby, &assigned.standby) && within(&owned.warmup, &assigned.warmup)
+    within(&few.active, &many.active)
+        && within(&few.standby, &many.standby)
+        && within(&few.warmup, &many.warmup)
 }
 
 /// The member as the request has it; fields that the request lacks stay as they are.

@@ -6,6 +6,7 @@
 
 mod consumers;
 mod shares;
+mod streams;
 
 use std::collections::BTreeMap;
 

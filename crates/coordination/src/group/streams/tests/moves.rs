@@ -68,7 +68,9 @@ fn the_lost_answer_of_a_new_epoch_is_repeated() {
     ok(&mut rig, enter("b"));
     ok(&mut rig, owning("a", 2, &[0, 1, 2, 3]));
     ok(&mut rig, owning("a", 2, &[0, 1]));
-    assert_eq!(ok(&mut rig, owning("a", 2, &[0, 1])).member_epoch, 3, "the answer was lost");
+    let again = ok(&mut rig, owning("a", 2, &[0, 1]));
+    assert_eq!((again.member_epoch, again.assigned), (3, active(&[0, 1])), "the answer was lost");
+    assert_eq!(ok(&mut rig, owning("a", 3, &[0])).assigned, active(&[0, 1]), "another one was");
     assert_eq!(rig.ask(owning("a", 2, &[0, 1, 2])), Err(GroupError::FencedMemberEpoch));
     assert_eq!(rig.ask(beat("a", 2)), Err(GroupError::FencedMemberEpoch));
     assert_eq!(rig.ask(beat("a", 4)), Err(GroupError::FencedMemberEpoch));
