@@ -3,9 +3,10 @@
 //! - [`machine`]: the contract between a machine and its host. Events and the time go in, actions
 //!   come out.
 //! - [`group`]: members, generations and committed offsets of groups, by the classic protocol and
-//!   by that of KIP-848, and members of share groups (KIP-932); one [`group::Coordinator`] for each
-//!   partition of `__consumer_offsets`. `group/classic`, `group/consumer` and `group/share` are the
-//!   three protocols, `group/timers` ends sessions.
+//!   by that of KIP-848, members of share groups (KIP-932), and members and tasks of streams groups
+//!   (KIP-1071); one [`group::Coordinator`] for each partition of `__consumer_offsets`.
+//!   `group/classic`, `group/consumer`, `group/share` and `group/streams` are the four protocols,
+//!   `group/timers` ends sessions.
 //! - [`txn`]: owners of transactional ids, and the ends of their transactions; one
 //!   [`txn::Coordinator`] for each partition of `__transaction_state`.
 //! - [`share_partition`]: delivery of one topic partition's records to the members of a share group

@@ -190,6 +190,7 @@ const ROWS: &[Row] = &[
         "the pattern is not a regular expression",
         Some("a pattern such as ^logs-.*"),
     ),
+    Row(ErrorCode::StreamsInvalidTopology, "the topology of the streams application is not valid", None),
     Row(
         ErrorCode::ShareSessionLimitReached,
         "the broker has as many share sessions as it may have",

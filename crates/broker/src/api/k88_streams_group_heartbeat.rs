@@ -12,8 +12,8 @@
 //! As in Kafka 4.3, static members, warm-up tasks, offsets of tasks, expressions of source topics
 //! and changes of the topology are refused with `INVALID_REQUEST`. Racks and client tags are stored
 //! and shown, but do not influence the assignment. Beyond Kafka, a topology is refused
-//! (`STREAMS_INVALID_TOPOLOGY`) that has more than 16 384 entries in its lists, a subtopology
-//! twice, or more than 131 072 tasks.
+//! (`STREAMS_INVALID_TOPOLOGY`) that has more than 16 384 entries in its lists, more than 1024
+//! subtopologies, one of them twice, or more than 131 072 tasks.
 
 use levada_coordination::group::GroupError;
 use levada_coordination::group::records::{InternalTopic, TaskSets, Tasks};

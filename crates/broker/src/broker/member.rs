@@ -68,7 +68,7 @@ impl Broker {
             cluster = stored.cluster_id,
             node = config.node_id,
             controllers = named.find(|list| !list.is_empty()),
-            "cluster mode (process.roles=broker): joining the cluster of these controllers; streams groups are not served"
+            "cluster mode (process.roles=broker): joining the cluster of these controllers"
         );
         let config = Arc::new(LiveConfig::new(config));
         let (sender, events) = events::queue();

@@ -10,6 +10,10 @@ use levada_wire::messages::streams_group_heartbeat_request::{Subtopology, TaskId
 /// Most entries in all lists of a topology.
 const ENTRIES_MAX: usize = 16_384;
 
+/// Most subtopologies. The time to compute numbers of partitions grows with the square of their
+/// number.
+const SUBTOPOLOGIES_MAX: usize = 1_024;
+
 /// A reason against a heartbeat.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Invalid(pub(super) ErrorCode, pub(super) Option<String>);
@@ -38,6 +42,12 @@ pub(super) fn check_size(topology: &Topology) -> Result<(), Invalid> {
     if entries > ENTRIES_MAX {
         return Err(invalid_topology(format!(
             "The lists of the topology have {entries} entries, more than the limit of {ENTRIES_MAX}."
+        )));
+    }
+    let count = topology.subtopologies.len();
+    if count > SUBTOPOLOGIES_MAX {
+        return Err(invalid_topology(format!(
+            "The topology has {count} subtopologies, more than the limit of {SUBTOPOLOGIES_MAX}."
         )));
     }
     let mut ids = HashSet::new();

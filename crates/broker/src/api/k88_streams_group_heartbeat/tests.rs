@@ -1,1 +1,96 @@
-//! Tests.
+//! Checks of heartbeats.
+
+use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::StreamsGroupHeartbeatRequest;
+use levada_wire::messages::streams_group_heartbeat_request::{Subtopology, TaskIds, TopicInfo, Topology};
+
+use super::checks::{Invalid, check, check_names, check_size, topics};
+
+fn part(id: &str) -> Subtopology {
+    message!(Subtopology { subtopology_id: id.into(), source_topics: vec!["t".into()] })
+}
+
+fn topology(parts: Vec<Subtopology>) -> Topology {
+    message!(Topology { subtopologies: parts })
+}
+
+fn join() -> StreamsGroupHeartbeatRequest {
+    message!(StreamsGroupHeartbeatRequest {
+        group_id: "g".into(),
+        member_id: "m".into(),
+        rebalance_timeout_ms: 1_000,
+        topology: Some(topology(vec![part("0")])),
+    })
+}
+
+fn refusal(checked: Result<(), Invalid>) -> (ErrorCode, String) {
+    let Invalid(error, message) = checked.unwrap_err();
+    (error, message.unwrap())
+}
+
+#[test]
+fn heartbeats_are_checked_in_kafkas_order() {
+    assert_eq!(check(&join()), Ok(()));
+    let owned = || Some(vec![TaskIds::default()]);
+    type Change = fn(&mut StreamsGroupHeartbeatRequest);
+    let changes: [(Change, &str); 12] = [
+        (|one| one.instance_id = Some("i".into()), "Static membership is not yet supported."),
+        (|one| one.task_offsets = Some(Vec::new()), "TaskOffsets are not supported yet."),
+        (|one| one.task_end_offsets = Some(Vec::new()), "TaskEndOffsets are not supported yet."),
+        (|one| one.member_id = " ".into(), "MemberId can't be empty."),
+        (|one| one.group_id = "".into(), "GroupId can't be empty."),
+        (|one| one.rack_id = Some("".into()), "RackId can't be empty."),
+        (|one| one.rebalance_timeout_ms = -1, "RebalanceTimeoutMs must be provided in first request."),
+        (|one| one.topology = None, "Topology must be non-null when (re-)joining."),
+        (|one| one.member_epoch = -2, "InstanceId can't be null."),
+        (|one| one.member_epoch = -3, "MemberEpoch is -3, but must be greater than or equal to -2."),
+        (|one| one.active_tasks = Some(Vec::new()), "If one task-type is non-null, all must be non-null."),
+        (|one| one.member_epoch = 1, "Topology can only be provided when (re-)joining."),
+    ];
+    for (change, message) in changes {
+        let mut request = join();
+        change(&mut request);
+        assert_eq!(refusal(check(&request)), (ErrorCode::InvalidRequest, message.to_owned()));
+    }
+    let warmup = message!(StreamsGroupHeartbeatRequest { warmup_tasks: owned() });
+    assert_eq!(refusal(check(&warmup)).1, "WarmupTasks are not supported yet.");
+    for (active, standby, message) in [
+        (owned(), None, "ActiveTasks must be empty when (re-)joining."),
+        (None, owned(), "StandbyTasks must be empty when (re-)joining."),
+    ] {
+        let mut request = join();
+        (request.active_tasks, request.standby_tasks) = (active, standby);
+        assert_eq!(refusal(check(&request)).1, message);
+    }
+}
+
+#[test]
+fn topologies_are_checked_before_they_are_kept() {
+    let mut changelog = part("0");
+    changelog.state_changelog_topics = vec![message!(TopicInfo { name: "c".into(), partitions: 3 })];
+    let mut request = join();
+    request.topology = Some(topology(vec![changelog]));
+    let expected = "Changelog topic c must have an undefined partition count, but it is set to 3.";
+    assert_eq!(refusal(check(&request)), (ErrorCode::StreamsInvalidTopology, expected.to_owned()));
+    let twice = topology(vec![part("0"), part("0")]);
+    assert_eq!(refusal(check_size(&twice)).0, ErrorCode::StreamsInvalidTopology);
+    let many = |count: usize| message!(Subtopology { source_topics: vec!["t".into(); count] });
+    assert_eq!(check_size(&topology(vec![many(16_383)])), Ok(()));
+    assert!(refusal(check_size(&topology(vec![many(16_384)]))).1.contains("16385 entries"));
+    let parts = (0..1_025).map(|number| part(&number.to_string())).collect();
+    assert!(refusal(check_size(&topology(parts))).1.contains("1025 subtopologies"));
+}
+
+#[test]
+fn topics_must_be_those_of_applications() {
+    let of = |names: &[&str]| {
+        let sources = names.iter().map(|&name| name.into()).collect();
+        topology(vec![message!(Subtopology { source_topics: sources })])
+    };
+    assert_eq!(check_names(&topics(&of(&["t", "__other"]))), Ok(()));
+    let internal = refusal(check_names(&topics(&of(&["__consumer_offsets", "t"])))).1;
+    let expected = "Use of Kafka internal topics __consumer_offsets in a Kafka Streams topology is prohibited.";
+    assert_eq!(internal, expected);
+    let invalid = refusal(check_names(&topics(&of(&["a b", "t", ""])))).1;
+    assert_eq!(invalid, "Topic names ,a b are not valid topic names.");
+}

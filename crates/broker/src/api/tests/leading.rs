@@ -32,6 +32,7 @@ mod repeated;
 mod rig;
 mod share;
 mod share_offsets;
+mod streams;
 mod tokens;
 mod transactions;
 mod waits;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use levada_metadata::features::{FEATURES, LOWEST_OF_MEMBERS, METADATA_VERSION};
 use levada_terminal::output;
-use levada_wire::messages::ApiVersionsResponse;
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 
 use super::Check;
@@ -21,7 +20,6 @@ pub(super) fn all(facts: &Facts, own: Option<i32>) -> Vec<Check> {
     checks.push(replicas(facts, own));
     checks.push(single_replicas(facts, own));
     checks.extend(topic_settings(facts, own));
-    checks.push(groups(facts));
     checks
 }
 
@@ -185,41 +183,6 @@ fn topic_settings(facts: &Facts, own: Option<i32>) -> Vec<Check> {
     };
     vec![tiered, waiting]
 }
-
-/// Groups of types that Levada does not coordinate.
-fn groups(facts: &Facts) -> Check {
-    let named = |is_active: bool| -> Vec<String> {
-        let is_idle = |state: &str| ["Empty", "Dead"].iter().any(|idle| idle.eq_ignore_ascii_case(state));
-        let groups = facts.groups.iter().filter(|group| is_idle(&group.state) != is_active);
-        groups.map(|group| format!("{} ({})", group.group, group.kind)).collect()
-    };
-    let (active, idle) = (named(true), named(false));
-    if !active.is_empty() {
-        let found = format!("members are connected to {}", some(&active));
-        let next =
-            "end these groups or move them to consumer groups: Levada does not coordinate streams groups";
-        return Check::blocked("groups", found, next);
-    }
-    if !idle.is_empty() {
-        let next =
-            "delete these groups if they are not needed: Levada keeps their records and does not serve them";
-        return Check::warning("groups", format!("without members: {}", some(&idle)), next);
-    }
-    // A broker without these groups lists none, also where it coordinates the partition of one.
-    let lists = |answer: &ApiVersionsResponse| {
-        answer.api_keys.iter().any(|one| one.api_key == STREAMS_GROUP_HEARTBEAT)
-    };
-    let blind = facts.versions.iter().filter(|(_, answer)| !lists(answer)).map(|(node, _)| node.to_string());
-    let blind: Vec<String> = blind.collect();
-    if blind.is_empty() {
-        Check::ok("groups", "no streams group")
-    } else {
-        Check::ok("groups", format!("no streams group; brokers {} do not list streams groups", some(&blind)))
-    }
-}
-
-/// The API of members of streams groups, which only brokers that coordinate these groups serve.
-const STREAMS_GROUP_HEARTBEAT: i16 = 88;
 
 fn partitions(facts: &Facts) -> impl Iterator<Item = (&MetadataResponseTopic, &MetadataResponsePartition)> {
     facts.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |partition| (topic, partition)))

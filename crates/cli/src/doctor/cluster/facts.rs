@@ -7,11 +7,8 @@ use levada_wire::StrBytes;
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
 use levada_wire::messages::metadata_response::MetadataResponseTopic;
-use levada_wire::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, DescribeConfigsRequest, ListGroupsRequest,
-};
+use levada_wire::messages::{ApiVersionsRequest, ApiVersionsResponse, DescribeConfigsRequest};
 
-use crate::group::{self, ListedGroup};
 use crate::settings::Kind;
 use crate::{health, kafka_error};
 use levada_terminal::failure::Failure;
@@ -34,8 +31,6 @@ pub(super) struct Facts {
     pub(super) settings: BTreeMap<String, TopicSettings>,
     /// Name of the error for topics that may not be described.
     pub(super) settings_refused: Option<String>,
-    /// Streams groups.
-    pub(super) groups: Vec<ListedGroup>,
 }
 
 /// Settings of a topic that matter.
@@ -64,9 +59,6 @@ impl Facts {
             facts.versions.insert(node, answer);
         }
         facts.ask_settings(cluster)?;
-        let mut request = ListGroupsRequest::default();
-        request.types_filter = vec![StrBytes::from("streams")];
-        facts.groups = group::list_of_brokers(cluster, &request)?;
         Ok(facts)
     }
 

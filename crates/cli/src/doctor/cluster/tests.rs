@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use levada_wire::StrBytes;
 use levada_wire::messages::ApiVersionsResponse;
-use levada_wire::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
+use levada_wire::messages::api_versions_response::{FinalizedFeatureKey, SupportedFeatureKey};
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 
 use super::facts::{Facts, TopicSettings};
 use super::progress::Sample;
 use super::{Check, Report, Verdict, checks, file, print};
-use crate::group::ListedGroup;
 
 fn broker(id: i32, is_fenced: bool) -> DescribeClusterBroker {
     let mut broker = DescribeClusterBroker::default();
@@ -44,9 +43,6 @@ fn versions(finalized: &[(&str, i16)], supported: i16) -> ApiVersionsResponse {
     let mut feature = SupportedFeatureKey::default();
     (feature.name, feature.max_version) = (StrBytes::from("metadata.version"), supported);
     answer.supported_features = vec![feature];
-    let mut heartbeat = ApiVersion::default();
-    heartbeat.api_key = 88;
-    answer.api_keys = vec![heartbeat];
     answer
 }
 
@@ -60,7 +56,6 @@ fn sound() -> Facts {
         versions: BTreeMap::from([1, 2, 3].map(|id| (id, versions(&finalized, 30)))),
         settings: BTreeMap::from([("clicks".to_owned(), TopicSettings { min_in_sync: 2, is_tiered: false })]),
         settings_refused: None,
-        groups: Vec::new(),
     }
 }
 
@@ -130,31 +125,6 @@ fn topics_that_a_replacement_hurts_are_named() {
     let mut facts = sound();
     facts.settings_refused = Some("TOPIC_AUTHORIZATION_FAILED".to_owned());
     expect(&facts, None, ("topic settings", Verdict::Blocked, "TOPIC_AUTHORIZATION_FAILED"));
-}
-
-#[test]
-fn groups_that_levada_does_not_coordinate_block_while_they_have_members() {
-    let group = |state: &str| {
-        let [group, kind, state] = ["readers", "streams", state].map(str::to_owned);
-        ListedGroup { group, kind, state, protocol_type: "streams".to_owned(), coordinator: 1 }
-    };
-    let mut facts = sound();
-    facts.groups = vec![group("Stable")];
-    expect(&facts, None, ("groups", Verdict::Blocked, "readers (streams)"));
-    facts.groups = vec![group("Empty")];
-    expect(&facts, None, ("groups", Verdict::Warning, "readers (streams)"));
-}
-
-#[test]
-fn coordinators_that_list_no_streams_groups_are_named() {
-    let mut facts = sound();
-    facts.versions.get_mut(&2).unwrap().api_keys.clear();
-    let checks = checks::all(&facts, None);
-    assert!(
-        checks.iter().any(|check| check.found.contains("brokers 2 do not list streams groups")),
-        "{checks:#?}"
-    );
-    assert!(checks.iter().all(|check| check.verdict == Verdict::Ok), "{checks:#?}");
 }
 
 #[test]
@@ -230,18 +200,18 @@ fn files_and_directories_of_other_brokers_are_told_apart() {
 
 #[test]
 fn a_report_ends_with_the_steps_and_the_conclusion() {
-    let checks = vec![Check::ok("brokers", "3 brokers"), Check::blocked("groups", "g (streams)", "end them")];
+    let checks = vec![Check::ok("brokers", "3 brokers"), Check::blocked("tiered topics", "t", "empty it")];
     let report = Report { cluster: "of-three".to_owned(), replaceable: false, checks };
     let mut out = Vec::new();
     print(&mut out, &report).unwrap();
     let expected = "Cluster of-three
 
-CHECK    RESULT   FOUND
-brokers  ok       3 brokers
-groups   blocked  g (streams)
+CHECK          RESULT   FOUND
+brokers        ok       3 brokers
+tiered topics  blocked  t
 
 Next steps
-  groups: end them
+  tiered topics: empty it
 
 Resolve the blocked checks before you replace a broker.
 ";

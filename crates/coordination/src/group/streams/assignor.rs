@@ -7,7 +7,7 @@
 //! tables and of its heaps, which [`JavaMap`] and [`JavaQueue`] have.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::queue::JavaQueue;
 use crate::group::java_map::JavaMap;
@@ -337,14 +337,11 @@ impl<'a> Assignment<'a> {
     fn result(self) -> BTreeMap<String, TaskSets> {
         let sources = self.sources;
         let named = |tasks: Vec<Task>| {
-            let mut named = BTreeMap::new();
+            let mut named: BTreeMap<&str, BTreeSet<i32>> = BTreeMap::new();
             for (place, partition) in tasks {
-                let subtopology_id = sources[place].subtopology_id.clone();
-                let partitions: &mut std::collections::BTreeSet<i32> =
-                    named.entry(subtopology_id).or_default();
-                partitions.insert(partition);
+                named.entry(&sources[place].subtopology_id).or_default().insert(partition);
             }
-            named
+            named.into_iter().map(|(id, tasks)| (id.to_owned(), tasks)).collect()
         };
         let members = self.members.into_iter().map(|member| {
             let (active, standby) = (named(member.active), named(member.standby));

@@ -81,6 +81,16 @@ pub(super) fn configure(topology: &Topology, topics: &dyn Topics) -> Result<Conf
     }
 }
 
+/// Topics between the parts of a topology.
+struct Between<'a> {
+    /// Those whose number of partitions the topology states.
+    fixed: BTreeSet<&'a str>,
+    /// The others.
+    flexible: BTreeSet<&'a str>,
+    /// The numbers of the former, or of the topics if they exist.
+    stated: BTreeSet<i32>,
+}
+
 struct Configuration<'a> {
     topology: &'a Topology,
     topics: &'a dyn Topics,
@@ -132,29 +142,20 @@ impl<'a> Configuration<'a> {
         decided.extend(
             stated.filter(|topic| topic.partitions != 0).map(|topic| (topic.name.as_str(), topic.partitions)),
         );
-        loop {
-            let (mut is_unknown, mut has_progress) = (false, false);
-            for part in &parts {
+        let mut pending = parts.clone();
+        while !pending.is_empty() {
+            let before = decided.len();
+            pending.retain(|part| {
+                let mut sinks = part.repartition_sink_topics.iter();
+                let is_open = sinks.any(|sink| !decided.contains_key(sink.as_str()));
+                let most = if is_open { self.most_read(part, &decided) } else { Some(0) };
+                let Some(most) = most else { return true };
                 for sink in &part.repartition_sink_topics {
-                    if decided.contains_key(sink.as_str()) {
-                        continue;
-                    }
-                    let between = part.repartition_source_topics.iter();
-                    let between = between.filter_map(|topic| decided.get(topic.name.as_str()).copied());
-                    let external = part.source_topics.iter().filter_map(|name| self.count(name));
-                    match between.chain(external).max() {
-                        Some(count) => {
-                            decided.insert(sink, count);
-                            has_progress = true;
-                        }
-                        None => is_unknown = true,
-                    }
+                    decided.entry(sink).or_insert(most);
                 }
-            }
-            if !is_unknown {
-                break;
-            }
-            if !has_progress {
+                false
+            });
+            if decided.len() == before && !pending.is_empty() {
                 return Err(invalid(
                     "Failed to compute number of partitions for all repartition topics. There may be loops in the topology that cannot be resolved.",
                 ));
@@ -170,6 +171,13 @@ impl<'a> Configuration<'a> {
         Ok(())
     }
 
+    /// The largest number of partitions, as far as it is known, of the topics that a part reads.
+    fn most_read(&self, part: &Subtopology, decided: &BTreeMap<&str, i32>) -> Option<i32> {
+        let between = part.repartition_source_topics.iter();
+        let between = between.filter_map(|topic| decided.get(topic.name.as_str()).copied());
+        between.chain(part.source_topics.iter().filter_map(|name| self.count(name))).max()
+    }
+
     fn copartition(&mut self) -> Result<(), Fault> {
         let parts = self.parts.clone();
         let between = || parts.iter().flat_map(|part| &part.repartition_source_topics);
@@ -178,12 +186,14 @@ impl<'a> Configuration<'a> {
             topics.map(|topic| topic.name.as_str()).collect::<BTreeSet<&str>>()
         };
         let (fixed, flexible) = (names(true), names(false));
+        let stated = fixed.iter().filter_map(|name| self.count(name)).collect();
+        let between = Between { fixed, flexible, stated };
         for part in &parts {
             for group in &part.copartition_groups {
                 let names = members_of(part, group).ok_or_else(|| {
                     invalid("A copartition group refers to a topic that its subtopology does not have.")
                 })?;
-                self.enforce(&names, (&fixed, &flexible))?;
+                self.enforce(&names, &between)?;
             }
         }
         Ok(())
@@ -191,27 +201,24 @@ impl<'a> Configuration<'a> {
 
     /// Gives the topics between parts of a group the same number of partitions as the external
     /// topics, which must agree; without those, the number that is stated, or the largest.
-    fn enforce(
-        &mut self,
-        names: &BTreeSet<&'a str>,
-        (fixed, flexible): (&BTreeSet<&'a str>, &BTreeSet<&'a str>),
-    ) -> Result<(), Fault> {
+    fn enforce(&mut self, names: &BTreeSet<&'a str>, between: &Between<'a>) -> Result<(), Fault> {
+        let Between { fixed, flexible, stated } = between;
         let counts: BTreeMap<&'a str, i32> =
             names.iter().filter_map(|name| Some((*name, self.count(name)?))).collect();
         let is_between = |name: &&str| fixed.contains(*name) || flexible.contains(*name);
         let (between, external): (BTreeMap<_, _>, BTreeMap<_, _>) =
             counts.into_iter().partition(|(name, _)| is_between(name));
-        let same = |counts: &BTreeMap<&str, i32>, numbers: BTreeSet<i32>| match numbers.len() {
+        let same = |counts: &BTreeMap<&str, i32>, numbers: &BTreeSet<i32>| match numbers.len() {
             0 | 1 => Ok(numbers.first().copied()),
             _ => Err(Reason::unlike(&named_counts(counts))),
         };
         let count = if !external.is_empty() {
-            same(&external, external.values().copied().collect())?
+            same(&external, &external.values().copied().collect())?
         } else if fixed.is_empty() {
             between.values().copied().max()
         } else {
             // As in Kafka, those of the whole topology.
-            same(&between, fixed.iter().filter_map(|name| self.count(name)).collect())?
+            same(&between, stated)?
         };
         let Some(count) = count else { return Ok(()) };
         for (name, own) in between {

@@ -73,7 +73,7 @@ impl Rig {
         assert_eq!(self.produce_in(("shared", None), (1, 1_000), &bytes).await.error_code, OK);
     }
 
-    async fn exchange<R: KafkaRequest, A: KafkaResponse>(
+    pub(super) async fn exchange<R: KafkaRequest, A: KafkaResponse>(
         &self,
         connection: &Rc<ConnectionInfo>,
         version: i16,
