@@ -76,8 +76,7 @@ macro_rules! answer_decoded {
     };
 }
 
-/// Declares the served APIs: the hot ones answer with pieces by themselves, all others map a
-/// decoded request to a response.
+/// Declares the served APIs: hot ones answer with pieces, the others map a request to a response.
 macro_rules! serve {
     (
         hot { $($hot_key:ident => $hot_file:ident,)* }

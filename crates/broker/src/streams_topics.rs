@@ -33,8 +33,8 @@ struct Failed {
 }
 
 impl StreamsTopics {
-    /// Those of the topics whose creation may begin: it is not under way, and has not failed
-    /// lately. It is under way from now on.
+    /// Topics among these whose creation may begin: it is not under way, and has not failed lately.
+    /// It is under way from now on.
     pub(crate) fn begin<T>(&self, topics: Vec<T>, name: impl Fn(&T) -> &str) -> Vec<T> {
         let mut state = self.state.lock();
         let state = &mut *state;

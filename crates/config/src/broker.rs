@@ -13,7 +13,7 @@ use super::security::{Secret, SecurityConfig};
 use super::words::words;
 use super::{
     ClusterConfig, ConfigError, ConfigErrors, HostLimits, HostPort, Listener, ReplayCache, Settings,
-    ShareStatesConfig, Sources, TelemetryConfig, TopicConfig, cluster, prefix,
+    ShareStatesConfig, Sources, StreamsGroupsConfig, TelemetryConfig, TopicConfig, cluster, prefix,
 };
 
 /// The complete configuration of the broker, checked.
@@ -135,20 +135,8 @@ pub struct GroupConfig {
     pub share_assignment_interval_ms: i32,
     /// `group.share.max.share.sessions`.
     pub share_max_sessions: u32,
-    /// `group.coordinator.rebalance.protocols` has `streams`.
-    pub streams_protocol: bool,
-    /// `group.streams.session.timeout.ms`.
-    pub streams_session_timeout_ms: i32,
-    /// `group.streams.heartbeat.interval.ms`.
-    pub streams_heartbeat_interval_ms: i32,
-    /// `group.streams.max.size`.
-    pub streams_max_size: u32,
-    /// `group.streams.num.standby.replicas`.
-    pub streams_num_standby_replicas: i32,
-    /// `group.streams.initial.rebalance.delay.ms`.
-    pub streams_initial_rebalance_delay_ms: i32,
-    /// `group.streams.assignment.interval.ms`.
-    pub streams_assignment_interval_ms: i32,
+    /// `group.streams.*`.
+    pub streams: StreamsGroupsConfig,
 }
 
 /// Direction in which groups may change their kind while they have members.
@@ -331,13 +319,7 @@ impl Reader<'_> {
             share_max_size: self.size("group.share.max.size"),
             share_assignment_interval_ms: self.int("group.share.assignment.interval.ms"),
             share_max_sessions: self.size("group.share.max.share.sessions"),
-            streams_protocol: self.has_protocol("streams"),
-            streams_session_timeout_ms: self.int("group.streams.session.timeout.ms"),
-            streams_heartbeat_interval_ms: self.int("group.streams.heartbeat.interval.ms"),
-            streams_max_size: self.size("group.streams.max.size"),
-            streams_num_standby_replicas: self.int("group.streams.num.standby.replicas"),
-            streams_initial_rebalance_delay_ms: self.int("group.streams.initial.rebalance.delay.ms"),
-            streams_assignment_interval_ms: self.int("group.streams.assignment.interval.ms"),
+            streams: self.streams_groups(),
         }
     }
 
@@ -345,7 +327,7 @@ impl Reader<'_> {
         u64::try_from(self.long("connections.max.idle.ms")).ok().map(Duration::from_millis)
     }
 
-    fn has_protocol(&self, name: &str) -> bool {
+    pub(crate) fn has_protocol(&self, name: &str) -> bool {
         words(self.text(PROTOCOLS)).any(|protocol| protocol == name)
     }
 

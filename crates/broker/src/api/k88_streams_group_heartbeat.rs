@@ -61,7 +61,7 @@ pub(crate) async fn answer(
 /// `streams.version`.
 pub(super) fn are_served(context: &Context) -> bool {
     let level = context.broker().metadata().image().features().get(STREAMS_VERSION).copied();
-    context.broker().config().groups.streams_protocol && level.is_some_and(|level| level > 0)
+    context.broker().config().groups.streams.is_enabled && level.is_some_and(|level| level > 0)
 }
 
 fn permit(context: &Context, request: &StreamsGroupHeartbeatRequest) -> Result<(), Invalid> {

@@ -28,12 +28,12 @@ pub(super) fn group_config(config: &BrokerConfig) -> GroupConfig {
             ..ShareConfig::default()
         },
         streams: StreamsConfig {
-            session_timeout_ms: config.groups.streams_session_timeout_ms,
-            heartbeat_interval_ms: config.groups.streams_heartbeat_interval_ms,
-            max_size: config.groups.streams_max_size as usize,
-            assignment_interval_ms: config.groups.streams_assignment_interval_ms,
-            initial_rebalance_delay_ms: config.groups.streams_initial_rebalance_delay_ms,
-            num_standby_replicas: config.groups.streams_num_standby_replicas,
+            session_timeout_ms: config.groups.streams.session_timeout_ms,
+            heartbeat_interval_ms: config.groups.streams.heartbeat_interval_ms,
+            max_size: config.groups.streams.max_size as usize,
+            assignment_interval_ms: config.groups.streams.assignment_interval_ms,
+            initial_rebalance_delay_ms: config.groups.streams.initial_rebalance_delay_ms,
+            num_standby_replicas: config.groups.streams.num_standby_replicas,
         },
         offset_metadata_max_bytes: config.offsets.metadata_max_bytes as usize,
         offsets_retention_ms: config.offsets.retention_ms,

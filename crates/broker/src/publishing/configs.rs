@@ -79,7 +79,7 @@ impl Publisher {
             groups: own.collect(),
             consumer_assignment_interval_ms: Some(config.groups.consumer_assignment_interval_ms),
             share_assignment_interval_ms: Some(config.groups.share_assignment_interval_ms),
-            streams_assignment_interval_ms: Some(config.groups.streams_assignment_interval_ms),
+            streams_assignment_interval_ms: Some(config.groups.streams.assignment_interval_ms),
         });
         let groups = image.config_resources().filter(|(resource, _)| resource.kind == ResourceKind::Group);
         let own = groups.map(|(resource, values)| (resource.name.clone(), config.share_group(values)));

@@ -18,7 +18,7 @@ fn a_creation_under_way_is_not_repeated() {
 }
 
 #[test]
-fn a_failure_is_told_until_its_time_is_over() {
+fn failures_are_told_for_some_time() {
     let topics = StreamsTopics::default();
     let names = ["one".to_owned()];
     let failed = |kept_ms| {

@@ -70,7 +70,8 @@ pub struct Coordinator {
     streams: BTreeMap<String, StreamsGroup>,
     /// Work at the share coordinator.
     share_works: ShareWorks,
-    /// Consumer, share and streams groups that are being written, and the requests that wait for it.
+    /// Consumer, share and streams groups that are being written, and the requests that wait for
+    /// it.
     writing: BTreeMap<String, HeldEvents>,
     /// Members of the consumer protocol that join classic groups whose assignments are being
     /// written, by group.

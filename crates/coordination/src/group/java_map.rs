@@ -1,5 +1,5 @@
-//! A hash table that iterates in the order of Java's `HashMap`. Kafka's assignors for share groups and
-//! for streams groups make their choices in that order, and their results are functions of the order.
+//! A hash table that iterates in the order of Java's `HashMap`. Kafka's assignors for share groups
+//! and for streams groups make their choices in that order, and their results depend on it.
 //!
 //! The order follows from the hashes of the keys, the number of buckets and the order of the
 //! insertions. Buckets that Java has turned into trees, of more than eight keys in a table of at

@@ -177,7 +177,8 @@ impl Record {
         }
     }
 
-    /// The rest of a record of a consumer group, a share group or a streams group, or of another kind.
+    /// The rest of a record of a consumer group, a share group or a streams group, or of another
+    /// kind.
     fn decode_modern(version: i16, key: &mut Decoder, value: Option<Bytes>) -> Result<Self, RecordError> {
         if let Some((group_id, record)) = consumer::decode(version, key, value.clone())? {
             return Ok(Self::Consumer(group_id, record));

@@ -152,8 +152,8 @@ impl Coordinator {
         }
     }
 
-    /// The end of share groups and of streams groups is in the log, or could not be written: what has waited for it takes
-    /// its turn.
+    /// The end of share groups and of streams groups is in the log, or could not be written: events
+    /// that have waited for it take their turns.
     pub(super) fn release_deleted(&mut self, group_ids: Vec<String>, now_ms: i64) {
         for group_id in group_ids {
             let held = self.writing.remove(&group_id).unwrap_or_default();

@@ -140,7 +140,8 @@ impl StreamsGroup {
         let status = newer.map(|topology| StreamsStatus {
             code: StreamsStatus::STALE_TOPOLOGY,
             detail: format!(
-                "The member's topology epoch {epoch} is behind the group's topology epoch {}.",
+                "The member's topology epoch {epoch} is behind \
+                 the group's topology epoch {}.",
                 topology.epoch
             ),
         });

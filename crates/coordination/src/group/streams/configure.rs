@@ -83,9 +83,9 @@ pub(super) fn configure(topology: &Topology, topics: &dyn Topics) -> Result<Conf
 
 /// Topics between the parts of a topology.
 struct Between<'a> {
-    /// Those whose number of partitions the topology states.
+    /// Topics whose number of partitions the topology states.
     fixed: BTreeSet<&'a str>,
-    /// The others.
+    /// Other topics.
     flexible: BTreeSet<&'a str>,
     /// The numbers of the former, or of the topics if they exist.
     stated: BTreeSet<i32>,

@@ -31,7 +31,7 @@ impl StreamsDraft {
     fn make_target(&mut self, standby_replicas: usize, now_ms: i64) {
         let group = &self.group;
         let members: Vec<TaskMember> = group.members.keys().map(|id| group.task_member(id)).collect();
-        // Without valid topics, nobody has tasks.
+        // Without valid topics, no member has tasks.
         let targets = assign(&members, &group.task_sources(), standby_replicas);
         let changed: Vec<(String, TaskSets)> =
             targets.into_iter().filter(|(id, target)| group.targets.get(id) != Some(target)).collect();

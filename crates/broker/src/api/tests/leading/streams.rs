@@ -20,8 +20,8 @@ use super::OK;
 use super::rig::Rig;
 use crate::replica::OFFSETS_TOPIC;
 
-const OFFSETS: Uuid = Uuid::from_bytes([7; 16]);
-const SOURCE: Uuid = Uuid::from_bytes([8; 16]);
+const OFFSETS: Uuid = Uuid::from_bytes([21; 16]);
+const SOURCE: Uuid = Uuid::from_bytes([22; 16]);
 
 /// A broker that coordinates streams groups and has the topic `source`.
 fn start() -> Rig {

@@ -62,7 +62,7 @@ fn a_silent_member_is_removed() {
 }
 
 #[test]
-fn the_lost_answer_of_a_new_epoch_is_repeated() {
+fn a_lost_answer_is_repeated() {
     let mut rig = rig();
     ok(&mut rig, enter("a"));
     ok(&mut rig, enter("b"));

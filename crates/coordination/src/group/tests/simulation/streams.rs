@@ -229,7 +229,7 @@ impl World {
             StreamsHeartbeatRequest { process_id: Some(known.process_id.clone()), ..enter(&known.member_id) }
         } else {
             if self.random.below(3) > 0 {
-                // It has closed what it was to give up, and opened what it got.
+                // The client has closed tasks that it was to give up, and opened others.
                 known.has = known.assigned.clone();
             }
             let says = self.random.below(4) > 0;
