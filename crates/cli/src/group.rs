@@ -14,7 +14,6 @@ use std::io::Write;
 
 use clap::Subcommand;
 
-pub(crate) use self::list::{ListedGroup, list_of_brokers};
 use crate::cluster::ClusterCommand;
 use levada_terminal::failure::Failure;
 

@@ -30,13 +30,13 @@ pub(crate) struct List {
 
 /// A group as its coordinator lists it.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct ListedGroup {
-    pub(crate) group: String,
+struct ListedGroup {
+    group: String,
     #[serde(rename = "type")]
-    pub(crate) kind: String,
-    pub(crate) protocol_type: String,
-    pub(crate) state: String,
-    pub(crate) coordinator: i32,
+    kind: String,
+    protocol_type: String,
+    state: String,
+    coordinator: i32,
 }
 
 /// States and types as Kafka names them; case does not matter on the command line.
@@ -76,10 +76,7 @@ impl List {
 }
 
 /// Requests from every broker the groups that it coordinates.
-pub(crate) fn list_of_brokers(
-    cluster: &mut Cluster,
-    request: &ListGroupsRequest,
-) -> Result<Vec<ListedGroup>, Failure> {
+fn list_of_brokers(cluster: &mut Cluster, request: &ListGroupsRequest) -> Result<Vec<ListedGroup>, Failure> {
     let mut rows = Vec::new();
     for node in cluster.brokers()? {
         let response = cluster.broker(node)?.request(request)?;

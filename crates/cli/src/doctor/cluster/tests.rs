@@ -72,7 +72,7 @@ fn expect(facts: &Facts, own: Option<i32>, expected: (&str, Verdict, &str)) {
 fn a_sound_cluster_passes() {
     let checks = checks::all(&sound(), None);
     assert!(checks.iter().all(|check| check.verdict == Verdict::Ok && check.next.is_none()), "{checks:#?}");
-    assert_eq!(checks.len(), 8);
+    assert_eq!(checks.len(), 7);
 }
 
 #[test]
