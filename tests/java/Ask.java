@@ -47,8 +47,9 @@ import org.apache.kafka.common.requests.RequestUtils;
  * <p>With "-" as the file, the requests come on standard input, and each is answered before the next one is read.
  *
  * <p>A name that ends in "!" repeats its request until the answer tells of no error, one that ends in "?" until it tells of no
- * error that passes, one that ends in "+" until it names assigned partitions. Requests with the same {@code @LABEL} in their
- * names use one connection, which a line {@code disconnect @LABEL} closes. {@code {NAME}} in a body stands for the HMAC of a token, or else the member id, or else the producer id, or else the id of the first
+ * error that passes, one that ends in "+" until it names assigned partitions, one that ends in "%" until it tells why a topic
+ * could not be created. Requests with the same {@code @LABEL} in their names use one connection, which a line
+ * {@code disconnect @LABEL} closes. {@code {NAME}} in a body stands for the HMAC of a token, or else the member id, or else the producer id, or else the id of the first
  * topic, in the answer to the request of that name. {@code @ID/EPOCH/SEQUENCE/COUNT/TRANSACTIONAL} stands for a batch of this
  * producer. The answer to a request whose name ends in "~" is printed with its lists
  * in the order they came in; the others are sorted.
@@ -66,6 +67,7 @@ public class Ask {
     private static final String PASSES = ".*\"errorCode\":(14|15|16|51)[,}].*";
     private static final String NO_ID = Uuid.ZERO_UUID.toString();
     private static final String ASSIGNED = ".*\"partitions\":\\[\\d.*";
+    private static final String NOT_CREATED = "; Creation failed: ";
     private static final Pattern BATCH = Pattern.compile("@(-?\\d+)/(-?\\d+)/(-?\\d+)/(\\d+)/(true|false)");
 
     /** Whether the requests come on standard input. */
@@ -119,7 +121,8 @@ public class Ask {
         String answer = call(words[0], api, version, body);
         while (words[0].endsWith("!") && answer.matches(".*\"errorCode\":-?[1-9].*")
                 || words[0].endsWith("?") && answer.matches(PASSES)
-                || words[0].endsWith("+") && !answer.matches(ASSIGNED)) {
+                || words[0].endsWith("+") && !answer.matches(ASSIGNED)
+                || words[0].endsWith("%") && !answer.contains(NOT_CREATED)) {
             Thread.sleep(words[0].endsWith("?") ? 5 : 50);
             answer = call(words[0], api, version, body);
         }

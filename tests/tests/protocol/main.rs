@@ -11,3 +11,4 @@ mod pipelining;
 mod quick_start;
 mod round_trip;
 mod share_answers;
+mod streams_answers;
