@@ -1,5 +1,5 @@
 //! `levada group list|describe|reset|export|import|kick|delete`: consumer groups and their
-//! committed offsets, share groups and their start offsets.
+//! committed offsets, share groups and their start offsets, streams groups and their tasks.
 
 mod delete;
 mod describe;
@@ -9,6 +9,7 @@ mod list;
 mod reset;
 mod share;
 pub(crate) mod state;
+mod streams;
 
 use std::io::Write;
 
@@ -25,6 +26,7 @@ use levada_terminal::failure::Failure;
   levada group reset readers --topic clicks --to-earliest         shows the plan
   levada group reset readers --topic clicks --to-earliest --execute
   levada group list --type share                                  queues
+  levada group list --type streams                                applications of Kafka Streams
   levada group export readers > readers.csv                       for levada group import
   levada group kick readers --all                                 removes members that hang
   levada group delete readers")]

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::share::{self, SHARE};
 use super::state::{self, Group, Member};
+use super::streams::{self, STREAMS};
 use crate::kafka_error;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, FormatArgs};
@@ -18,7 +19,9 @@ use levada_terminal::output::{self, FormatArgs};
 ///
 /// Lag is the number of offsets from the committed offset to the end of the log; `-` without a
 /// committed offset. The partitions of a share group have a start offset in place of the committed
-/// one; lag leaves out the records after it whose delivery is complete (COMPLETE).
+/// one; lag leaves out the records after it whose delivery is complete (COMPLETE). A streams group
+/// has tasks: ACTIVE 0_0-2 are the tasks of partitions 0 to 2 in subtopology 0; the lag of a task is
+/// that of the partitions that it reads.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada group describe readers
@@ -45,6 +48,9 @@ struct Description {
     /// Sum of the known values, if there are any.
     lag: Option<i64>,
     partitions: Vec<Row>,
+    /// Of streams groups.
+    #[serde(flatten)]
+    streams: Option<streams::Description>,
 }
 
 /// A partition that is consumed or has been.
@@ -72,7 +78,7 @@ impl Describe {
 }
 
 fn ask(cluster: &mut Cluster, id: &str) -> Result<Described, Failure> {
-    let Some(group) = state::describe_any(cluster, id)? else {
+    let Some(mut group) = state::describe_any(cluster, id)? else {
         kafka_error::check(ErrorCode::GroupIdNotFound.code(), &format!("group {id}"), None)?;
         return Err(Failure::new(format!("group {id} does not exist any more")));
     };
@@ -89,7 +95,11 @@ fn ask(cluster: &mut Cluster, id: &str) -> Result<Described, Failure> {
     let partitions = rows(&committed, &group.owners(), &ends);
     let lags: Vec<i64> = partitions.iter().filter_map(|row| row.lag).collect();
     let lag = (!lags.is_empty()).then(|| lags.iter().sum());
-    Ok(Described::Consumers(Description { group, lag, partitions }))
+    let streams = (group.kind == STREAMS).then(|| {
+        let lags = partitions.iter().filter_map(|row| Some(((row.topic.clone(), row.partition), row.lag?)));
+        streams::Description::of(&mut group, &lags.collect())
+    });
+    Ok(Described::Consumers(Description { group, lag, partitions, streams }))
 }
 
 fn rows(
@@ -130,6 +140,9 @@ impl Described {
 impl Description {
     fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
         self.group.print_head(out, self.lag)?;
+        if let Some(streams) = &self.streams {
+            streams.print(out)?;
+        }
         if self.partitions.is_empty() {
             return Ok(());
         }
@@ -165,6 +178,7 @@ mod tests {
                 topics: Vec::new(),
                 topic_regex: None,
                 partitions: Vec::new(),
+                streams: None,
             };
             let owners = BTreeMap::from([(place.clone(), &member)]);
             let rows = rows(&committed.into_iter().collect(), &owners, &end.into_iter().collect());

@@ -12,6 +12,7 @@ use levada_wire::messages::{ConsumerGroupHeartbeatRequest, LeaveGroupRequest};
 
 use super::share::{self, SHARE};
 use super::state::{self, Group, Member};
+use super::streams::{self, STREAMS};
 use crate::kafka_error;
 use crate::outcomes::Outcomes;
 use levada_terminal::failure::Failure;
@@ -59,6 +60,10 @@ impl Kick {
         if group.kind == SHARE {
             for member in &members {
                 note(member, share::kick(cluster, &self.group, member));
+            }
+        } else if group.kind == STREAMS {
+            for member in &members {
+                note(member, streams::kick(cluster, &self.group, member));
             }
         } else if group.epoch.is_some() {
             for member in &members {

@@ -72,6 +72,7 @@ pub(super) fn describe(cluster: &mut Cluster, id: &str, coordinator: i32) -> Res
         epoch: Some(group.group_epoch),
         coordinator,
         members: group.members.iter().map(member).collect(),
+        topology: None,
     }))
 }
 
@@ -91,6 +92,7 @@ fn member(member: &share_group_describe_response::Member) -> Member {
         topics: member.subscribed_topic_names.iter().map(|name| name.as_str().to_owned()).collect(),
         topic_regex: None,
         partitions,
+        streams: None,
     }
 }
 

@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use super::list;
 use super::share::{self, SHARE};
+use super::streams::{self, STREAMS, StreamsMember, Topology};
 use crate::kafka_error;
 use levada_terminal::failure::Failure;
 use levada_terminal::output;
@@ -30,10 +31,13 @@ pub(super) struct Group {
     pub(super) state: String,
     /// Name of the assignor.
     pub(super) assignor: String,
-    /// Of consumer groups and share groups.
+    /// Of all groups but classic ones.
     pub(super) epoch: Option<i32>,
     pub(super) coordinator: i32,
     pub(super) members: Vec<Member>,
+    /// Of streams groups.
+    #[serde(skip)]
+    pub(super) topology: Option<Topology>,
 }
 
 /// A consumer in a group.
@@ -44,11 +48,14 @@ pub(super) struct Member {
     pub(super) instance_id: Option<String>,
     pub(super) client_id: String,
     pub(super) host: String,
-    /// Of consumer groups and share groups.
+    /// Of all groups but classic ones.
     pub(super) epoch: Option<i32>,
     pub(super) topics: Vec<String>,
     pub(super) topic_regex: Option<String>,
     pub(super) partitions: Vec<Partition>,
+    /// Of streams groups.
+    #[serde(flatten)]
+    pub(super) streams: Option<StreamsMember>,
 }
 
 /// One partition of a topic.
@@ -75,7 +82,9 @@ impl Group {
         writeln!(out, "Group        {}", output::or_nothing(&self.group))?;
         writeln!(out, "Type         {}", self.kind)?;
         writeln!(out, "State        {}", self.state)?;
-        writeln!(out, "Assignor     {}", output::or_nothing(&self.assignor))?;
+        if self.kind != STREAMS {
+            writeln!(out, "Assignor     {}", output::or_nothing(&self.assignor))?;
+        }
         writeln!(out, "Coordinator  {}", self.coordinator)?;
         writeln!(out, "Members      {}", self.members.len())?;
         writeln!(out, "Lag          {}", output::number(lag))?;
@@ -85,12 +94,24 @@ impl Group {
         writeln!(out)?;
         let row = |member: &Member| {
             let epoch = output::number(member.epoch.map(i64::from));
-            let instance = output::or_nothing(member.instance_id.as_deref().unwrap_or_default());
-            let count = member.partitions.len().to_string();
-            vec![member.id.clone(), instance, member.client_id.clone(), member.host.clone(), epoch, count]
+            let who = |column: String| vec![member.id.clone(), column, member.client_id.clone()];
+            let (mut row, rest) = match member.streams.as_ref().map(StreamsMember::columns) {
+                Some([process, active, standby]) => (who(process), vec![active, standby]),
+                None => {
+                    let instance = output::or_nothing(member.instance_id.as_deref().unwrap_or_default());
+                    (who(instance), vec![member.partitions.len().to_string()])
+                }
+            };
+            row.extend([member.host.clone(), epoch]);
+            row.extend(rest);
+            row
         };
-        let header = ["MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "PARTITIONS"];
-        output::table(out, &header, self.members.iter().map(row).collect())
+        let header: &[&str] = if self.kind == STREAMS {
+            &["MEMBER", "PROCESS", "CLIENT", "HOST", "EPOCH", "ACTIVE", "STANDBY"]
+        } else {
+            &["MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "PARTITIONS"]
+        };
+        output::table(out, header, self.members.iter().map(row).collect())
     }
 
     /// The member of each partition, by the member's id.
@@ -102,21 +123,17 @@ impl Group {
     }
 }
 
-/// As [`describe_any`]; a group that is neither classic nor of consumers is an error: it commits no
-/// offsets.
+/// As [`describe_any`]; a share group is an error: it commits no offsets.
 pub(super) fn describe(cluster: &mut Cluster, id: &str) -> Result<Option<Group>, Failure> {
     match describe_any(cluster, id)? {
-        Some(group) if group.kind == SHARE => Err(no_offsets(id, SHARE)),
+        Some(group) if group.kind == SHARE => {
+            Err(Failure::new(format!("group {id} is a share group, which commits no offsets")))
+        }
         found => Ok(found),
     }
 }
 
-fn no_offsets(id: &str, kind: &str) -> Failure {
-    Failure::new(format!("group {id} is a {kind} group; only classic and consumer groups commit offsets"))
-}
-
-/// Sends the request to the coordinator; `None` if the group does not exist. A streams group is an
-/// error.
+/// Sends the request to the coordinator; `None` if the group does not exist.
 pub(super) fn describe_any(cluster: &mut Cluster, id: &str) -> Result<Option<Group>, Failure> {
     let coordinator = cluster.coordinator(Coordinated::Group, id)?;
     let offered = cluster.broker(coordinator)?.best_version::<ConsumerGroupDescribeRequest>().is_ok();
@@ -128,7 +145,7 @@ pub(super) fn describe_any(cluster: &mut Cluster, id: &str) -> Result<Option<Gro
     }
     match list::kind(cluster, id)?.map(|kind| kind.to_lowercase()).as_deref() {
         Some(SHARE) => share::describe(cluster, id, coordinator),
-        Some(kind) if !["", CONSUMER, CLASSIC].contains(&kind) => Err(no_offsets(id, kind)),
+        Some(STREAMS) => streams::describe(cluster, id, coordinator),
         _ => Ok(None),
     }
 }
@@ -143,6 +160,7 @@ fn describe_consumer(cluster: &mut Cluster, id: &str, coordinator: i32) -> Resul
         epoch: Some(group.group_epoch),
         coordinator,
         members: group.members.iter().map(Member::of_consumer).collect(),
+        topology: None,
     }))
 }
 
@@ -200,6 +218,7 @@ fn describe_classic(cluster: &mut Cluster, id: &str, coordinator: i32) -> Result
         epoch: None,
         coordinator,
         members: group.members.iter().map(|member| Member::of_classic(member, consumes)).collect(),
+        topology: None,
     }))
 }
 
@@ -224,6 +243,7 @@ impl Member {
                 .filter(|one| !one.is_empty())
                 .map(str::to_owned),
             partitions,
+            streams: None,
         }
     }
 
@@ -250,6 +270,7 @@ impl Member {
             topics: topics.iter().map(|name| name.as_str().to_owned()).collect(),
             topic_regex: None,
             partitions,
+            streams: None,
         }
     }
 }
