@@ -12,3 +12,4 @@ mod quick_start;
 mod round_trip;
 mod share_answers;
 mod streams_answers;
+mod streams_assignor;

@@ -78,7 +78,10 @@ const EDGES: [(&str, &[&str]); 23] = [
     ("levada-telemetry", &["levada-base", "levada-testing", "levada-wire"]),
     ("levada-terminal", &["levada-client", "levada-wire"]),
     ("levada-testing", &[]),
-    ("levada-tests", &["levada-client", "levada-cluster", "levada-testing", "levada-wire"]),
+    (
+        "levada-tests",
+        &["levada-client", "levada-cluster", "levada-coordination", "levada-testing", "levada-wire"],
+    ),
     ("levada-tls", &["levada-io"]),
     (
         "levada-web",
