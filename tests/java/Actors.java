@@ -20,12 +20,15 @@ import org.apache.kafka.common.errors.UnknownMemberIdException;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
+import org.apache.kafka.streams.CloseOptions;
+import org.apache.kafka.streams.KafkaStreams;
 
 /** Clients that stay between two commands, for the tools to look at: members of groups, and open transactions. */
 final class Actors {
     private final String bootstrap;
     private final Map<String, Member> members = new HashMap<>();
     private final Map<String, KafkaShareConsumer<String, String>> sharers = new HashMap<>();
+    private final Map<String, KafkaStreams> instances = new HashMap<>();
     private final Map<String, KafkaProducer<String, String>> transactions = new HashMap<>();
 
     Actors(String bootstrap) {
@@ -38,6 +41,7 @@ final class Actors {
             case "join" -> join(words);
             case "leave" -> leave(words.get(0));
             case "share" -> share(words);
+            case "stream" -> stream(words);
             case "begin" -> begin(words.get(0), words.subList(1, words.size()));
             case "commit" -> transactions.get(words.get(0)).commitTransaction();
             case "abort" -> transactions.get(words.get(0)).abortTransaction();
@@ -102,9 +106,34 @@ final class Actors {
         }
     }
 
+    /**
+     * stream NAME APPLICATION TOPIC [KEY=VALUE]...: an instance of an application that counts the values of a topic, as a
+     * member of a streams group.
+     */
+    private void stream(List<String> words) throws Exception {
+        String state = Files.createTempDirectory("streams").toString();
+        Properties properties = StreamsGroups.settings(bootstrap, state, words.get(1), words.subList(3, words.size()));
+        properties.put("client.id", words.get(0));
+        KafkaStreams instance = new KafkaStreams(StreamsGroups.counts(words.get(2)), properties);
+        instances.put(words.get(0), instance);
+        CountDownLatch running = new CountDownLatch(1);
+        instance.setStateListener((now, before) -> {
+            if (now == KafkaStreams.State.RUNNING) {
+                running.countDown();
+            }
+        });
+        instance.start();
+        if (!running.await(60, TimeUnit.SECONDS)) {
+            throw new IllegalStateException("no tasks");
+        }
+    }
+
     private void leave(String name) throws InterruptedException {
         if (sharers.containsKey(name)) {
             sharers.remove(name).close();
+        } else if (instances.containsKey(name)) {
+            var leaving = CloseOptions.groupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP);
+            instances.remove(name).close(leaving.withTimeout(Duration.ofSeconds(30)));
         } else {
             members.remove(name).leave();
         }

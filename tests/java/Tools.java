@@ -41,6 +41,8 @@ public final class Tools {
         {"(?m)^ +levada\\..*\\n", ""},
         // A set of Kafka's, in any order.
         {"\\[1,0\\]", "[0,1]"},
+        // The order of member ids.
+        {"(?m)^(.*\\bsecond-StreamThread.*\\n)(.*\\bfirst-StreamThread.*\\n)", "$2$1"},
         {"(?<=records sent), .*", ""},
         {"(?<=DATE, DATE), [\\d.]+, [\\d.]+, (\\d+), .*", ", $1"},
         {"(?<=\"avg_throughput\":)[\\d.E]+", "RATE"},

@@ -28,6 +28,7 @@ pub mod replicas;
 pub mod share;
 pub mod shell;
 pub mod sickness;
+pub mod streams;
 pub mod suite;
 pub mod tool;
 pub mod trace;

@@ -10,4 +10,6 @@ mod share_groups;
 mod share_tools;
 mod share_topics;
 mod streams;
+mod streams_groups;
+mod streams_tools;
 mod transactions;
