@@ -26,6 +26,7 @@ mod records;
 mod reset;
 mod settings;
 mod share;
+mod streams;
 mod tail;
 mod topic;
 mod topics;

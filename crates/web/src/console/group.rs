@@ -24,6 +24,7 @@ use super::layout::{self, Page, Section, field, notice, proof, table, tile, topi
 use super::question::Place;
 use super::reset::{Committed, reset_form};
 use super::share::{self, SHARE};
+use super::streams::{STREAMS, Streams};
 use super::topics::confirmed;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
@@ -31,7 +32,7 @@ use super::{Console, format};
 /// Partitions that the page shows, those with the largest lag first.
 pub(super) const ROWS_MAX: usize = 500;
 /// Members that the page shows.
-const MEMBERS_MAX: usize = 200;
+pub(super) const MEMBERS_MAX: usize = 200;
 /// Width and height of the chart.
 const CHART: (f64, f64) = (1200.0, 160.0);
 /// Time that the chart shows.
@@ -52,6 +53,8 @@ pub(super) struct Described {
     pub(super) protocol: &'static str,
     pub(super) assignor: String,
     pub(super) members: Vec<GroupMember>,
+    /// Of streams groups.
+    pub(super) streams: Option<Streams>,
 }
 
 impl From<consumer_group_describe_response::DescribedGroup> for Described {
@@ -68,6 +71,7 @@ impl From<consumer_group_describe_response::DescribedGroup> for Described {
             protocol: "consumer",
             assignor: group.assignor_name.to_string(),
             members: members.collect(),
+            streams: None,
         }
     }
 }
@@ -95,6 +99,7 @@ impl From<describe_groups_response::DescribedGroup> for Described {
             protocol: "classic",
             assignor: group.protocol_data.to_string(),
             members: members.collect(),
+            streams: None,
         }
     }
 }
@@ -128,6 +133,9 @@ impl Console {
         }
         if found.group_type.as_str() == SHARE {
             return self.share_group(visitor, id).await;
+        }
+        if found.group_type.as_str() == STREAMS {
+            return self.streams_group(visitor, id).await;
         }
         let mut request = DescribeGroupsRequest::default();
         request.groups = vec![StrBytes::from(id)];
@@ -191,13 +199,17 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
             }
             h2 { "Lag of the last hour" }
             (chart(&history))
+            @if let Some(streams) = &group.streams { (streams.page(&group.members, &committed)) }
             h2 { "Partitions" }
             (partitions(&group, &committed, state.as_ref()))
             @if committed.is_empty() {
                 p.soft { (nothing("committed offset", visitor, console.hides(visitor, "--topic"))) }
             }
             h2 { "Members" }
-            (members(&group.members))
+            @match &group.streams {
+                Some(streams) => (streams.members(&group.members)),
+                None => (members(&group.members)),
+            }
         }
         h2 { "Changes" }
         (reset_form(id, topics))

@@ -48,6 +48,7 @@ impl From<share_group_describe_response::DescribedGroup> for Described {
             protocol: SHARE,
             assignor: group.assignor_name.to_string(),
             members: members.collect(),
+            streams: None,
         }
     }
 }

@@ -15,6 +15,7 @@ fn group(members: usize) -> Described {
         protocol: SHARE,
         assignor: "simple".to_owned(),
         members: (0..members).map(member).collect(),
+        streams: None,
     }
 }
 
