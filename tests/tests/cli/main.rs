@@ -7,5 +7,6 @@ mod command_line_cluster;
 mod command_line_messages;
 mod command_line_queues;
 mod command_line_records;
+mod command_line_streams;
 mod tail_pipe;
 mod tools;
