@@ -1,4 +1,4 @@
-//! The commands for streams groups: tasks of members, lag of tasks, offsets, the removal of members.
+//! The commands for streams groups: tasks of members, lag of tasks, offsets, removal of members.
 //! `LEVADA_TEST_NODE=kafka` runs the same commands against a real Kafka.
 //!
 //! Suite: short; 3 s; needs python; share streams
@@ -96,6 +96,11 @@ fn commands_show_and_change_streams_groups() {
     let mut client =
         Connection::connect(&node.bootstrap(), &ConnectionOptions::default()).expect("the broker answers");
     let mut members = ["m1", "m2"].map(Member::new);
+    // The second member joins when the first one has all tasks.
+    await_some("tasks of a member", LIMIT, || {
+        members[0].beat(&mut client);
+        members[0].request.active_tasks.as_ref().is_some_and(|tasks| tasks.len() == 2).then_some(())
+    });
     await_some("each task with a standby task", LIMIT, || {
         members.iter_mut().for_each(|member| member.beat(&mut client));
         let (code, _) = node.levada(&format!("group describe {GROUP}")).outcome();

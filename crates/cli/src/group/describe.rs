@@ -20,7 +20,7 @@ use levada_terminal::output::{self, FormatArgs};
 /// Lag is the number of offsets from the committed offset to the end of the log; `-` without a
 /// committed offset. The partitions of a share group have a start offset in place of the committed
 /// one; lag leaves out the records after it whose delivery is complete (COMPLETE). A streams group
-/// has tasks: ACTIVE 0_0-2 are the tasks of partitions 0 to 2 in subtopology 0; the lag of a task is
+/// has tasks: ACTIVE 0_0-2 are those of partitions 0 to 2 in subtopology 0; the lag of a task is
 /// that of the partitions that it reads.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

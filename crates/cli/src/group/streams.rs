@@ -122,6 +122,8 @@ fn described(
             streams: Some(streams),
         }
     };
+    let mut members: Vec<Member> = group.members.iter().map(member).collect();
+    members.sort_by(|one, other| one.id.cmp(&other.id));
     Group {
         group: id.to_owned(),
         kind: STREAMS,
@@ -130,7 +132,7 @@ fn described(
         assignor: String::new(),
         epoch: Some(group.group_epoch),
         coordinator,
-        members: group.members.iter().map(member).collect(),
+        members,
         topology,
     }
 }

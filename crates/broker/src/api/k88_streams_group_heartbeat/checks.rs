@@ -88,7 +88,8 @@ pub(super) fn check_names(topics: &BTreeSet<&str>) -> Result<(), Invalid> {
 pub(super) fn check(request: &StreamsGroupHeartbeatRequest) -> Result<(), Invalid> {
     check_supported(request)?;
     check_texts(request)?;
-    let has = |tasks: &Option<Vec<TaskIds>>| tasks.as_ref().is_some_and(|tasks| !tasks.is_empty());
+    // Kafka takes a list that is not given for one that is not empty.
+    let has = |tasks: &Option<Vec<TaskIds>>| tasks.as_ref().is_none_or(|tasks| !tasks.is_empty());
     match request.member_epoch {
         0 => {
             let what = if request.rebalance_timeout_ms == -1 {
@@ -97,6 +98,8 @@ pub(super) fn check(request: &StreamsGroupHeartbeatRequest) -> Result<(), Invali
                 "ActiveTasks must be empty when (re-)joining."
             } else if has(&request.standby_tasks) {
                 "StandbyTasks must be empty when (re-)joining."
+            } else if has(&request.warmup_tasks) {
+                "WarmupTasks must be empty when (re-)joining."
             } else if request.topology.is_none() {
                 "Topology must be non-null when (re-)joining."
             } else {
@@ -105,7 +108,7 @@ pub(super) fn check(request: &StreamsGroupHeartbeatRequest) -> Result<(), Invali
             if !what.is_empty() {
                 return Err(invalid_request(what));
             }
-            check_changelogs(request)?;
+            check_topology(request)?;
         }
         // A member leaves for a while only if it is static.
         -2 => return Err(invalid_request("InstanceId can't be null.")),
@@ -158,7 +161,13 @@ fn check_texts(request: &StreamsGroupHeartbeatRequest) -> Result<(), Invalid> {
     Err(invalid_request(what))
 }
 
-fn check_changelogs(request: &StreamsGroupHeartbeatRequest) -> Result<(), Invalid> {
+fn check_topology(request: &StreamsGroupHeartbeatRequest) -> Result<(), Invalid> {
+    if let Some(topology) = request.topology.as_ref().filter(|topology| topology.epoch < 0) {
+        return Err(invalid_topology(format!(
+            "The epoch of the topology is {}, but must not be below 0.",
+            topology.epoch
+        )));
+    }
     let parts = request.topology.iter().flat_map(|topology| &topology.subtopologies);
     let mut changelogs = parts.flat_map(|part| &part.state_changelog_topics);
     changelogs.find(|topic| topic.partitions != 0).map_or(Ok(()), |topic| {

@@ -20,6 +20,9 @@ fn join() -> StreamsGroupHeartbeatRequest {
         member_id: "m".into(),
         rebalance_timeout_ms: 1_000,
         topology: Some(topology(vec![part("0")])),
+        active_tasks: Some(Vec::new()),
+        standby_tasks: Some(Vec::new()),
+        warmup_tasks: Some(Vec::new()),
     })
 }
 
@@ -33,7 +36,7 @@ fn heartbeats_are_checked_in_kafkas_order() {
     assert_eq!(check(&join()), Ok(()));
     let owned = || Some(vec![TaskIds::default()]);
     type Change = fn(&mut StreamsGroupHeartbeatRequest);
-    let changes: [(Change, &str); 12] = [
+    let changes: [(Change, &str); 13] = [
         (|one| one.instance_id = Some("i".into()), "Static membership is not yet supported."),
         (|one| one.task_offsets = Some(Vec::new()), "TaskOffsets are not supported yet."),
         (|one| one.task_end_offsets = Some(Vec::new()), "TaskEndOffsets are not supported yet."),
@@ -44,7 +47,8 @@ fn heartbeats_are_checked_in_kafkas_order() {
         (|one| one.topology = None, "Topology must be non-null when (re-)joining."),
         (|one| one.member_epoch = -2, "InstanceId can't be null."),
         (|one| one.member_epoch = -3, "MemberEpoch is -3, but must be greater than or equal to -2."),
-        (|one| one.active_tasks = Some(Vec::new()), "If one task-type is non-null, all must be non-null."),
+        (|one| one.active_tasks = None, "ActiveTasks must be empty when (re-)joining."),
+        (|one| one.warmup_tasks = None, "WarmupTasks must be empty when (re-)joining."),
         (|one| one.member_epoch = 1, "Topology can only be provided when (re-)joining."),
     ];
     for (change, message) in changes {
@@ -52,11 +56,14 @@ fn heartbeats_are_checked_in_kafkas_order() {
         change(&mut request);
         assert_eq!(refusal(check(&request)), (ErrorCode::InvalidRequest, message.to_owned()));
     }
+    let mut later = join();
+    (later.member_epoch, later.topology, later.standby_tasks) = (1, None, None);
+    assert_eq!(refusal(check(&later)).1, "If one task-type is non-null, all must be non-null.");
     let warmup = message!(StreamsGroupHeartbeatRequest { warmup_tasks: owned() });
     assert_eq!(refusal(check(&warmup)).1, "WarmupTasks are not supported yet.");
     for (active, standby, message) in [
-        (owned(), None, "ActiveTasks must be empty when (re-)joining."),
-        (None, owned(), "StandbyTasks must be empty when (re-)joining."),
+        (owned(), Some(Vec::new()), "ActiveTasks must be empty when (re-)joining."),
+        (Some(Vec::new()), owned(), "StandbyTasks must be empty when (re-)joining."),
     ] {
         let mut request = join();
         (request.active_tasks, request.standby_tasks) = (active, standby);
@@ -72,6 +79,9 @@ fn topologies_are_checked_before_they_are_kept() {
     request.topology = Some(topology(vec![changelog]));
     let expected = "Changelog topic c must have an undefined partition count, but it is set to 3.";
     assert_eq!(refusal(check(&request)), (ErrorCode::StreamsInvalidTopology, expected.to_owned()));
+    let mut negative = join();
+    negative.topology.as_mut().expect("a topology").epoch = -1;
+    assert_eq!(refusal(check(&negative)).0, ErrorCode::StreamsInvalidTopology);
     let twice = topology(vec![part("0"), part("0")]);
     assert_eq!(refusal(check_size(&twice)).0, ErrorCode::StreamsInvalidTopology);
     let many = |count: usize| message!(Subtopology { source_topics: vec!["t".into(); count] });

@@ -46,7 +46,7 @@ fn tasks_are_shown_by_subtopology_in_runs() {
 }
 
 #[test]
-fn a_task_has_the_lag_of_what_it_reads() {
+fn a_task_has_the_lag_of_its_partitions() {
     let topic = |name: &str, partitions: i32| {
         let leaders = (0..partitions).map(|partition| (partition, 1)).collect();
         (name.to_owned(), Topic { name: name.to_owned(), id: Uuid::ZERO, leaders })

@@ -103,6 +103,10 @@ fn heartbeat(random: &mut StdRng, (group, member, epoch): (&str, &str, i32)) -> 
     });
     if epoch == 0 {
         request.topology = perhaps(random, topology).or_else(|| Some(topology(random)));
+        // Most of them are valid.
+        for tasks in [&mut request.active_tasks, &mut request.standby_tasks, &mut request.warmup_tasks] {
+            *tasks = (random.random_range(0..16) != 0).then(Vec::new);
+        }
     } else if random.random_range(0..2) == 0 {
         let mut all = || Some(tasks(random));
         (request.active_tasks, request.standby_tasks, request.warmup_tasks) =
@@ -139,6 +143,9 @@ fn streams_groups_go_on_after_any_request() {
             rebalance_timeout_ms: 1_000,
             process_id: Some("process".into()),
             topology: Some(message!(Topology { subtopologies: vec![source] })),
+            active_tasks: Some(Vec::new()),
+            standby_tasks: Some(Vec::new()),
+            warmup_tasks: Some(Vec::new()),
         });
         let response: StreamsGroupHeartbeatResponse = rig.exchange(&connection, 0, &request).await;
         assert_eq!((response.error_code, response.status), (OK, Some(Vec::new())));
