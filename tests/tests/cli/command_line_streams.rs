@@ -48,8 +48,7 @@ impl Member {
         request.process_id = Some(StrBytes::from(format!("process-of-{name}").as_str()));
         request.topology = Some(topology());
         request.rebalance_timeout_ms = 60_000;
-        [request.active_tasks, request.standby_tasks, request.warmup_tasks] =
-            [const { Some(Vec::new()) }; 3];
+        [request.active_tasks, request.standby_tasks, request.warmup_tasks] = [const { Some(Vec::new()) }; 3];
         Self { request }
     }
 

@@ -176,7 +176,9 @@ fn joins_and_windows_are_exact_through_a_kill() {
     let mut node = started(&streams::TOPICS);
     let bootstrap = node.bootstrap();
     let mut levada = Tool::levada();
-    levada.args(["config", "set", "group", APPLICATION, "streams.num.standby.replicas=1", "-b", &bootstrap]).run();
+    levada
+        .args(["config", "set", "group", APPLICATION, "streams.num.standby.replicas=1", "-b", &bootstrap])
+        .run();
     let start = |number: usize| {
         streams::application(&bootstrap, &node.scratch().join(format!("state-{number}"))).spawn()
     };

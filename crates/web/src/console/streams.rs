@@ -131,9 +131,10 @@ impl Streams {
         let mut found = Vec::new();
         for subtopology in &self.subtopologies {
             let partitions = tasks.get(&subtopology.id).into_iter().flatten();
-            found.extend(partitions.flat_map(|partition| {
-                subtopology.read.iter().map(|topic| (topic.clone(), *partition))
-            }));
+            found.extend(
+                partitions
+                    .flat_map(|partition| subtopology.read.iter().map(|topic| (topic.clone(), *partition))),
+            );
         }
         found
     }

@@ -55,7 +55,8 @@ fn tasks_have_the_lag_of_their_partitions() {
 fn the_page_names_tasks_and_topics() {
     let group = group();
     let streams = group.streams.as_ref().unwrap();
-    let page = streams.page(&group.members, &[]).into_string() + &streams.members(&group.members).into_string();
+    let page =
+        streams.page(&group.members, &[]).into_string() + &streams.members(&group.members).into_string();
     for expected in ["0_1", "clicks", "users", "Standby", "Epoch 0"] {
         assert!(page.contains(expected), "{expected}: {page}");
     }
