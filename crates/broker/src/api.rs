@@ -93,7 +93,6 @@ macro_rules! serve {
             match context.header.api {
                 $(ApiKey::$hot_key => $hot_file::answer(context, body).await,)*
                 $(ApiKey::$key => answer_decoded!(context, body, $file),)*
-                api => Err(RequestError::NotServed { api }),
             }
         }
     };
