@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_copies_is_not_called_zero_copy() {
+    fn a_copying_kernel_is_not_called_zero_copy() {
         let mut caps = Caps::probe();
         caps.splice = Support::Works;
         caps.page_references = Support::Absent { why: "copies".to_owned(), remedy: "none is needed" };

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use crate::probe::Caps;
+use crate::probe::{Caps, Means};
 
 /// Path of bytes to the socket, or to another file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -137,6 +137,17 @@ pub enum SocketPath {
 impl SocketPath {
     /// Every one of them.
     pub const ALL: [Self; 4] = [Self::ReadWrite, Self::MmapWrite, Self::Sendfile, Self::Splice];
+}
+
+impl SocketPath {
+    /// The name under which bytes count.
+    pub(crate) fn counted(self, means: Means) -> Path {
+        match self {
+            Self::Splice if !means.page_references => Path::SpliceCopy,
+            Self::Sendfile if !means.page_references => Path::SendfileCopy,
+            path => path.into(),
+        }
+    }
 }
 
 impl From<SocketPath> for Path {

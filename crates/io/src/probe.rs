@@ -15,7 +15,6 @@ use rustix::net::{SendFlags, sockopt};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use crate::ktls::Suites;
-use crate::path::Path;
 use crate::ring::{Event, Memory, Mode, Operation, Ring, RingOptions};
 use crate::sys::buf::BufferPool;
 use crate::sys::calls;
@@ -71,18 +70,6 @@ pub struct Means {
     pub nowait_reads: bool,
     /// Counting the pages that are in the cache.
     pub cachestat: bool,
-}
-
-impl Means {
-    /// The name under which bytes by `splice` count.
-    pub(crate) fn splice_path(self) -> Path {
-        if self.page_references { Path::Splice } else { Path::SpliceCopy }
-    }
-
-    /// The name under which bytes by `sendfile` count.
-    pub(crate) fn sendfile_path(self) -> Path {
-        if self.page_references { Path::Sendfile } else { Path::SendfileCopy }
-    }
 }
 
 impl From<&Caps> for Means {

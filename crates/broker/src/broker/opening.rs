@@ -142,7 +142,6 @@ impl Broker {
         let tls = Arc::new(Tls::load(&loaded, None)?);
         let fetch_sessions = Mutex::new(Sessions::new(loaded.fetch_session_slots as usize));
         let share_partitions = Arc::new(SharePartitions::of(&loaded));
-        drop(loaded);
         let replicas = Arc::new(Replicas::new(config.clone(), metadata.clone(), dirs, left));
         let coordinators = Arc::new(Coordinators::new(config.clone()));
         let fetchers = match &source {

@@ -1,6 +1,7 @@
 //! Tests of the probe.
 
 use super::*;
+use crate::path::Path;
 
 #[test]
 fn every_capability_is_listed_once() {

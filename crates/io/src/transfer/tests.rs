@@ -190,7 +190,7 @@ fn sent(means: (bool, bool), pieces: Vec<Piece>) -> (Vec<u8>, crate::Snapshot) {
 }
 
 #[test]
-fn pages_that_the_kernel_copies_have_their_own_names() {
+fn pages_that_the_kernel_copies_are_counted_apart() {
     let content = content(FILE_LEN);
     let file = file_of(&content);
     for (splice, path) in [(true, Path::SpliceCopy), (false, Path::SendfileCopy)] {
@@ -387,7 +387,7 @@ fn an_engine_may_prefer_sendfile_where_there_is_one() {
         let caps = caps(true, has_sendfile);
         let mut engine = engine(&caps, Thresholds::default());
         let means = Means::from(&caps);
-        let path = if has_sendfile { means.sendfile_path() } else { means.splice_path() };
+        let path = if has_sendfile { SocketPath::Sendfile } else { SocketPath::Splice }.counted(means);
         engine.prefer_sendfile();
         let (sender, receiver) = sockets(true, false);
         let reader = std::thread::spawn(move || {

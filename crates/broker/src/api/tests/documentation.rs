@@ -107,8 +107,7 @@ fn questions_are_asked_by_apis_that_are_served() {
     for question in QUESTIONS {
         assert!(SERVED.contains(&question.api), "{}", question.api);
     }
-    // The two last ones of the list ask the tokens themselves. As in Kafka, each client may push its
-    // metrics.
+    // Tokens have their own owners and renewers. As in Kafka, each client may push its metrics.
     let silent = [
         ApiKey::ApiVersions,
         ApiKey::SaslHandshake,

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::counters::Fallback;
 use crate::error::{SourceFault, TransferError};
-use crate::path::Path;
+use crate::path::{Path, SocketPath};
 use crate::transfer::job::{Job, Progress};
 use crate::transfer::queue::Queue;
 
@@ -29,7 +29,7 @@ pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, 
         if count < queue.remaining() || queue.expects_more() {
             queue.cork(job.socket);
         }
-        let (counters, path) = (&job.engine.counters, job.engine.means.sendfile_path());
+        let (counters, path) = (&job.engine.counters, SocketPath::Sendfile.counted(job.engine.means));
         let sent = counters.call(path, || {
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             rustix::fs::sendfile(job.socket, &extent.file, Some(&mut offset), count)

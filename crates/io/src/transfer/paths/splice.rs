@@ -20,7 +20,7 @@ use rustix::pipe::SpliceFlags;
 
 use crate::counters::Fallback;
 use crate::error::{SourceFault, TransferError};
-use crate::path::Path;
+use crate::path::{Path, SocketPath};
 use crate::piece::Extent;
 use crate::pipe::Pipe;
 use crate::transfer::job::{Job, Progress};
@@ -71,7 +71,7 @@ fn flow(job: &mut Job<'_>, queue: &mut Queue, pipe: &mut Pipe) -> Result<Progres
 
 /// Puts references to the next pages of the extent into the empty pipe. May wait for the disk.
 fn fill(job: &Job<'_>, extent: &Extent, done: u64, pipe: &mut Pipe) -> Result<Progress, TransferError> {
-    let (counters, path) = (&job.engine.counters, job.engine.means.splice_path());
+    let (counters, path) = (&job.engine.counters, SocketPath::Splice.counted(job.engine.means));
     let want = job.allowance(extent, done).min(pipe.capacity());
     loop {
         let mut offset = extent.offset.saturating_add(done);
@@ -99,7 +99,7 @@ fn fill(job: &Job<'_>, extent: &Extent, done: u64, pipe: &mut Pipe) -> Result<Pr
 
 /// Sends the contents of the pipe to the socket, once.
 fn drain(job: &Job<'_>, queue: &Queue, pipe: &mut Pipe) -> Result<(u64, Progress), TransferError> {
-    let (counters, path) = (&job.engine.counters, job.engine.means.splice_path());
+    let (counters, path) = (&job.engine.counters, SocketPath::Splice.counted(job.engine.means));
     let Some((extent, done)) = queue.front_extent() else { return Ok((0, Progress::Moved)) };
     let count = pipe.filled().min(job.allowance(extent, done));
     let more = if job.more_after(queue, count) { SpliceFlags::MORE } else { SpliceFlags::empty() };
