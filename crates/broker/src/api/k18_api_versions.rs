@@ -40,8 +40,14 @@ const NO_NODE: i32 = -1;
 pub(super) const TELEMETRY: [ApiKey; 2] = [ApiKey::GetTelemetrySubscriptions, ApiKey::PushTelemetry];
 
 /// Features in the answer of a broker that is its own controller: those whose APIs are served.
-pub(super) const SHOWN_FEATURES: &[&str] =
-    &["group.version", "kraft.version", "metadata.version", "share.version", "streams.version", "transaction.version"];
+pub(super) const SHOWN_FEATURES: &[&str] = &[
+    "group.version",
+    "kraft.version",
+    "metadata.version",
+    "share.version",
+    "streams.version",
+    "transaction.version",
+];
 
 /// The answer to an unknown version, to be encoded as version 0.
 pub(crate) fn unsupported() -> ApiVersionsResponse {

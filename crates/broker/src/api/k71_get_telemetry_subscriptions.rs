@@ -34,7 +34,8 @@ pub(crate) async fn answer(
     let named = request.client_instance_id;
     let instance_id = if named.is_zero() { uuid::random() } else { named };
     let telemetry = context.broker().telemetry();
-    let Ok((subscription_id, requested)) = telemetry.get(&identity(context, instance_id), connection(context))
+    let Ok((subscription_id, requested)) =
+        telemetry.get(&identity(context, instance_id), connection(context))
     else {
         let error_code = ErrorCode::ThrottlingQuotaExceeded.code();
         return message!(GetTelemetrySubscriptionsResponse { error_code: error_code });

@@ -24,7 +24,7 @@ use levada_wire::error_code::{ErrorCode, error_code};
 use levada_wire::messages::streams_group_heartbeat_response::{
     Endpoint, EndpointToPartitions, Status, TaskIds, TopicPartition,
 };
-use levada_wire::messages::{StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, StrBytes};
+use levada_wire::messages::{StrBytes, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse};
 
 use self::checks::Invalid;
 use crate::api::{Context, text};
@@ -98,17 +98,17 @@ fn create(context: &Context, beat: &mut StreamsBeat) {
         return;
     }
     let more = creation::begin(context, missing, beat.heartbeat_interval_ms);
-    let status =
-        beat.status.iter_mut().find(|status| status.code == StreamsStatus::MISSING_INTERNAL_TOPICS);
+    let status = beat.status.iter_mut().find(|status| status.code == StreamsStatus::MISSING_INTERNAL_TOPICS);
     if let (Some(status), Some(more)) = (status, more) {
         status.detail = format!("{}; {more}", status.detail);
     }
 }
 
 fn show(beat: StreamsBeat) -> StreamsGroupHeartbeatResponse {
-    let status = beat.status.into_iter().map(|status| {
-        message!(Status { status_code: status.code, status_detail: text(status.detail) })
-    });
+    let status = beat
+        .status
+        .into_iter()
+        .map(|status| message!(Status { status_code: status.code, status_detail: text(status.detail) }));
     let mut shown = message!(StreamsGroupHeartbeatResponse {
         member_id: text(beat.member_id),
         member_epoch: beat.member_epoch,

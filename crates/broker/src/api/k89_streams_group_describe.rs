@@ -17,7 +17,7 @@ use levada_security::acl::ResourceType;
 use levada_wire::messages::streams_group_describe_response::{
     Assignment, DescribedGroup, Endpoint, KeyValue, Member, Subtopology, TaskIds, TopicInfo, Topology,
 };
-use levada_wire::messages::{StreamsGroupDescribeRequest, StreamsGroupDescribeResponse, StrBytes};
+use levada_wire::messages::{StrBytes, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse};
 
 use crate::api::described::{Refusal, check_topics, describe_each, find};
 use crate::api::group_order::members_in_kafkas_order;

@@ -28,10 +28,12 @@ fn invalid_topology(message: String) -> Invalid {
 
 /// Checks the number of entries of a topology.
 pub(super) fn check_size(topology: &Topology) -> Result<(), Invalid> {
-    let topics = |topics: &[TopicInfo]| topics.iter().map(|topic| 1 + topic.topic_configs.len()).sum::<usize>();
+    let topics =
+        |topics: &[TopicInfo]| topics.iter().map(|topic| 1 + topic.topic_configs.len()).sum::<usize>();
     let part = |part: &Subtopology| {
         let groups = part.copartition_groups.iter();
-        let groups = groups.map(|group| 1 + group.source_topics.len() + group.repartition_source_topics.len());
+        let groups =
+            groups.map(|group| 1 + group.source_topics.len() + group.repartition_source_topics.len());
         1 + part.source_topics.len()
             + part.repartition_sink_topics.len()
             + topics(&part.repartition_source_topics)
@@ -80,8 +82,9 @@ pub(super) fn check_names(topics: &BTreeSet<&str>) -> Result<(), Invalid> {
             "Use of Kafka internal topics {names} in a Kafka Streams topology is prohibited."
         )));
     }
-    named(|topic| check_topic_name(topic).is_err())
-        .map_or(Ok(()), |names| Err(invalid_topology(format!("Topic names {names} are not valid topic names."))))
+    named(|topic| check_topic_name(topic).is_err()).map_or(Ok(()), |names| {
+        Err(invalid_topology(format!("Topic names {names} are not valid topic names.")))
+    })
 }
 
 /// Checks a heartbeat for itself, in the order and the words of Kafka.

@@ -99,7 +99,8 @@ fn topics_must_be_those_of_applications() {
     };
     assert_eq!(check_names(&topics(&of(&["t", "__other"]))), Ok(()));
     let internal = refusal(check_names(&topics(&of(&["__consumer_offsets", "t"])))).1;
-    let expected = "Use of Kafka internal topics __consumer_offsets in a Kafka Streams topology is prohibited.";
+    let expected =
+        "Use of Kafka internal topics __consumer_offsets in a Kafka Streams topology is prohibited.";
     assert_eq!(internal, expected);
     let invalid = refusal(check_names(&topics(&of(&["a b", "t", ""])))).1;
     assert_eq!(invalid, "Topic names ,a b are not valid topic names.");
