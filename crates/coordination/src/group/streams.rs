@@ -2,11 +2,11 @@
 //! assigns its tasks.
 //!
 //! As in consumer groups, the group's state is the state of its records, and a request works on a
-//! copy, a [`StreamsDraft`], which replaces the group once its records are in the log. Not in
+//! copy, a `StreamsDraft`, which replaces the group once its records are in the log. Not in
 //! records, and lost with the coordinator, are the configured topology, the request to shut the
 //! application down, and the epoch of the endpoints for interactive queries.
 //!
-//! [`configure`] decides if the topics of a topology are as it needs them, [`assignor`] assigns
+//! `configure` decides if the topics of a topology are as it needs them, [`assignor`] assigns
 //! tasks to members, and `reconcile` brings a member to its target in steps: it gives tasks up, and
 //! then gets those that no other process still has.
 

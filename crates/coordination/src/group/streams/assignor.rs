@@ -4,7 +4,7 @@
 //! as long as no member has more than its share; the rest goes to the process with the lowest load.
 //! Standby tasks follow in the same way, and a process never has a task twice. The result is the
 //! one of Kafka 4.3, also where the rules leave a choice: Kafka chooses in the order of its hash
-//! tables and of its heaps, which [`JavaMap`] and [`JavaQueue`] have.
+//! tables and of its heaps, which `JavaMap` and `JavaQueue` have.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
