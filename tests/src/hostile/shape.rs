@@ -241,7 +241,7 @@ impl Writer<'_> {
                 }
             }
             Kind::Array(element) => self.array(out, path, element, within),
-            Kind::Fields(fields) if name == "cursor" && !fields.is_empty() => out.i8(-1),
+            Kind::Fields(_) if is_absent(name) => out.i8(-1),
             Kind::Fields(fields) => self.fields(out, fields, path, within),
         }
     }
@@ -351,6 +351,11 @@ fn number_for(name: &str) -> i64 {
         "response_partition_limit" => 2_000,
         _ => 0,
     }
+}
+
+/// Fields that may be null, and are: topologies have limits of their own, and tests beside them.
+fn is_absent(name: &str) -> bool {
+    matches!(name, "cursor" | "topology" | "user_endpoint")
 }
 
 fn is_resource_type(name: &str) -> bool {

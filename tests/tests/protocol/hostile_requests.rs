@@ -471,9 +471,6 @@ impl Worst {
     }
 }
 
-/// APIs that only a broker of a cluster serves.
-const ONLY_IN_CLUSTERS: [i16; 3] = [64, 80, 81];
-
 /// Bound of the memory for a request with an answer of so many bytes. The answer of a controller is
 /// passed on as it came; the buffer that receives it grows by doubling.
 fn memory_max(key: i16, answer: u64) -> u64 {
@@ -494,8 +491,7 @@ const FORWARDED: [i16; 17] = [19, 20, 30, 31, 33, 37, 43, 44, 45, 46, 49, 51, 55
 /// The layouts of each API that the broker serves.
 fn apis() -> BTreeMap<i16, Vec<Layout>> {
     let mut apis: BTreeMap<i16, Vec<Layout>> = BTreeMap::new();
-    let is_served = |layout: &Layout| Node::has_controllers() || !ONLY_IN_CLUSTERS.contains(&layout.key);
-    for layout in layouts().into_iter().filter(is_served) {
+    for layout in layouts() {
         apis.entry(layout.key).or_default().push(layout);
     }
     apis
@@ -581,8 +577,7 @@ fn every_api_and_version_that_is_served_is_measured() {
         let name = &of_api[0].name;
         let row = format!("| {name} ({key}) | {first}–{last} |");
         let rows = text.lines().filter(|line| line.starts_with(&row)).count();
-        let expected = if ONLY_IN_CLUSTERS.contains(key) { 0 } else { 2 };
-        assert_eq!(rows, expected, "rows of {row} in {}: LEVADA_BLESS=1 writes them anew", page().display());
+        assert_eq!(rows, 2, "rows of {row} in {}: LEVADA_BLESS=1 writes them anew", page().display());
     }
     assert_eq!(apis().len(), served.len(), "hostile/requests.txt has APIs that are not served");
 }
