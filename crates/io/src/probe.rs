@@ -369,7 +369,7 @@ fn references_pages(source: &File, file: &File) -> io::Result<()> {
     let mut bytes = vec![0; rustix::param::page_size()];
     let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let flags = SpliceFlags::NONBLOCK;
-    // Where `splice` is forbidden, `sendfile` fills the pipe in the same way.
+    // A profile may forbid `splice`; `sendfile` fills the pipe in the same way.
     let count = rustix::pipe::splice(source, Some(&mut 0), &writer, None, bytes.len(), flags)
         .or_else(|_| rustix::fs::sendfile(&writer, source, Some(&mut 0), bytes.len()))?;
     std::os::unix::fs::FileExt::write_all_at(file, &[CHANGED], 0)?;
