@@ -17,6 +17,7 @@ use serde::Serialize;
 use self::brokers::Brokers;
 pub(crate) use self::brokers::describe;
 use self::features::Features;
+pub(crate) use self::features::versions;
 use crate::cluster::ClusterCommand;
 use crate::http::Address;
 use crate::kafka_error;

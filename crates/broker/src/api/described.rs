@@ -1,4 +1,4 @@
-//! Shared parts of the descriptions of consumer groups and of share groups.
+//! Shared parts of the descriptions of consumer groups, share groups and streams groups.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -113,7 +113,8 @@ fn level(text: &str) -> Result<(String, i16), String> {
 
 impl Features {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let rows = rows(&versions(cluster)?);
+        let answers: Vec<ApiVersionsResponse> = versions(cluster)?.into_values().collect();
+        let rows = rows(&answers);
         match self {
             Self::Describe(describe) => describe.run(&rows, out),
             Self::Upgrade(upgrade) => {
@@ -292,16 +293,16 @@ impl LevelChange {
     }
 }
 
-/// The answer of each broker to ApiVersions.
-fn versions(cluster: &mut Cluster) -> Result<Vec<ApiVersionsResponse>, Failure> {
-    let mut answers = Vec::new();
+/// The response of each broker to ApiVersions.
+pub(crate) fn versions(cluster: &mut Cluster) -> Result<BTreeMap<i32, ApiVersionsResponse>, Failure> {
+    let mut answers = BTreeMap::new();
     for node in cluster.brokers()? {
         let mut request = ApiVersionsRequest::default();
         request.client_software_name = StrBytes::from("levada");
         request.client_software_version = StrBytes::from(env!("CARGO_PKG_VERSION"));
         let answer = cluster.broker(node)?.request(&request)?;
         kafka_error::check(answer.error_code, &format!("versions of broker {node}"), None)?;
-        answers.push(answer);
+        answers.insert(node, answer);
     }
     Ok(answers)
 }

@@ -7,7 +7,7 @@ use levada_wire::StrBytes;
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
 use levada_wire::messages::metadata_response::MetadataResponseTopic;
-use levada_wire::messages::{ApiVersionsRequest, ApiVersionsResponse, DescribeConfigsRequest};
+use levada_wire::messages::{ApiVersionsResponse, DescribeConfigsRequest};
 
 use crate::settings::Kind;
 use crate::{health, kafka_error};
@@ -50,14 +50,7 @@ impl Facts {
             ..Self::default()
         };
         facts.brokers.sort_by_key(|broker| broker.broker_id);
-        for node in cluster.brokers()? {
-            let mut request = ApiVersionsRequest::default();
-            request.client_software_name = StrBytes::from("levada");
-            request.client_software_version = StrBytes::from(env!("CARGO_PKG_VERSION"));
-            let answer = cluster.broker(node)?.request(&request)?;
-            kafka_error::check(answer.error_code, &format!("versions of broker {node}"), None)?;
-            facts.versions.insert(node, answer);
-        }
+        facts.versions = health::versions(cluster)?;
         facts.ask_settings(cluster)?;
         Ok(facts)
     }
