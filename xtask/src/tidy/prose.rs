@@ -87,6 +87,7 @@ pub(super) fn check_documents(sources: &[Source]) -> Vec<Complaint> {
         }
     }
     complaints.extend(unlisted(sources));
+    complaints.extend(without_status(sources));
     match sources.iter().find(|source| source.path == Path::new("CHANGELOG.md")) {
         Some(log) if log.text.lines().any(|line| line == "## [Unreleased]") => {}
         Some(log) => complaints.push(log.complaint(1, "the changelog has a section `## [Unreleased]`")),
@@ -116,6 +117,15 @@ fn unlisted(sources: &[Source]) -> Vec<Complaint> {
     pages
         .filter(|page| page.path != index.path && !listed.contains(&page.path))
         .map(|page| page.complaint(1, format!("{INDEX} does not list this page")))
+        .collect()
+}
+
+/// Notes of decisions that do not state, after their title, if they are in force.
+fn without_status(sources: &[Source]) -> Vec<Complaint> {
+    let notes = sources.iter().filter(|page| page.path.starts_with("docs/decisions"));
+    notes
+        .filter(|page| !page.text.lines().nth(2).is_some_and(|line| line.starts_with("**Status.** ")))
+        .map(|page| page.complaint(3, "the third line of a decision is `**Status.** …`"))
         .collect()
 }
 

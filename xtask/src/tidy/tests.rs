@@ -307,6 +307,12 @@ fn the_changelog_is_kept() {
 }
 
 #[test]
+fn decisions_have_a_status() {
+    refused("docs/decisions/a.md", "# A\n\n**Question.** B?\n", 3, "Status");
+    accepted("docs/decisions/a.md", "# A\n\n**Status.** In force.\n\n**Question.** B?\n");
+}
+
+#[test]
 fn files_on_disk_have_a_page() {
     let code = ("crates/log/src/a.rs", "//! A.\nfn a() {\n    open(format!(\"{b:020}.timeindex\"));\n}\n");
     refused(code.0, code.1, 3, "docs/format");

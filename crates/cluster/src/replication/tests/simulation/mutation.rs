@@ -1,5 +1,5 @@
 //! Mistakes that the simulation must find: each is one that a replication protocol has made, or
-//! that its rules exclude. `docs/decisions/2026-11-24-traps-of-replication.md` has the table of the
+//! that its rules exclude. `docs/replication-traps.md` has the table of the
 //! traps with these mistakes.
 
 /// A mistake of a node or of the controller.
