@@ -212,8 +212,8 @@ impl Client {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Has the connection reset when it is dropped, so that its port is free at once for tests of
-    /// very many.
+    /// Has the connection reset when it is dropped, so that its port is free immediately for tests
+    /// of very many.
     pub fn leave_no_trace(&self) {
         rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO)).expect("a socket");
     }

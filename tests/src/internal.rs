@@ -17,7 +17,7 @@ pub const TOPICS: [(&str, &str); 2] =
     [("__consumer_offsets", "--offsets-decoder"), ("__transaction_state", "--transaction-log-decoder")];
 
 /// Failure of Kafka's dump tool if a broker truncates the segment in use while the tool reads it.
-/// Records below the high watermark, which are never truncated, stand in front of it.
+/// Records below the high watermark, which are never truncated, stand before it.
 const TRUNCATED: &str = "CorruptRecordException: Unexpected EOF while attempting to read the next batch";
 
 /// Decoded records of a replica by offset. The markers of transactions are not among them.

@@ -249,7 +249,7 @@ impl Node {
         }
     }
 
-    /// Starts the broker and returns at once.
+    /// Starts the broker and returns immediately.
     pub fn launch(&mut self) {
         assert!(self.running.is_none(), "the node runs already");
         if controllers::is_wanted(self) {
@@ -313,7 +313,7 @@ impl Node {
         self.start();
     }
 
-    /// True if the broker has ended by itself, and [`Node::wait`] returns at once.
+    /// True if the broker has ended by itself, and [`Node::wait`] returns immediately.
     pub fn has_ended(&mut self) -> bool {
         self.running.as_mut().is_some_and(|running| running.child.try_wait().expect("wait").is_some())
     }

@@ -41,7 +41,7 @@ impl Batch {
     }
 }
 
-/// Bytes in front of the part of a batch that its length counts.
+/// Bytes before the part of a batch that its length counts.
 const LENGTH_END: usize = 12;
 /// Bytes of the shortest batch of format 2.
 const HEADER: usize = 61;
@@ -64,7 +64,7 @@ pub fn segments(partition: &Path) -> Vec<PathBuf> {
     files(partition, "log")
 }
 
-/// Segments of a partition without those that end in front of an offset.
+/// Segments of a partition without those that end before an offset.
 pub fn segments_from(partition: &Path, offset: i64) -> Vec<PathBuf> {
     let mut segments = segments(partition);
     let base = |path: &PathBuf| path.file_stem().and_then(|stem| stem.to_str()?.parse::<i64>().ok());
@@ -109,7 +109,7 @@ fn parse(mut log: &[u8]) -> Vec<Batch> {
     let number = |bytes: &[u8], at: usize| i32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
     while log.len() >= HEADER {
         let length = LENGTH_END + number(log, 8).unsigned_abs() as usize;
-        // Space that is reserved behind the last batch is zero.
+        // Space that is reserved after the last batch is zero.
         if length < HEADER || length > log.len() {
             break;
         }

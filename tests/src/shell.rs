@@ -12,7 +12,7 @@ use crate::{Node, Tool};
 /// Limit for the shell to read a log.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Lines in front of the first prompt.
+/// Lines before the first prompt.
 const GREETING: [&str; 3] = ["Loading...", "Starting...", "[ Kafka Metadata Shell ]"];
 
 /// A node of the shell's tree: its children by name. A value is a child without children.
@@ -147,7 +147,7 @@ pub fn assert_agrees(log: &Path, node: &Node) {
     shell.finish(LIMIT);
 }
 
-/// The value behind `key=` in the text of a record, without quotes and the spaces of a list.
+/// The value after `key=` in the text of a record, without quotes and the spaces of a list.
 fn field(text: &str, key: &str) -> String {
     let starts = [format!("({key}="), format!("[{key}="), format!(" {key}=")];
     let rest = starts.iter().find_map(|start| text.split_once(start.as_str()));

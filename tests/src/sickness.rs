@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// Largest part of the room that the ballast of a full disk takes at once.
+/// Largest part of the room that the ballast of a full disk takes immediately.
 const BALLAST_BYTES: u64 = 128 << 20;
 
 /// A small separate ext4, unmounted with the guard.

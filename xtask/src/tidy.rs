@@ -109,6 +109,7 @@ fn check(sources: &[Source]) -> Vec<Complaint> {
             complaints.extend(edges::check(source));
         }
     }
+    complaints.extend(changes::check_words(sources));
     complaints.extend(prose::check_documents(sources));
     complaints.extend(events::check(sources));
     complaints.extend(figures::check(sources));

@@ -24,7 +24,7 @@ pub use records::{
 };
 pub use rewrite::{emptied, rewrite};
 
-/// Bytes in front of the first record.
+/// Bytes before the first record.
 pub const HEADER_LEN: usize = 61;
 /// Bytes before the range of the length field: base offset and the length itself.
 pub const PREFIX_LEN: usize = 12;

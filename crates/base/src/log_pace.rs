@@ -5,7 +5,7 @@ use std::fmt;
 
 use parking_lot::Mutex;
 
-/// Lines at once, of what any client can cause.
+/// Lines in a burst, of what any client can cause.
 const BURST: u32 = 10;
 
 /// The time that brings one more.
@@ -50,7 +50,7 @@ impl Default for LogPace {
 }
 
 impl LogPace {
-    /// A pace that allows this number of lines at once, at least one.
+    /// A pace that allows this number of lines in a burst, at least one.
     pub fn of(burst: u32) -> Self {
         Self { burst, state: Mutex::default() }
     }

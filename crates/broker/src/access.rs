@@ -1,6 +1,6 @@
 //! Access decisions of the running broker: the authorizer over the published image, the rate limit
 //! of the audit log, the keys that verify tokens, and delegation tokens. [`levada_security`] has
-//! the state machines and values behind it.
+//! the state machines and values that it uses.
 
 use std::fmt::Display;
 use std::net::IpAddr;

@@ -58,7 +58,7 @@ use self::requests::{RequestInput, Requests, work};
 pub(crate) use self::status::MembershipStatus;
 use self::status::Shared;
 
-/// Connections for clients' requests. Kafka has one; a slow request delays those behind it on the
+/// Connections for clients' requests. Kafka has one; a slow request delays those after it on the
 /// same connection.
 const FORWARDERS: usize = RequestClass::Forwarded.in_flight_max();
 

@@ -26,7 +26,7 @@ use self::worker::{Command, Worker};
 /// A thread among those that follow a leader.
 ///
 /// Replicas that catch up have threads of their own. The leader reads their records from the disk,
-/// and this node writes them there: behind such an answer, producers to replicas in sync would wait
+/// and this node writes them there: after such an answer, producers to replicas in sync would wait
 /// for their acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct WorkerId {
@@ -111,7 +111,7 @@ impl Fetchers {
         self.state.lock().forget(&partition);
     }
 
-    /// Number of records that each followed partition is behind its leader's high watermark, as of
+    /// Lag of each followed partition: records to its leader's high watermark, as of
     /// the last answers; -1 before the first.
     pub(crate) fn lags(&self) -> Vec<(PartitionKey, i64)> {
         let state = self.state.lock();

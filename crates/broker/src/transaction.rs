@@ -342,7 +342,7 @@ impl Transactions {
         partition.log().forget_refused(end.producer.id);
         if partition.topic() == OFFSETS_TOPIC {
             // The coordinator writes the marker itself: its memory follows its log. Later commits
-            // get behind the marker in the lane.
+            // get after the marker in the lane.
             let (groups, at) = (self.coordinators.groups(), Some(partition.index()));
             let written = groups.submit_at(at, end, GroupError::CoordinatorNotAvailable);
             drop(alone);
@@ -359,7 +359,7 @@ impl Transactions {
         let marker = end.append(now_ms()).expect("a batch of one small record can be built");
         let append = Append { leader_epoch, ..marker };
         // A batch that came before the marker is in the log would find the transaction open, and
-        // open it again behind the marker.
+        // open it again after the marker.
         let submitted = partition.append(append, now_ms()).committed(led, || Instant::now() + MARKER_WAIT);
         let written = submitted.written().await;
         drop(alone);

@@ -1,6 +1,6 @@
 //! Memory allocations of a request, counted over the whole process while a client
 //! that allocates nothing asks the same over and over. Counts do not depend on how fast or how busy
-//! the machine is: a regression shows at once.
+//! the machine is: a regression shows immediately.
 
 use std::alloc::System;
 use std::io::{Read, Write};
@@ -85,7 +85,7 @@ impl Client {
         Self { stream, answer: vec![0; 2 << 20] }
     }
 
-    /// Sends a request and takes its answer, whose bytes behind the correlation id come back.
+    /// Sends a request and takes its answer, whose bytes after the correlation id come back.
     fn ask(&mut self, request: &[u8]) -> &[u8] {
         self.stream.write_all(request).expect("the broker reads");
         let mut size = [0; 4];

@@ -7,7 +7,7 @@ use levada_terminal::failure::{Failure, INTERRUPTED};
 static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// Handles the signals for the rest of the process: the first one requests the end, the second one
-/// ends the process at once.
+/// ends the process immediately.
 pub(crate) fn catch() -> Result<(), Failure> {
     handle(|| {
         if ASKED.swap(true, Ordering::Relaxed) {

@@ -3,8 +3,8 @@
 //!
 //! The active controller is the leader of the quorum; the observer follows it, and the driver
 //! passes each change on ([`ChannelEvent::Controller`]). After a failure of a node, requests are
-//! retried after a pause, or at once when another controller is known. Heartbeats are not among the
-//! kinds: the lifecycle sends them over a separate connection, since a controller handles the
+//! retried after a pause, or immediately when another controller is known. Heartbeats are not among
+//! the kinds: the lifecycle sends them over a separate connection, since a controller handles the
 //! requests of one connection one after the other.
 //!
 //! The outcome of a request whose connection was lost is unknown. The request is sent again, as in

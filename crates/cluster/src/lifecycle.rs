@@ -3,8 +3,8 @@
 //! As Kafka's, with two deliberate differences. Listeners are bound before the heartbeat that
 //! unfences the broker, so `Ready` must follow that; they accept connections once the broker is
 //! unfenced in the metadata. And a broker whose registration has been replaced
-//! (`STALE_BROKER_EPOCH`) stops writing at once and exits after a session timeout, where Kafka's
-//! continues without effect.
+//! (`STALE_BROKER_EPOCH`) stops writing immediately and exits after a session timeout, where
+//! Kafka's continues without effect.
 
 mod identity;
 mod phase;
@@ -88,7 +88,7 @@ pub enum LifecycleAction {
     StopWriting,
     /// Close logs and listeners. True if the controller has moved the leaderships away.
     Shutdown(bool),
-    /// End the process at once, with this reason.
+    /// End the process immediately, with this reason.
     Exit(String),
 }
 
@@ -462,7 +462,7 @@ impl Lifecycle {
         request
     }
 
-    /// Sends the next request at once, or as soon as the one in flight is answered.
+    /// Sends the next request immediately, or as soon as the one in flight is answered.
     fn hurry(&mut self, now_ms: i64) {
         match self.in_flight {
             Some(_) => self.urgent = true,

@@ -154,7 +154,7 @@ pub struct Observer {
 
 /// Result of an answer or of its absence.
 enum Outcome {
-    /// The answer led to progress: fetch again at once.
+    /// The answer led to progress: fetch again immediately.
     Advanced,
     /// The answer was valid, without new records.
     Idle,

@@ -80,7 +80,7 @@ pub enum Dynamic {
     PerListener,
     /// On one broker, for all listeners or for one.
     PerBroker,
-    /// Per broker, or for the whole cluster at once.
+    /// Per broker, or for the whole cluster.
     ClusterWide,
 }
 

@@ -60,7 +60,7 @@ impl fmt::Debug for Settings {
 /// Names of the keys that have other values in a configuration that was read again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
-    /// Keys whose new values take effect at once.
+    /// Keys whose new values take effect immediately.
     pub applied: Vec<String>,
     /// Keys whose new values need a restart.
     pub waiting: Vec<String>,

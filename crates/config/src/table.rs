@@ -172,7 +172,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     list("group.coordinator.rebalance.protocols", "Group protocols. classic is always included. Without consumer, the broker refuses consumer groups (KIP-848). Without streams, it refuses streams groups (KIP-1071). share has no effect: the feature share.version enables share groups.")
         .default("classic,consumer,streams")
         .valid(PROTOCOLS),
-    int("group.initial.rebalance.delay.ms", "Time that the first rebalance of an empty group waits for further members. Kafka's default is 3000; with 0 the first consumer starts at once.")
+    int("group.initial.rebalance.delay.ms", "Time that the first rebalance of an empty group waits for further members. Kafka's default is 3000; with 0 the first consumer starts immediately.")
         .default("0")
         .at_least(0),
     int("group.min.session.timeout.ms", "Shortest session timeout that a member may request.").default("6000").at_least(0),
@@ -349,7 +349,7 @@ pub const TOPIC_KEYS: &[TopicConfigKey] = &[
     topic(int(DECOMPRESSED_MAX, "Largest record of a compressed batch that producers may send, expanded. Shown only if it is set.").valid(Valid::Range(1, 2_147_483_639)), &[DECOMPRESSED_MAX]),
     topic(int("max.message.bytes", "Largest batch, as sent by the producer.").at_least(0), &["message.max.bytes"]),
     topic(long("message.timestamp.after.max.ms", "Maximum by which a record's timestamp may be ahead of the broker's clock.").at_least(0), &["log.message.timestamp.after.max.ms"]),
-    topic(long("message.timestamp.before.max.ms", "Maximum by which a record's timestamp may be behind the broker's clock.").at_least(0), &["log.message.timestamp.before.max.ms"]),
+    topic(long("message.timestamp.before.max.ms", "Maximum by which a record's timestamp may lag behind the broker's clock.").at_least(0), &["log.message.timestamp.before.max.ms"]),
     topic(string("message.timestamp.type", "Timestamp of a record: the producer's (CreateTime) or the time of the append (LogAppendTime).").valid(CLOCKS), &["log.message.timestamp.type"]),
     topic(double("min.cleanable.dirty.ratio", "Share of uncompacted bytes at which compaction starts.").valid(Valid::Ratio(0.0, 1.0)), &["log.cleaner.min.cleanable.ratio"]),
     topic(long("min.compaction.lag.ms", "Shortest time a record stays out of compaction.").at_least(0), &["log.cleaner.min.compaction.lag.ms"]),

@@ -1,8 +1,8 @@
 //! The open files of one shard, by path: bounded in number and in bytes, and checked on every use.
 //!
 //! Each request checks the state of the file (`fstat`), so that a write, a rename over it or its
-//! removal is noticed at once; the path is looked up again a second after the last look-up, which
-//! detects directories and links that were exchanged above it.
+//! removal is noticed immediately; the path is looked up again a second after the last look-up,
+//! which detects directories and links that were exchanged above it.
 
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroUsize;

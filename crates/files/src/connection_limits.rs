@@ -59,7 +59,7 @@ impl ConnectionLimits {
         let is_more_free = taken.total < self.most;
         drop(taken);
         if is_more_free {
-            // Places that were freed at once have woken only one of the waits.
+            // Places that were freed together have woken only one of the waits.
             self.freed.notify_one();
         }
         Ok(ConnectionPermit { connections: self.clone(), address })

@@ -108,7 +108,7 @@ impl Families<'_> {
         self.counter("levada_files_connections_opened", "Connections accepted", opened)?;
         let open = opened.saturating_sub(closed);
         self.gauge("levada_files_connections", "Connections open now", open)?;
-        let help = "Connections closed at once because their address had too many connections";
+        let help = "Connections closed immediately because their address had too many connections";
         self.counter("levada_files_connections_rejected", help, stats.connections_rejected())?;
         let help = "Bytes of answers that sockets took, before any encryption";
         self.counter("levada_files_sent_bytes", help, stats.sent_bytes())?;

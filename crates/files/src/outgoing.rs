@@ -88,7 +88,7 @@ impl Outgoing {
         }
     }
 
-    /// Notes whether more is sent behind what there is, or the socket is closed or shut down: that
+    /// Notes whether more is sent after what there is, or the socket is closed or shut down: that
     /// then leaves with the last bytes.
     pub(crate) fn expect_more(&mut self, is_expected: bool) {
         if let Self::Plain(transfer) = self {
@@ -193,7 +193,7 @@ impl KernelSealed {
     }
 }
 
-/// Sends close_notify, if the socket takes it at once.
+/// Sends close_notify, if the socket takes it immediately.
 pub(crate) fn send_close_notify(
     outgoing: &mut Outgoing,
     engine: &mut Engine,

@@ -8,7 +8,7 @@ pub const RANGES_MAX: usize = 16;
 pub struct Span {
     /// The first byte.
     pub start: u64,
-    /// Behind the last byte.
+    /// Offset after the last byte.
     pub end: u64,
 }
 

@@ -200,7 +200,7 @@ impl<'b> Head<'_, 'b> {
 /// Parses the head at the front of `bytes`.
 ///
 /// # Errors
-/// The head is refused, and nothing behind it can be trusted.
+/// The head is refused, and nothing after it can be trusted.
 pub fn parse<'h, 'b>(bytes: &'b [u8], room: &'h mut HeaderSlots<'b>) -> Result<Parsed<'h, 'b>, Refusal> {
     let mut skipped = 0;
     while bytes[skipped..].starts_with(b"\r\n") {

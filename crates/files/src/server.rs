@@ -271,7 +271,7 @@ impl Server {
     }
 
     /// Serves until a signal of `signals` requests the stop; reloads on request of a signal. A
-    /// second stop ends the process at once. Blocks.
+    /// second stop ends the process immediately. Blocks.
     pub fn wait(self, signals: Signals) {
         while signals.next() == Signal::Reload {
             self.reload();

@@ -60,7 +60,7 @@ impl Stats {
         (self.opened.load(Ordering::Relaxed), closed)
     }
 
-    /// Connections closed at once because their address had too many connections.
+    /// Connections closed immediately because their address had too many connections.
     #[must_use]
     pub fn connections_rejected(&self) -> u64 {
         self.rejected.load(Ordering::Relaxed)

@@ -115,7 +115,7 @@ impl Topics for Known {
     }
 }
 
-/// A coordinator, and a log that takes everything at once.
+/// A coordinator, and a log that takes everything immediately.
 struct Rig {
     coordinator: Coordinator,
     log: Vec<EncodedRecord>,
@@ -165,10 +165,10 @@ impl Rig {
         self.answers.remove(&ticket).map(|outcome| R::answer(outcome).expect("the answer to the request"))
     }
 
-    /// Sends a request that is answered at once.
+    /// Sends a request that is answered immediately.
     fn ask<R: Request<Coordinator>>(&mut self, request: R) -> R::Answer {
         let ticket = self.send(request);
-        self.answer::<R>(ticket).expect("an answer at once")
+        self.answer::<R>(ticket).expect("an answer immediately")
     }
 
     /// A new member, with an answer if it did not have to wait for others.

@@ -1,5 +1,5 @@
 //! Any bytes at the front of a connection that begins with a header of the PROXY protocol: a header
-//! has one length, and no byte behind it changes its meaning.
+//! has one length, and no byte after it changes its meaning.
 
 use levada_files::proxy::{HEADER_BYTES_MAX, Header, parse};
 

@@ -27,8 +27,8 @@ use crate::scratch;
 #[path = "../../broker/src/server/channel/tests/forger.rs"]
 mod forger;
 
-/// More than this at once means that memory does not follow the received bytes: one read, and one
-/// record.
+/// More than this in one allocation means that memory does not follow the received bytes: one read,
+/// and one record.
 const SPARE_BYTES: usize = 64 << 10;
 
 /// Checks one input.
@@ -167,7 +167,7 @@ fn names(der: &[u8]) {
     }
 }
 
-/// Rules, and a name behind a line end.
+/// Rules, and a name after a line end.
 fn rules(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (rules, name) = text.split_once('\n').unwrap_or((&text, "CN=duke,O=levada"));

@@ -1,4 +1,4 @@
-//! Sends a file over TCP behind a short header, and says which way its bytes went.
+//! Sends a file over TCP after a short header, and says which way its bytes went.
 //!
 //! ```text
 //! nc -l 9000 >/dev/null &

@@ -119,7 +119,7 @@
 //! and by [`Path::Splice`] or [`Path::Sendfile`] here. The differences:
 //!
 //! - Several go in one [`Transfer`], mixed with bytes; a header leaves in the packet of the range
-//!   behind it, without corking by hand.
+//!   after it, without corking by hand.
 //! - A `FileRegion` on a TLS connection or with a handler in between is an error or an unnoticed
 //!   copy. Here the [`plan`] decides before, and [`Counters`] contain the bytes of each path, and
 //!   the reasons for deviations from the plan.

@@ -7,7 +7,7 @@
 //! count with a releasing store, and read the count with an acquiring load before reading entries
 //! below it.
 //!
-//! Touching a page that lies wholly behind the end of a file that was cut, or that its disk does
+//! Touching a page that lies wholly beyond the end of a file that was cut, or that its disk does
 //! not give, raises `SIGBUS`. This does not end the process: zeroes replace the page, and
 //! [`FileMap::is_lost`] is true from then on. Check it after a read and before using the value.
 //! [`FileMap::create`] allocates the blocks first, so that a full disk is an error there and not a

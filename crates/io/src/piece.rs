@@ -21,7 +21,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The rest of the range behind its first `done` bytes.
+    /// The rest of the range after its first `done` bytes.
     ///
     /// # Panics
     /// If it has fewer.

@@ -5,7 +5,7 @@
 //! connection of the thread. Therefore a thread that may not wait asks first ([`lead()`]), has
 //! another thread load missing pages ([`Warmer`]), and continues after that. A reader of old data
 //! would push pages of other readers out of the cache; the pages that it has loaded, and no others,
-//! are dropped again behind it ([`Trail`]).
+//! are dropped again once it has passed ([`Trail`]).
 //!
 //! # In a transfer
 //!
@@ -106,7 +106,7 @@ pub fn cached_bytes(extent: &Extent) -> Option<u64> {
     Some(pages.saturating_mul(rustix::param::page_size() as u64).min(extent.len))
 }
 
-/// Beginning of a range: a number of bytes that can be sent at once, or that must come from the
+/// Beginning of a range: a number of bytes that can be sent immediately, or that must come from the
 /// disk first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lead {

@@ -72,15 +72,15 @@ impl Transfer {
         Self { queue: Queue::new(Tls::Kernel, pieces), cold: None }
     }
 
-    /// Appends a piece behind those that are left; an empty one is left out. A transfer that is
+    /// Appends a piece after those that are left; an empty one is left out. A transfer that is
     /// done can be used again in this way, and needs no memory that it does not have already.
     pub fn push(&mut self, piece: Piece) {
         self.queue.push(piece);
     }
 
-    /// Notes whether the caller sends more behind the last piece: the kernel may then hold an
+    /// Notes whether the caller sends more after the last piece: the kernel may then hold an
     /// incomplete segment back until the caller sends more or closes the socket. A caller that
-    /// closes it at once sends the last bytes and the end of the connection in one segment. Not
+    /// closes it immediately sends the last bytes and the end of the connection in one segment. Not
     /// expected at first.
     pub fn expect_more(&mut self, is_expected: bool) {
         self.queue.expect_more(is_expected);

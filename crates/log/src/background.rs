@@ -22,7 +22,7 @@ impl Background {
 }
 
 impl Default for Background {
-    /// Runs everything at once, on the calling thread.
+    /// Runs everything immediately, on the calling thread.
     fn default() -> Self {
         Self::new(|work| work())
     }

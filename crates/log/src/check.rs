@@ -78,7 +78,7 @@ pub struct Checked {
     pub bytes: u64,
     /// The first offset that may be read.
     pub log_start: i64,
-    /// The offset behind the last intact batch.
+    /// The offset after the last intact batch.
     pub log_end: i64,
     /// Findings, at most [`FINDINGS_MAX`].
     pub findings: Vec<Finding>,

@@ -492,7 +492,7 @@ pub(crate) fn rename_if_there(disk: &dyn Disk, from: &Path, to: &Path) -> Result
     }
 }
 
-/// A path with something behind its name.
+/// A path with something after its name.
 pub(crate) fn suffixed(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

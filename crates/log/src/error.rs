@@ -238,7 +238,7 @@ pub enum AppendError {
         /// Epoch in which the log is led, -1 if it is not.
         led: i32,
     },
-    /// A batch of the leader that cannot lie behind the batches of the log: offsets and leader
+    /// A batch of the leader that cannot lie after the batches of the log: offsets and leader
     /// epochs never go back.
     #[error(
         "the leader's batch does not continue this log: it has offset {offset} and leader epoch {epoch}, but the log ends at offset {log_end} in leader epoch {latest} (the leader's log starts at {leader_start})"

@@ -22,7 +22,7 @@ use crate::disk::{Disk, is_full};
 use crate::segment::file_name;
 use crate::{LogError, OFFSET_MAX};
 
-/// The offset behind a batch; none where no batch can be.
+/// The offset after a batch; none where no batch can be.
 pub fn end_of(batch: &BatchView<'_>) -> Option<i64> {
     let end = batch.base_offset().checked_add(i64::from(batch.last_offset_delta()) + 1);
     end.filter(|end| batch.base_offset() >= 0 && *end <= OFFSET_MAX)
@@ -113,7 +113,7 @@ impl Journal {
         let (mut size_bytes, mut first_ms) = (0, None);
         for (index, (base_offset, path)) in segments.iter().enumerate() {
             if *base_offset != end_offset {
-                let detail = format!("offsets {end_offset} to {base_offset} are missing in front of it");
+                let detail = format!("offsets {end_offset} to {base_offset} are missing before it");
                 return Err(LogError::corrupt(path, detail).into());
             }
             let mut scan = Scan { disk: &**disk, path, end_offset, position: 0 };
@@ -129,7 +129,7 @@ impl Journal {
         let path = segments.swap_remove(last).1;
         if end_offset < start_offset {
             let detail =
-                format!("the log ends at offset {end_offset}, in front of its snapshot at {start_offset}");
+                format!("the log ends at offset {end_offset}, before its snapshot at {start_offset}");
             return Err(LogError::corrupt(&path, detail).into());
         }
         let file = disk.open(&path).map_err(|source| LogError::io("open", &path, source))?;

@@ -27,7 +27,7 @@ pub(crate) struct RetentionInput {
 ///
 /// `newest_ms` returns the largest timestamp in a segment, or when it was last written if its
 /// batches carry none. It may have to read the segment's index: it is called in order, and for no
-/// segment behind the first that stays.
+/// segment after the first that stays.
 ///
 /// # Errors
 /// As `newest_ms`.

@@ -16,7 +16,7 @@
 //!  .snapshot                         the producers as they were at the base offset
 //! ```
 //!
-//! The first batch that begins more than `index.interval.bytes` behind the last indexed one gets an
+//! The first batch that begins more than `index.interval.bytes` after the last indexed one gets an
 //! entry: its last offset less the base, and its position. In an index both increase from entry to
 //! entry. `size` and `end` only grow, except while a log is cut.
 
@@ -43,7 +43,7 @@ mod tests;
 pub(crate) use names::{CLEANED, DELETED, FILES, SWAP};
 pub(crate) use scan::{Head, Scan};
 
-/// Bytes read at once by those who go through a segment from end to end.
+/// Bytes of one read by those who go through a segment from end to end.
 pub(crate) const SWEEP: usize = 256 * 1024;
 const _: () = assert!(SWEEP > HEADER_LEN, "a window has room for a header");
 /// The timestamp of a segment whose time index has not been read yet.
@@ -270,7 +270,7 @@ impl Segment {
             return Ok(file);
         }
         let file = disk.open(&self.path).at("open", &self.path)?;
-        // Two readers may open it at once: one of the files is dropped again.
+        // Two readers may open it at the same time: one of the files is dropped again.
         Ok(self.file.get_or_init(|| Arc::new(file)))
     }
 
@@ -280,7 +280,7 @@ impl Segment {
     pub(crate) fn read_nothing_ahead(&self, disk: &dyn ReadFiles) -> Result<(), LogError> {
         if self.calmed.get().is_none() {
             disk.read_nothing_ahead(self.file(disk)?, &self.path);
-            // Several may do it at once.
+            // Several may do it at the same time.
             let _ = self.calmed.set(());
         }
         Ok(())

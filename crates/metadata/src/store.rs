@@ -97,7 +97,7 @@ pub struct OpenReport {
     pub records: u64,
     /// Part that was truncated from the end of the log.
     pub torn: Option<TornTail>,
-    /// The reason why the latest snapshot was not read, but an older one and the log behind that.
+    /// The reason why the latest snapshot was not read, but an older one and the log after that.
     pub passed_over: Option<String>,
     /// The metadata leader epoch that began.
     pub epoch: i32,

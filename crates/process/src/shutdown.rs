@@ -32,7 +32,7 @@ impl Stop {
         self.raised.send_replace(true);
     }
 
-    /// Completes once the signal is raised, at once if it already is.
+    /// Completes once the signal is raised, immediately if it already is.
     pub async fn signalled(&self) {
         let mut raised = self.raised.subscribe();
         // `self` holds the sender, so the only way out is the signal.

@@ -89,7 +89,7 @@ impl Session {
         if host.contains('/') {
             return host.parse::<AddressRange>().is_ok_and(|range| range.contains(self.address));
         }
-        // Java writes the interface of a link-local address behind it.
+        // Java writes the interface of a link-local address after it.
         let address = host.split('%').next().filter(|text| text.contains(':')).map(str::parse::<IpAddr>);
         address.is_some_and(|address| address.is_ok_and(|address| address.to_canonical() == self.address))
     }

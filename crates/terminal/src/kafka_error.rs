@@ -311,7 +311,7 @@ fn grant(operation: &str, resources: &str) -> String {
     format!("levada acl add '{user}' --allow {operation} {resources}, as a user who may change access")
 }
 
-/// The operation in front of a failure's meaning.
+/// The operation before a failure's meaning.
 fn doing(line: &str) -> &str {
     line.split_once(": ").map_or(line, |(doing, _)| doing)
 }

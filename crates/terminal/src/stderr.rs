@@ -12,7 +12,7 @@ pub fn tell(message: fmt::Arguments<'_>) {
     write(&format!("{}\n", plain(&message.to_string())));
 }
 
-/// Prints a message behind a head, which may have a colour.
+/// Prints a message after a head, which may have a colour.
 pub fn tell_headed(head: &str, message: &str) {
     write(&format!("{head} {}\n", plain(message)));
 }

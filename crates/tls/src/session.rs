@@ -18,7 +18,7 @@ use rustls::{ExtractedSecrets, HandshakeKind, ProtocolVersion, ServerConfig, Sup
 /// The header of a record: its kind, a version, its length.
 const HEADER_BYTES: usize = 5;
 
-/// Most bytes of a record behind its header.
+/// Most bytes of a record after its header.
 const RECORD_BYTES: usize = (16 << 10) + 2048;
 
 /// Size of a read from the socket once the handshake is over, in bytes.
@@ -40,7 +40,7 @@ pub enum Next {
 /// A connection's TLS state.
 pub struct TlsSession {
     tls: UnbufferedServerConnection,
-    /// Received and not processed: the front of a record, behind the records that hold the front of
+    /// Received and not processed: the front of a record, after the records that hold the front of
     /// a message.
     incoming: Vec<u8>,
     /// Place in `incoming` at which the record begins that a handshake receives. Its header must be

@@ -57,7 +57,7 @@ use self::places::{Place, Places, Tracked};
 use self::scrape::{ScrapeError, Scrapes};
 use self::stall::StallGuard;
 
-/// Connections at once, and the part of all descriptors that they may take.
+/// Simultaneous connections, and the part of all descriptors that they may take.
 const CONNECTIONS_MAX: u64 = 64;
 const DESCRIPTORS_PART: u64 = 16;
 const CONNECTIONS_MIN: u64 = 4;

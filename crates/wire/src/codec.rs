@@ -24,7 +24,7 @@ pub(crate) const MAX_STRING_BYTES: usize = 0x7fff;
 /// Maximum number of unknown tagged fields of one struct.
 const MAX_UNKNOWN_TAGS: usize = 64;
 
-/// Decodes the body of a request, which follows the header. Bytes behind it are ignored, as Kafka
+/// Decodes the body of a request, which follows the header. Bytes after it are ignored, as Kafka
 /// does: there are clients that send more than the version they name has fields for.
 ///
 /// Strings and byte fields of the result share `body`'s memory. A claimed count or length allocates
@@ -68,7 +68,7 @@ pub fn decode_all<R: KafkaMessage, E: KafkaDecode, T>(
     decode_elements::<R, E, T, ()>(body, version, keep, |_| Ok(())).map(|(elements, ())| elements)
 }
 
-/// Decodes an array of `E` and the fields behind it.
+/// Decodes an array of `E` and the fields after it.
 fn decode_elements<R: KafkaMessage, E: KafkaDecode, T, F>(
     body: Bytes,
     version: i16,

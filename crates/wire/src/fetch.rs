@@ -299,14 +299,14 @@ pub struct AbortedTransaction {
 pub struct EpochEnd {
     /// The largest epoch not above the requested one.
     pub epoch: i32,
-    /// The offset behind its last record.
+    /// The offset after its last record.
     pub end_offset: i64,
 }
 
 /// The name of a snapshot of the metadata log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotId {
-    /// The offset behind the last record that the snapshot covers.
+    /// The offset after the last record that the snapshot covers.
     pub end_offset: i64,
     /// The epoch of that record.
     pub epoch: i32,

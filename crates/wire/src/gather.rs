@@ -80,7 +80,7 @@ impl<H: HoleLen> Holes<H> {
         Self { holes: Vec::new(), len: 0 }
     }
 
-    /// Puts `hole` behind the first `position` bytes of the buffer.
+    /// Puts `hole` after the first `position` bytes of the buffer.
     pub(crate) fn push(&mut self, position: usize, hole: H) {
         if !hole.is_empty() {
             self.len += hole.len();

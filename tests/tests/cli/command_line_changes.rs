@@ -176,7 +176,7 @@ fn a_consumer_that_hangs_is_removed_from_its_group() {
         assert_eq!((wrong.0, wrong.1.stderr.contains("has no member nobody")), (Some(1), true), "{wrong:?}");
         let who = if by_id { member.as_str() } else { "--all" };
         node.levada(&format!("group kick {group} {who}")).run();
-        // At once, and not when the session would have timed out.
+        // Immediately, and not when the session would have timed out.
         let state = java(&node, GROUPS, &format!("--describe --group {group} --state"));
         assert!(state.contains("Empty"), "{state}");
         node.levada(&format!("group reset {group} --topic clicks --to-earliest --execute")).run();

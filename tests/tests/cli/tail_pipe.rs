@@ -16,11 +16,11 @@ use levada_tests::tool::Conversation;
 use levada_tests::{Node, await_some, paths, process};
 use rustix::process::Signal;
 
-/// Duration of a long run for each unit of its scale. A short run restarts the broker at once.
+/// Duration of a long run for each unit of its scale. A short run restarts the broker immediately.
 const LONG_RUN: Duration = Duration::from_secs(30);
 /// Restarts of one run.
 const RESTARTS: u32 = 10;
-/// Lines written at once.
+/// Lines written immediately.
 const BURST: usize = 100;
 const LIMIT: Duration = Duration::from_secs(120);
 

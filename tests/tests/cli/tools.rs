@@ -40,8 +40,8 @@ fn the_cluster() {
     replay("cluster");
 }
 
-/// The program asks for each change at once, which a broker whose controllers are other processes
-/// may not have read yet, be it of Kafka or of Levada.
+/// The program asks for each change immediately, which a broker whose controllers are other
+/// processes may not have read yet, be it of Kafka or of Levada.
 #[test]
 fn the_administration_client() {
     if !Node::has_controllers() {

@@ -195,7 +195,7 @@ fn a_suspended_active_controller_is_left(cluster: &Cluster) {
     assert!(!node.talk().contains(fenced), "{}", node.talk());
 }
 
-/// Suspends the broker until the controllers have discarded the log behind its position. When it
+/// Suspends the broker until the controllers have discarded the log after its position. When it
 /// resumes it loads a snapshot, and has all missed changes.
 fn a_suspended_broker_loads_a_snapshot_in_the_place_of_the_log(cluster: &Cluster) {
     let node = cluster.node(LEVADA);
@@ -209,7 +209,7 @@ fn a_suspended_broker_loads_a_snapshot_in_the_place_of_the_log(cluster: &Cluster
     (deletion.topics, deletion.timeout_ms) = (vec![deleted], 30_000);
     let answer = ask_the_controller(cluster, &deletion);
     assert!(answer.responses.iter().all(|topic| topic.error_code == 0), "{answer:?}");
-    // The answer that waits in the socket has no record behind this one.
+    // The answer that waits in the socket has no record after this one.
     let position = cluster.quorum().high_watermark;
     // Enough records for more than one snapshot.
     for round in 0..6 {
@@ -220,10 +220,10 @@ fn a_suspended_broker_loads_a_snapshot_in_the_place_of_the_log(cluster: &Cluster
         assert!(answer.topics.iter().all(|topic| topic.error_code == 0), "{answer:?}");
     }
     // The controllers check once a minute for data to discard.
-    await_some("the end of the log behind the broker", LIMIT, || {
+    await_some("the end of the log after the broker's position", LIMIT, || {
         (snapshots(cluster, cluster.quorum().leader).first()? > &position).then_some(())
     });
-    println!("the log behind offset {position} discarded {:?} after SIGSTOP", suspended.elapsed());
+    println!("the log after offset {position} discarded {:?} after SIGSTOP", suspended.elapsed());
     node.resume();
     await_some("a snapshot that is loaded", LIMIT, || (loads() > before).then_some(()));
     await_some("lag 0 of the observer", LIMIT, || (cluster.quorum().lag(LEVADA) == Some(0)).then_some(()));

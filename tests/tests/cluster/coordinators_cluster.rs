@@ -240,7 +240,7 @@ impl Stage {
         assert!(count > 0, "no record was written");
     }
 
-    /// The high watermark of each partition of a topic. Replicas may differ behind it.
+    /// The high watermark of each partition of a topic. Replicas may differ after it.
     fn committed_ends(&mut self, topic: &str) -> Vec<(i32, i64)> {
         let said = self.tools.run(&format!("GetOffsetShell --topic {topic}"));
         let end = |line: &str| {

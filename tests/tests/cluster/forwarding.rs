@@ -89,7 +89,7 @@ fn a_topic_that_a_client_needs_is_created_by_the_controller() {
     let (cluster, tools) = &mut *cluster();
     let said = tools.run("produce made-for-a-client 0 10");
     assert!(!said.contains("Exception"), "{said}");
-    // The broker that answers may be behind the one that created the topic.
+    // The broker that answers may lag behind the one that created the topic.
     await_some("the topic", LIMIT, || {
         let (_, said) = tools.outcome("TopicCommand --describe --topic made-for-a-client");
         said.contains("ReplicationFactor: 1").then_some(())

@@ -261,7 +261,7 @@ impl Stage {
     }
 
     /// Checksum of all batches of the topic's partition at a broker of a real Kafka, which reserves
-    /// no space behind them.
+    /// no space after them.
     fn checksum(&self, id: i32, topic: &str) -> String {
         let directory = self.cluster.node(id).data().join(format!("{topic}-0"));
         let segments = replicas::segments(&directory);

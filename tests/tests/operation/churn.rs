@@ -34,8 +34,8 @@ fn a_waiting_fetch_hears_of_a_deletion_at_once() {
     node.stop();
 }
 
-/// A topic is deleted and created again by several clients at once, while others produce to it. The
-/// producers see it as existing or as unknown, nothing else; and the last topic has its files.
+/// A topic is deleted and created again by several clients immediately, while others produce to it.
+/// The producers see it as existing or as unknown, nothing else; and the last topic has its files.
 #[test]
 fn a_topic_created_behind_a_deletion_keeps_its_files() {
     let mut node = Node::new().option("auto.create.topics.enable", "false");

@@ -18,7 +18,7 @@ const HALF_OPEN: usize = 20_000;
 const FLOODS: usize = 4;
 /// Floods, each beside one that goes elsewhere.
 const PAIRS: usize = 2;
-/// Memory that the broker may take for them: at most 8192 handshakes are open at once
+/// Memory that the broker may take for them: at most 8192 handshakes are open immediately
 /// (`docs/operating/limits.md`), with a few KiB each.
 const HALF_OPEN_BYTES_MAX: u64 = 96 << 20;
 /// Time that a client is watched; by then the broker has ended the last of those that were begun.

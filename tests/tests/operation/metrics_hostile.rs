@@ -12,7 +12,7 @@ use levada_tests::{Node, Tool, await_some, process};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Connections that the HTTP address has at once.
+/// Connections that the HTTP address has immediately.
 const CONNECTIONS_MAX: usize = 64;
 
 /// Bytes of a head without end that the broker refuses: four times as much as it takes.
@@ -84,7 +84,7 @@ fn scrapes_at_the_same_time_are_all_answered() {
         assert!(text.lines().any(|line| line == format!("levada_partitions {PARTITIONS}")), "{head}");
     };
     std::thread::scope(|scope| (0..CONNECTIONS_MAX).for_each(|_| drop(scope.spawn(scrape))));
-    println!("one scrape: {one} ns; {CONNECTIONS_MAX} at once: {} ns", cpu() - begun);
+    println!("one scrape: {one} ns; {CONNECTIONS_MAX} immediately: {} ns", cpu() - begun);
     for _ in 0..200 {
         assert_eq!(node.http("/metrics?topics=false").0, 200);
     }

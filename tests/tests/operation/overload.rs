@@ -103,7 +103,7 @@ fn requests_beyond_their_memory_wait_in_the_sockets_and_none_is_lost() {
     assert_eq!(end, (CLIENTS * REQUESTS) as i64, "every acknowledged record and no other");
     let grown = process::peak_bytes(node.pid()).saturating_sub(before);
     println!(
-        "64 clients with four requests of 1 MB at once, 8 MiB allowed: {} MiB more at most, {held} \
+        "64 clients with four requests of 1 MB together, 8 MiB allowed: {} MiB more at most, {held} \
          bytes held, longest stall {stall:?}",
         grown / MIB
     );
@@ -490,7 +490,7 @@ fn an_address_that_connects_too_often_is_turned_away() {
         }
     }
     let seconds = start.elapsed().as_secs_f64();
-    println!("at 5 a second {served} were served at once and {turned_away} turned away in {seconds} s");
+    println!("at 5 a second {served} were served immediately and {turned_away} turned away in {seconds} s");
     // A new client has credit for ten seconds.
     let expected = 45.0..=55.0 + 5.0 * seconds;
     assert!(expected.contains(&f64::from(served)) && turned_away > 2, "{served} in {seconds} s");

@@ -148,7 +148,8 @@ fn odd_requests_are_answered_as_kafka_answers_them() {
 
 #[test]
 fn odd_requests_about_groups_are_answered_as_kafka_answers_them() {
-    // One member is a group, at once; a consumer group is assigned in the request that changes it.
+    // One member is a group, immediately; a consumer group is assigned in the request that changes
+    // it.
     let options = [("group.initial.rebalance.delay.ms", "0"), ("group.consumer.assignment.interval.ms", "0")];
     let files = Files {
         kafka: "groups-4.3.1.txt",

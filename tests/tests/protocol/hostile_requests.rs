@@ -428,7 +428,7 @@ fn measure_api(target: &mut Target, who: Who, of_api: &[Layout]) -> Worst {
     worst
 }
 
-/// The costs of the requests of all APIs, measured on every processor at once.
+/// The costs of the requests of all APIs, measured on every processor immediately.
 fn measure_costs(apis: &BTreeMap<i16, Vec<Layout>>) -> BTreeMap<(i16, Who), Worst> {
     let measured = Mutex::new(BTreeMap::new());
     let left = Mutex::new(apis.iter());

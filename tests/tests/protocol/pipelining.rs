@@ -1,5 +1,5 @@
 //! Requests that a client sends without waiting for the answers to those before: each is answered,
-//! in order, and none is kept waiting by one behind it.
+//! in order, and none is kept waiting by one after it.
 //!
 //! Suite: short; 2 s
 //! Soak: controllers 3

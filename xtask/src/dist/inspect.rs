@@ -148,7 +148,7 @@ pub(super) fn fits(socket: &str, config: &str) -> bool {
     }
 }
 
-/// System calls of [`CALLS`] that the unit does not allow behind the last set that it forbids.
+/// System calls of [`CALLS`] that the unit does not allow after the last set that it forbids.
 pub(super) fn forbidden(unit: &str) -> Vec<&'static str> {
     let mut allowed: Vec<&str> = Vec::new();
     for filter in unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {

@@ -22,8 +22,8 @@ const MEASURE: Duration = Duration::from_secs(3);
 /// Messages of Cargo's to programs: they are read, not printed.
 const MESSAGE: &str = "{\"reason\":";
 
-/// Runs all jobs, at most `beside` shared ones at once; their outputs stay in files of `folder`.
-/// Fails if one of them does, after the others have run.
+/// Runs all jobs, at most `beside` shared ones immediately; their outputs stay in files of
+/// `folder`. Fails if one of them does, after the others have run.
 pub(crate) fn run(jobs: Vec<Job>, beside: usize, folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut runner = Runner::new(beside, folder);

@@ -53,7 +53,7 @@ fn binary(message: &Value) -> Option<TestBinary> {
 }
 
 /// `path+file:///levada/crates/io#levada-io@0.1.0` → `levada-io`; where the folder has the
-/// package's name, Cargo leaves it out behind the `#`.
+/// package's name, Cargo leaves it out after the `#`.
 fn package(id: &str) -> Option<&str> {
     let (place, version) = id.rsplit_once('#')?;
     match version.split_once('@') {

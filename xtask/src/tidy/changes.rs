@@ -1,11 +1,11 @@
-//! Rules for lines and commits since [`BASE`], which older ones do not keep yet: words, names of
-//! tests, and titles of commits.
+//! Words that mislead, in all documents, comments and texts; and rules for what has changed since
+//! [`BASE`], which older names and titles do not keep: names of tests, and titles of commits.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Complaint;
+use super::{Complaint, Source};
 
 /// The last commit before these rules.
 const BASE: &str = "c47a74637d0dc66ae7a9a827b84c91daeb0d9996";
@@ -71,8 +71,8 @@ fn check_lines(diff: &str) -> Vec<Complaint> {
             let numbers = place.split('+').nth(1).unwrap_or_default();
             at = numbers.split([',', ' ']).next().and_then(|number| number.parse().ok()).unwrap_or(0);
         } else if let Some(text) = line.strip_prefix('+') {
-            if !removed.contains(text.trim()) {
-                let found = word(&path, text).or_else(|| is_test.then(|| test_name(text)).flatten());
+            if is_test && !removed.contains(text.trim()) {
+                let found = test_name(text);
                 complaints.extend(found.map(|what| Complaint { path: path.clone(), line: at, what }));
             }
             is_test = text.trim() == "#[test]";
@@ -80,6 +80,15 @@ fn check_lines(diff: &str) -> Vec<Complaint> {
         }
     }
     complaints
+}
+
+/// Words of the list in the documents, comments and texts of the repository.
+pub(super) fn check_words(sources: &[Source]) -> Vec<Complaint> {
+    let lines =
+        sources.iter().flat_map(|source| source.text.lines().enumerate().map(move |line| (source, line)));
+    lines
+        .filter_map(|(source, (at, line))| Some(source.complaint(at + 1, word(&source.path, line)?)))
+        .collect()
 }
 
 /// A word of the list in a line of a document, a comment or a text.
@@ -142,24 +151,23 @@ fn fault(title: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_lines, check_titles};
+    use super::{Source, check_lines, check_titles, check_words};
 
     fn complaints(diff: &str) -> Vec<String> {
         check_lines(diff).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn added_lines_are_checked() {
-        let diff = "--- a/crates/log/src/a.rs\n+++ b/crates/log/src/a.rs\n@@ -3,0 +4,2 @@\n\
-                    +    // The offset behind the last record.\n+    let behind_the = 1;\n";
-        let found = complaints(diff);
-        assert!(matches!(&found[..], [only] if only.starts_with("crates/log/src/a.rs:4: \"behind the\"")));
-        assert!(complaints(&diff.replace("+    //", "     //")).is_empty());
-        assert!(complaints(&diff.replace("The offset", "Lag: records")).is_empty());
-        assert!(
-            complaints(&diff.replace("@@ -3,0", "-// The offset behind the last record.\n@@ -3,0"))
-                .is_empty()
-        );
+    fn misleading_words_are_found() {
+        let found = |line: &str| {
+            let source = Source { path: "crates/log/src/a.rs".into(), text: format!("//! A.\n{line}\n") };
+            check_words(&[source]).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let comment = found("    // The offset behind the last record.");
+        assert!(matches!(&comment[..], [only] if only.starts_with("crates/log/src/a.rs:2: \"behind the\"")));
+        assert_eq!(found("    let behind_the = 1;"), Vec::<String>::new());
+        assert_eq!(found("    // Lag: records behind the last record."), Vec::<String>::new());
+        assert_eq!(found("    panic!(\"closed at once\");").len(), 1);
     }
 
     #[test]

@@ -226,7 +226,7 @@ fn is_test_attribute(tokens: &[TokenTree], at: usize) -> bool {
         && matches!(tokens.get(at + 1), Some(TokenTree::Group(group)) if group.to_string().replace(' ', "") == "[cfg(test)]")
 }
 
-/// The place behind the item that begins here.
+/// The place after the item that begins here.
 fn end_of_item(tokens: &[TokenTree], from: usize) -> usize {
     let ends = |token: &TokenTree| match token {
         TokenTree::Punct(mark) => mark.as_char() == ';',

@@ -196,7 +196,7 @@ impl Context {
     }
 
     /// Writes a decision of the controller of a cluster to the audit log, as [`Context::may`]
-    /// writes this broker's. The rule is this broker's, unless the controller goes by newer
+    /// writes this broker's. The rule is this broker's, unless the controller uses newer
     /// entries.
     pub(crate) fn audit_decision(&self, wanted: (Operation, ResourceType, &str), allows: bool) {
         let Some(rule) = self.broker().access().decide(&self.session, wanted) else { return };

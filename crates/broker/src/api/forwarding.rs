@@ -32,7 +32,7 @@ mod tests;
 
 use self::audit::Audited;
 
-/// Bytes of the size in front of an encoded request.
+/// Bytes of the size before an encoded request.
 const SIZE_BYTES: usize = 4;
 
 /// A request that can be answered without a controller: each entry fails in the same way.

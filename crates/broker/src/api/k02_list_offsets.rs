@@ -10,9 +10,9 @@
 //! After an election, until the high watermark has reached the beginning of the leader epoch, its
 //! end is not available to consumers.
 //!
-//! Times are looked for on a thread that may wait, a few at once, in turns of the clients: a search
-//! reads from the disk and expands a batch. A search that expands only small batches waits for no
-//! other.
+//! Times are looked for on a thread that may wait, a few at a time, in turns of the clients: a
+//! search reads from the disk and expands a batch. A search that expands only small batches waits
+//! for no other.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -3,7 +3,7 @@
 //!
 //! A member joins the next generation and waits for it: until every member has rejoined, or the
 //! rebalance timeout. The rules are those of the classic group state machine. In a consumer group
-//! (KIP-848) the broker assigns, and the answer comes at once.
+//! (KIP-848) the broker assigns, and the answer comes immediately.
 //!
 //! A member whose protocols the group's record could not hold is refused with UNKNOWN_SERVER_ERROR,
 //! the error that Kafka returns when it cannot write the record.

@@ -6,7 +6,7 @@
 //! Up to version 4 the group's partition of `__consumer_offsets` must be part of the transaction
 //! already (AddOffsetsToTxn); from version 5 on (KIP-890) this request makes it so.
 //!
-//! The commit takes no turn behind records of its group that are on their way to the log: it is
+//! The commit takes no turn after records of its group that are on their way to the log: it is
 //! checked against the members that are in the log, and appended before this request lets the
 //! transaction's marker in.
 //!

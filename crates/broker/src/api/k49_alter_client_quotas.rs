@@ -1,7 +1,7 @@
 //! AlterClientQuotas (key 49), versions 0–1.
 //!
 //! Sets and lifts limits of users, client ids, both together, and addresses; all of an entity or
-//! none. The limits apply at once: a connection whose client has used more than its
+//! none. The limits apply immediately: a connection whose client has used more than its
 //! `producer_byte_rate`, `consumer_byte_rate` or `request_percentage` gets its answer first and is
 //! muted then (KIP-219). The time of requests of other brokers, and of clients that have yet to
 //! authenticate, counts against no quota. Without authentication every user is `ANONYMOUS`. Checks

@@ -36,7 +36,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// The meter of a request that has arrived at this time, and is answered at once.
+    /// The meter of a request that has arrived at this time, and is answered immediately.
     pub(super) fn new(received: Instant) -> Self {
         let (is_under_way, busy, elsewhere, booked, is_exempt, mute) = Default::default();
         let (begun, ended) = (Cell::new(received), Cell::new(received));

@@ -71,7 +71,7 @@ pub enum OpenError {
     },
 }
 
-/// On a thread of the runtime's that may wait; at once where there is no runtime.
+/// On a thread of the runtime's that may wait; immediately where there is no runtime.
 pub(super) fn beside(work: Box<dyn FnOnce() + Send>) {
     match Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(work)),
@@ -82,7 +82,7 @@ pub(super) fn beside(work: Box<dyn FnOnce() + Send>) {
 /// A recovery that takes no longer is over before clients can notice.
 const RECOVERY_GRACE: Duration = Duration::from_millis(300);
 
-/// Lines of the log at once about changes that clients make.
+/// Lines of the log in a burst about changes that clients make.
 const CHANGES_AT_ONCE: u32 = 1000;
 
 impl Broker {

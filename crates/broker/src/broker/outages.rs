@@ -128,7 +128,7 @@ impl Broker {
         state.announce();
     }
 
-    /// Calls `tell` when the broker cannot continue, or at once if it already cannot.
+    /// Calls `tell` when the broker cannot continue, or immediately if it already cannot.
     pub(crate) fn on_fatal(&self, tell: impl Fn() + Send + 'static) {
         let mut state = self.outages.0.lock();
         state.tell = Some(Box::new(tell));

@@ -225,7 +225,7 @@ impl Observation {
         }
         let controller = quorum.leader_target();
         if let Some(controller) = &controller {
-            // First: a connection to the new controller that others make at once is permitted.
+            // First: a connection to the new controller that others make immediately is permitted.
             self.cutoffs.iter().for_each(|cutoff| cutoff.keep_only(&controller.address));
         }
         if self.shared.observed(controller.as_ref(), quorum.epoch(), self.observer.high_watermark()) {
@@ -258,7 +258,7 @@ fn push(state: &mut Replay, record: &MetadataRecord) -> Result<bool, End> {
     Ok(is_change)
 }
 
-/// Passes all records in front of this position. The time of the last record stays.
+/// Passes all records before this position. The time of the last record stays.
 fn skip_to(state: &mut Replay, through: LogPosition) {
     let timestamp_ms = state.image().timestamp_ms();
     state.skip(Position { offset: through.offset - 1, epoch: through.epoch, timestamp_ms });

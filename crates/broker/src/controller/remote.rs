@@ -291,5 +291,5 @@ impl Creator {
     }
 }
 
-/// The size in front of an encoded request.
+/// The size before an encoded request.
 const SIZE_BYTES: usize = 4;

@@ -71,7 +71,7 @@ fn check_subscription(values: &Values) -> Result<(), Refusal> {
     })
 }
 
-/// True if the listeners could go by the keys and the trust that these values name; reads the
+/// True if the listeners could use the keys and the trust stores that these values name; reads the
 /// files.
 fn check_tls(broker: &BrokerConfig, whole_cluster: bool, values: &Values) -> Result<(), String> {
     let concerns_tls = |name: &String| ["listener.name.", "ssl."].iter().any(|start| name.starts_with(start));

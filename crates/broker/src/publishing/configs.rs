@@ -24,7 +24,7 @@ pub(crate) enum ReloadError {
 }
 
 impl Publisher {
-    /// Has everything go by a configuration that was read again, as far as that needs no restart,
+    /// Applies a configuration that was read again, as far as that needs no restart,
     /// and reads TLS keys and trust again. Returns the names of the changed keys. An error changes
     /// nothing. Blocks for files.
     pub(crate) fn reload(&self, fresh: &BrokerConfig) -> Result<Differences, ReloadError> {
@@ -41,7 +41,7 @@ impl Publisher {
         })
     }
 
-    /// Has the broker go by the configuration that it has in the image, and reads TLS keys and
+    /// Applies the configuration that the image has for this broker, and reads TLS keys and
     /// trust again.
     pub(super) fn apply_broker_config(&self, image: &Image) {
         let none = Values::new();
@@ -87,7 +87,7 @@ impl Publisher {
         self.share_partitions.configure(default, own, are_dead_letters_permitted(image));
     }
 
-    /// Has the topic's partitions go by its configuration and the broker's.
+    /// Applies the configuration of the topic and of the broker to the topic's partitions.
     pub(super) fn apply_topic_config(&self, image: &Image, topic: &Topic) {
         let own = image.configs(&ConfigResource::topic(&**topic.name()));
         let broker = self.config.load();

@@ -11,7 +11,7 @@ use levada_process::clock::steady_ms;
 
 use crate::quota::{Client, QuotaBook, SAMPLE_MS, SAMPLES};
 
-/// Partitions that a client may create and delete at once, refilled at the rate of its limit. A
+/// Partitions that a client may create and delete in a burst, refilled at the rate of its limit. A
 /// request may take more than there are; the client owes them then.
 #[derive(Debug)]
 pub(super) struct TokenBucket {

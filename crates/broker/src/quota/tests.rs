@@ -75,7 +75,7 @@ fn nobody_exceeds_a_limit_that_is_no_number() {
 #[test]
 fn who_uses_more_than_the_limit_waits_until_the_rate_is_back() {
     let mut accounts = limits(&[(&[("client-id", None)], "producer_byte_rate", 1000.0)]);
-    // Ten seconds' worth at once are within the limit.
+    // Ten seconds' worth in a burst are within the limit.
     assert_eq!(accounts.book(Used::Produced, ANN, 10_000.0, 0), Duration::ZERO);
     // Half as much again takes five seconds to make up for.
     assert_eq!(accounts.book(Used::Produced, ANN, 5_000.0, 0), Duration::from_secs(5));

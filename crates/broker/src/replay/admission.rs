@@ -50,7 +50,7 @@ pub(crate) struct Wanted {
     pub(crate) file: FileId,
     pub(crate) offset: u64,
     pub(crate) len: u64,
-    /// Number of bytes behind it that come with it, if it may stay.
+    /// Number of bytes after it that come with it, if it may stay.
     pub(crate) ahead: u64,
 }
 

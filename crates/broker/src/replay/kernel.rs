@@ -125,7 +125,7 @@ fn cached(stat: &str, prefix: &str) -> Option<u64> {
     Some(of("inactive_file")? + of("active_file")?)
 }
 
-/// The number behind a key at the start of a line.
+/// The number after a key at the start of a line.
 fn value(text: &str, key: &str) -> Option<u64> {
     let mut lines = text.lines().map(str::split_ascii_whitespace);
     let mut line = lines.find_map(|mut line| (line.next() == Some(key)).then_some(line))?;

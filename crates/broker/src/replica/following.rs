@@ -19,8 +19,8 @@ pub(crate) struct FollowStart {
 }
 
 impl Replicas {
-    /// The position of a partition that this node leads as little as another node than `leader`
-    /// does; none if it is not served, or led otherwise by now.
+    /// The position of a partition that `leader` leads, another node than this one; none if the
+    /// partition is not served, or has another leader by now.
     pub(crate) fn follow_start(&self, key: &PartitionKey, leader: i32) -> Option<FollowStart> {
         let partition = self.partitions.by_id(key.0, key.1)?;
         let leadership = partition.leadership();

@@ -1,9 +1,9 @@
 //! The append lane of a partition: the order in which batches enter the log, and the grouping of
 //! concurrent batches.
 //!
-//! A thread that submits a batch to an idle lane writes it at once. Batches that arrive during that
-//! write form the next group, which the same thread then writes with one vectored write. This is
-//! group commit without a timer, and without a switch to another thread in the absence of
+//! A thread that submits a batch to an idle lane writes it immediately. Batches that arrive during
+//! that write form the next group, which the same thread then writes with one vectored write. This
+//! is group commit without a timer, and without a switch to another thread in the absence of
 //! competition (see `docs/decisions/2026-11-21-append-lane.md`).
 //!
 //! The queue is bounded by the connections: each has at most one request in flight, and a request
@@ -110,7 +110,7 @@ impl From<LogError> for SubmitError {
 pub(crate) type SubmitResult = Result<Appended, SubmitError>;
 
 impl Submitted {
-    /// Waits for a queued batch; returns at once for a finished one.
+    /// Waits for a queued batch; returns immediately for a finished one.
     pub(crate) async fn wait(self) -> SubmitResult {
         match self {
             Self::Done(result) => Ok(result?),
@@ -205,8 +205,8 @@ impl Submitted {
         }
     }
 
-    /// Has the answer wait for the device. The sync begins at once if the batch is in the log, else
-    /// when it is, should one be due then.
+    /// Has the answer wait for the device. The sync begins immediately if the batch is in the log,
+    /// else when it is, should one be due then.
     pub(crate) fn durable(self, syncs: &Arc<Syncs>) -> Self {
         let sync = matches!(self, Self::Done(Ok(_))).then(|| syncs.ask());
         Self::Durable(Box::new(self), syncs.clone(), sync)
@@ -261,7 +261,7 @@ impl AppendLane {
         }
     }
 
-    /// Appends a checked batch, or queues it behind the write that is running.
+    /// Appends a checked batch, or queues it after the write that is running.
     ///
     /// Blocks for the duration of writes to the page cache, including those of a few queued groups.
     /// `wrote` is called after each group, outside all locks, so that the caller can wake the

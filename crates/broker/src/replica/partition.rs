@@ -57,7 +57,7 @@ pub(crate) struct Partition {
     waiters: Arc<Waiters>,
     syncs: Arc<Syncs>,
     /// Held shared from the question whether a batch belongs to its transaction until the batch has
-    /// its place in the lane, and alone by a marker: so no marker comes between, behind which the
+    /// its place in the lane, and alone by a marker: so no marker comes between, after which the
     /// batch would open the transaction again.
     transactions: RwLock<u64>,
     config: ArcSwap<TopicConfig>,

@@ -32,7 +32,7 @@ pub(crate) enum Received {
 
 /// An answer on its way.
 pub(crate) enum Sending {
-    /// Of plain bytes, which the kernel may encrypt behind the socket.
+    /// Of plain bytes, which the kernel may encrypt below the socket.
     Plain(Transfer),
     /// Of bytes that are encrypted here.
     Sealed(SealedTransfer),
@@ -63,7 +63,7 @@ impl Channel {
                 session.flush(|bytes| stream.try_write(bytes))?;
                 processed.map_err(std::io::Error::other)?;
                 session.rest();
-                // Requests in front of the end of the stream are answered, as in Kafka: the next
+                // Requests before the end of the stream are answered, as in Kafka: the next
                 // receive reports the end.
                 let is_over = (got == 0 || session.closed) && plain.len() == start;
                 Ok(if is_over { Received::End } else { Received::Something })
@@ -125,7 +125,7 @@ impl Channel {
         }
     }
 
-    /// Sends the end of the stream, if the socket takes it at once.
+    /// Sends the end of the stream, if the socket takes it immediately.
     pub(crate) fn send_close_notify(&mut self, stream: &TcpStream) {
         match self {
             Self::Plain => {}

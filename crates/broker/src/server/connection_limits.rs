@@ -43,7 +43,7 @@ struct LimitedHosts {
     addresses: BTreeMap<IpAddr, u32>,
 }
 
-/// Spreads connections over time: up to a second's worth at once, then one after the other.
+/// Spreads connections over time: up to a second's worth in a burst, then one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct AcceptRate {
     /// Time at which the connections accepted so far are within the rate.

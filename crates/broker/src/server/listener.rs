@@ -161,7 +161,7 @@ impl Acceptor {
         self.tell(|left_out| {
             tracing::info!(%peer, left_out, "connection closed: connection_creation_rate is reached");
         });
-        // Closed at once, it would be back at once.
+        // Closed immediately, it would be back immediately.
         tokio::task::spawn_local(turn_away((stream, permit), wait, self.stop.clone()));
         None
     }
@@ -311,7 +311,7 @@ async fn turn_away(connection: (std::net::TcpStream, ConnectionPermit), wait: Du
     drop(connection);
 }
 
-/// Small answers leave at once; the code that writes large answers batches them with MSG_MORE.
+/// Small answers leave immediately; the code that writes large answers batches them with MSG_MORE.
 fn tune(stream: tokio::net::TcpStream) -> std::io::Result<std::net::TcpStream> {
     stream.set_nodelay(true)?;
     SockRef::from(&stream).set_keepalive(true)?;

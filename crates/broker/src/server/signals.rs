@@ -6,7 +6,7 @@
 //! | SIGTERM, SIGINT | stops in order |
 //! | SIGQUIT | writes its state to the log, then stops in order |
 //! | SIGUSR1 | continues |
-//! | SIGINT during a stop | ends at once |
+//! | SIGINT during a stop | ends immediately |
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

@@ -10,8 +10,8 @@ pub const PHASES: [&str; 6] = ["starting", "recovery", "running", "shutting_down
 /// Partitions that follow other brokers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FollowingState {
-    /// Topic, number, and records that the partition is behind its leader's high watermark, -1 if
-    /// unknown; in order.
+    /// Topic, partition index, and lag in records to the leader's high watermark, -1 if unknown; in
+    /// order.
     pub lags: Vec<(String, i32, i64)>,
     /// Failed fetches, and partitions that a leader refused.
     pub errors: u64,

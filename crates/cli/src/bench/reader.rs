@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
         self.positions.get(&partition).copied().unwrap_or(0)
     }
 
-    /// Sends one fetch, moves the position behind its batches, and returns them.
+    /// Sends one fetch, moves the position after its batches, and returns them.
     pub(super) fn fetch(&mut self) -> Result<Vec<Fetched>, Failure> {
         let mut topic = asked_topic(self.topic, self.version);
         topic.partitions = self.positions.iter().map(|(one, at)| asked_partition(*one, *at)).collect();

@@ -14,7 +14,7 @@ use crate::settings::{self, Change};
 
 /// Set keys of a topic, broker, group, subscription or quota: all of them or none
 ///
-/// The changes take effect at once and persist.
+/// The changes take effect immediately and persist.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada config set topic clicks retention.ms=86400000 cleanup.policy+=compact

@@ -23,8 +23,8 @@ const LEAVING: i32 = -1;
 
 /// Remove members from a group
 ///
-/// Other members get their partitions at once. A consumer that still works joins again, so use this
-/// command for consumers that hang.
+/// Other members get their partitions immediately. A consumer that still works joins again, so use
+/// this command for consumers that hang.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada group kick readers hk40mDJ2SK2xGxNI/iM//w     a member's or an instance's id

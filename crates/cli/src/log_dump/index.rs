@@ -134,7 +134,7 @@ fn row(report: &mut Report<'_>, fields: &[(&str, Value)], wrong: Option<&str>) -
     report.row("entry", &fields)
 }
 
-/// Entries with their positions, and bytes behind the last whole one. Indexes of open segments are
+/// Entries with their positions, and bytes after the last whole one. Indexes of open segments are
 /// allocated ahead, so trailing entries of zeros are not entries; the first may really be all zero.
 fn entries(content: &[u8], size: usize) -> (impl Iterator<Item = (u64, &[u8])>, usize) {
     let (all, rest) = chunks(content, size);

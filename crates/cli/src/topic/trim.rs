@@ -17,7 +17,7 @@ use levada_terminal::output::{self, Format, FormatArgs};
 
 /// Delete the oldest records of a topic
 ///
-/// Readers behind the new start continue from it. The broker removes a segment file when all of its
+/// Readers before the new start continue from it. The broker removes a segment file when all of its
 /// records are deleted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

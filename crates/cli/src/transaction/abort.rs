@@ -169,7 +169,7 @@ fn write_marker(
 fn abort_id(cluster: &mut Cluster, id: &str) -> Result<(), Failure> {
     let mut request = InitProducerIdRequest::default();
     request.transactional_id = Some(StrBytes::from(id));
-    // No producer will use this epoch: its transaction would end at once.
+    // No producer will use this epoch: its transaction would end immediately.
     request.transaction_timeout_ms = 1;
     request.producer_id = -1;
     request.producer_epoch = -1;

@@ -123,7 +123,7 @@ impl Waiting {
         self.size_bytes
     }
 
-    /// Adds a batch behind those of its partition.
+    /// Adds a batch after those of its partition.
     pub(super) fn push(&mut self, batch: Ready) {
         self.size_bytes += batch.size_bytes;
         self.queues.entry(batch.label.partition).or_default().push_back(batch);

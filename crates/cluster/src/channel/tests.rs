@@ -50,7 +50,7 @@ fn a_request_follows_the_controller() {
     assert_eq!(
         actions,
         [ChannelAction::Send(1, RequestClass::Directories, node(2))],
-        "another controller is asked at once"
+        "another controller is asked immediately"
     );
     channel.step(ChannelEvent::Controller(None), 90);
     assert!(channel.step(ChannelEvent::Lost(1), 100).is_empty());

@@ -63,7 +63,7 @@ impl Tail {
     }
 
     /// Appends the batches of an answer of the leader of `leader_epoch`. A batch that is cut short
-    /// ends the answer without an error, a full tail ignores the rest. Batches in front of an error
+    /// ends the answer without an error, a full tail ignores the rest. Batches before an error
     /// are kept.
     pub(crate) fn append(&mut self, mut records: Bytes, leader_epoch: i32) -> Result<(), TailError> {
         while !records.is_empty() && (self.batches.is_empty() || self.bytes < self.max_bytes) {
@@ -114,7 +114,7 @@ impl Tail {
         covered
     }
 
-    /// Continues behind a snapshot, whose records are committed.
+    /// Continues after a snapshot, whose records are committed.
     pub(crate) fn restart(&mut self, position: LogPosition) {
         self.batches.clear();
         self.bytes = 0;

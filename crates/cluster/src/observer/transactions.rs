@@ -42,7 +42,7 @@ pub struct MetadataRecord {
 pub struct Committed {
     /// The records, in order. Control records and transactions' marks are not among them.
     pub records: Vec<MetadataRecord>,
-    /// Everything in front of this position has taken effect or never will. Never inside a
+    /// Everything before this position has taken effect or never will. Never inside a
     /// transaction.
     pub through: LogPosition,
     /// The voters and their addresses on the given listener, if the log has named them again.
@@ -76,7 +76,7 @@ impl Transactions {
         self.through
     }
 
-    /// Continues behind a snapshot, which has no open transaction.
+    /// Continues after a snapshot, which has no open transaction.
     pub(crate) fn restart(&mut self, position: LogPosition) {
         self.held = None;
         self.through = position;
@@ -173,7 +173,7 @@ fn kind(record: &MetadataRecord) -> Result<u32, RecordFault> {
     value.read_unsigned_varint().map_err(malformed)
 }
 
-/// Keys and values of a control batch: the type of each, and the bytes behind the value's version.
+/// Keys and values of a control batch: the type of each, and the bytes after the value's version.
 pub(crate) fn control_records(bytes: &Bytes) -> Result<Vec<(i16, Bytes)>, RecordFault> {
     let view = batch::BatchView::parse(bytes).map_err(|source| RecordFault::Batch { offset: -1, source })?;
     let offset = view.base_offset();

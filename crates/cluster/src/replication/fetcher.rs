@@ -52,7 +52,7 @@ pub trait Local {
     fn readiness(&self, partition: &PartitionKey, is_in_sync: bool) -> Readiness;
 }
 
-/// State of a partition's log in front of a request.
+/// State of a partition's log before a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
     /// More records may come.
@@ -204,7 +204,7 @@ impl Fetcher {
             .flat_map(|topic| topic.partitions.into_iter().map(move |one| ((topic.topic_id, one.index), one)))
             .collect();
         if let Err(fault) = self.session.answered(answer, answers.iter().map(|(key, _)| key)) {
-            // A session that the leader does not have is opened at once.
+            // A session that the leader does not have is opened immediately.
             if self.is_full {
                 self.delay_all(now_ms);
             }

@@ -84,7 +84,7 @@ impl Leader {
     }
 
     /// Takes a registration in which this broker still leads, also that of [`Leader::new`]: the
-    /// high watermark may rise at once. `log_end` is the present one; with a later leader epoch
+    /// high watermark may rise immediately. `log_end` is the present one; with a later leader epoch
     /// the log has durably begun that epoch there. A registration that is older than an answer of
     /// the controller changes nothing.
     pub fn lead(

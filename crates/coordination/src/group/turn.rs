@@ -15,7 +15,7 @@ use super::share::ShareGroup;
 use super::streams::StreamsGroup;
 use super::timers::{Alarm, TimerKey, Timers};
 
-/// Lines of the log at once about rebalances of one coordinator's groups; then one a second.
+/// Lines of the log in a burst about rebalances of one coordinator's groups; then one a second.
 pub(super) const REBALANCES_AT_ONCE: u32 = 100;
 
 /// Means of a group while it handles one event.

@@ -106,7 +106,7 @@ enum Held {
 
 /// Outcome of a request.
 enum Decision {
-    /// The answer, at once.
+    /// The answer, immediately.
     Answer(Outcome),
     /// A new state, to be logged.
     Transit(Transaction),

@@ -59,7 +59,7 @@ impl Connection {
             self.outgoing = Outgoing::Sealed(sealed);
             outcome?;
         }
-        // The peer waits for the server's messages. A request behind the handshake is still in the
+        // The peer waits for the server's messages. A request after the handshake is still in the
         // socket.
         self.flush().await?;
         self.outgoing.offer(&self.socket, self.shard.shared.caps.tls_suites)?;

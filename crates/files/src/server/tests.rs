@@ -203,7 +203,7 @@ fn a_part_of_a_proxy_header_ends_with_its_connection() {
     let mut stream = open();
     stream.write_all(b"PROXY TCP4 1.2.").unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
-    assert_eq!(read(&mut stream, &mut [0; 1]), 0, "the server closes the connection at once");
+    assert_eq!(read(&mut stream, &mut [0; 1]), 0, "the server closes the connection immediately");
     let mut stream = open();
     for part in ["PROXY TCP4 ", "192.0.2.1 192.0.2.2 ", "1 2\r", "\n"] {
         stream.write_all(part.as_bytes()).unwrap();

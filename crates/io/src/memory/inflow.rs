@@ -7,8 +7,9 @@
 //! opened with `O_DIRECT`). When the pool is empty it waits, so that a slow receiver delays its
 //! reader and memory stays within the pool.
 //!
-//! *Saves* waiting: many reads are in flight at once and each completes when its pages are loaded,
-//! registered buffers are pinned once, and with `RWF_DONTCACHE` pages leave the cache at once.
+//! *Saves* waiting: many reads are in flight at the same time and each completes when its pages are
+//! loaded, registered buffers are pinned once, and with `RWF_DONTCACHE` pages leave the cache
+//! immediately.
 //! *Needs* a ring. *Loses* on hot data, which `preadv2` returns in the same call and `splice` does
 //! not copy at all.
 

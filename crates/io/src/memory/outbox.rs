@@ -15,7 +15,7 @@
 //! # `SEND`, `SENDMSG`: copied once
 //!
 //! *Saves* system calls: sends of many connections leave by one call, and a socket that is full is
-//! waited for by the kernel, in order with the sends behind it. *Needs* a ring. *Loses* to a plain
+//! waited for by the kernel, in order with the sends after it. *Needs* a ring. *Loses* to a plain
 //! `send` for one small piece on a socket that has room: the ring's bookkeeping costs more than the
 //! call.
 //!
@@ -233,7 +233,7 @@ impl Outbox {
                     self.taken(count);
                 }
                 Some(Err(error)) => match error.raw_os_error() {
-                    // Completion of an operation behind a link that failed or stopped short.
+                    // Completion of an operation after a link that failed or stopped short.
                     Some(libc::ECANCELED) => {}
                     Some(libc::ENOBUFS | libc::ENOMEM) if link.mode != SendMode::Copied => {
                         counters.fell_back(Fallback::NoLockedMemory);

@@ -10,10 +10,10 @@
 //!
 //! *Saves* the one copy that a send of memory has. *Needs* `SO_ZEROCOPY` on a TCP socket, memory
 //! that may be pinned, and a caller that reads the socket's error queue, where the kernel says
-//! which sends it is done with: in ranges, several sends at once, in any order. *Loses* below some
-//! 10 KiB, where pinning and that second call cost more than copying, to `SEND_ZC`, whose
-//! notifications need no call, and on loopback and virtual devices, where the kernel copies after
-//! all.
+//! which sends it is done with: in ranges, several sends at the same time, in any order. *Loses*
+//! below some 10 KiB, where pinning and that second call cost more than copying, to `SEND_ZC`,
+//! whose notifications need no call, and on loopback and virtual devices, where the kernel copies
+//! after all.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};

@@ -105,7 +105,7 @@ fn a_range_is_cut_where_pages_begin_to_miss() {
     assert_eq!(
         lead(140 * PAGE, 201 * PAGE),
         missing(60 * PAGE),
-        "but none is read behind the last one that misses"
+        "but none is read after the last one that misses"
     );
     assert_eq!(lead(110 * PAGE, 120 * PAGE), ready(10 * PAGE));
     assert_eq!(lead(LEN - 1, LEN), missing(1));

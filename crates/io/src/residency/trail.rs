@@ -1,5 +1,5 @@
 //! The ranges that a single-pass reader has brought into the page cache, so that they can be
-//! dropped behind it.
+//! dropped once it has passed.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -61,7 +61,7 @@ impl TrailRange {
 }
 
 impl Trail {
-    /// Bytes that stay behind the reader: more than its socket refers to.
+    /// Bytes that a reader has passed and that stay: more than its socket refers to.
     pub const LAG_BYTES: u64 = 4 << 20;
 
     /// Records the pages that a request of this reader has loaded.

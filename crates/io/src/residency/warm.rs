@@ -113,7 +113,7 @@ impl Warmer {
         Self { shared: Arc::new(Shared { limits, counters, queue: Mutex::new(queue), wake: Condvar::new() }) }
     }
 
-    /// Queues a request and returns at once.
+    /// Queues a request and returns immediately.
     ///
     /// `done` is called once, on a thread of the warmer. It should pass the result on and return;
     /// while it runs it occupies the thread. It must not panic.
@@ -229,7 +229,7 @@ impl Shared {
     }
 }
 
-/// Requests all of it first, so that the device gets the whole range at once; the following waits
+/// Requests all of it first, so that the device gets the whole range together; the following waits
 /// only collect.
 fn serve(warm: &Warm, sink: Option<&File>) -> io::Result<Warmed> {
     let wanted = || std::iter::once(&warm.extent).chain(&warm.ahead);

@@ -245,7 +245,7 @@ fn a_thread_of_the_kernel_never_sees_a_part_of_a_chain() {
     let Some(mut ring) = ring(&options) else { return };
     let directory = Arc::new(File::open("/").unwrap());
     for round in 0..3_000 {
-        // One that fails: nothing behind it in the chain may be done.
+        // One that fails: nothing after it in the chain may be done.
         let fails = Operation::send(Arc::clone(&directory), Memory::Bytes(Bytes::from_static(b"x")));
         let rest = std::iter::repeat_with(Operation::nothing).take(31);
         let keys = ring.push_linked(std::iter::once(fails).chain(rest).collect()).unwrap();

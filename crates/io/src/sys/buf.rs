@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::memory::{Chunk, Region};
 
-/// A number of buffers of one size, allocated at once. A ring can
+/// A number of buffers of one size, allocated together. A ring can
 /// [register](crate::ring::Ring::register_buffers) one pool: the kernel then looks up and pins its
 /// pages once instead of in each operation.
 #[derive(Debug, Clone)]

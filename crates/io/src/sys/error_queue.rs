@@ -83,7 +83,7 @@ fn parse(message: &libc::msghdr) -> Option<Acknowledged> {
         return None;
     }
     let mut error = MaybeUninit::<ExtendedError>::uninit();
-    // SAFETY: computes the address behind the header, inside the control buffer, as the length just
+    // SAFETY: computes the address after the header, inside the control buffer, as the length just
     // checked says.
     let data = unsafe { libc::CMSG_DATA(header) };
     // SAFETY: the length was checked, so all bytes of an `ExtendedError` are there; source and

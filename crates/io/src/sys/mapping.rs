@@ -16,9 +16,9 @@ pub enum Access {
     Random,
     /// The kernel's default.
     Usual,
-    /// From start to end: much is read ahead, and behind the reader pages may go.
+    /// From start to end: much is read ahead, and pages that the reader has passed may go.
     Sequential,
-    /// All of it, soon: reading begins at once and the call does not wait.
+    /// All of it, soon: reading begins immediately and the call does not wait.
     Needed,
     /// All of it is read and entered into the page table before the mapping is there.
     Populated,

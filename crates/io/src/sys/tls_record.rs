@@ -45,7 +45,7 @@ fn kind(message: &libc::msghdr) -> Option<u8> {
     if (head.cmsg_level, head.cmsg_type) != (SOL_TLS, GET_RECORD_TYPE) || head.cmsg_len < least as usize {
         return None;
     }
-    // SAFETY: computes the address behind the header, inside the control buffer, as the length just
+    // SAFETY: computes the address after the header, inside the control buffer, as the length just
     // checked says.
     let data = unsafe { libc::CMSG_DATA(header) };
     // SAFETY: the length was checked, so there is at least one byte, which the kernel has written.
@@ -65,14 +65,14 @@ pub(crate) fn send(socket: BorrowedFd<'_>, kind: u8, bytes: &[u8]) -> io::Result
     // SAFETY: computes a length from the size of the header, no more.
     message.msg_controllen = unsafe { libc::CMSG_SPACE(1) } as usize;
     // SAFETY: control data and its length are set, and the buffer is larger than a header with one
-    // byte behind it.
+    // byte after it.
     let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
     // SAFETY: computes a length from the size of the header, no more.
     let len = unsafe { libc::CMSG_LEN(1) } as usize;
     let head = libc::cmsghdr { cmsg_len: len, cmsg_level: SOL_TLS, cmsg_type: SET_RECORD_TYPE };
     // SAFETY: the control buffer is not null, aligned for a header, and large enough for one.
     unsafe { header.write(head) };
-    // SAFETY: computes the address behind the header, inside the control buffer.
+    // SAFETY: computes the address after the header, inside the control buffer.
     let data = unsafe { libc::CMSG_DATA(header) };
     // SAFETY: the buffer has room for one byte there.
     unsafe { data.write(kind) };

@@ -101,7 +101,7 @@ impl Core {
         }
         let last = operations.len().saturating_sub(1);
         let mut keys = Vec::with_capacity(operations.len());
-        // Shows all entries at once, when it is dropped: a thread of the kernel that takes entries
+        // Shows all entries together, when it is dropped: a thread of the kernel that takes entries
         // by itself would end a chain where it finds no next one.
         let mut queue = self.ring.submission();
         for (index, operation) in operations.into_iter().enumerate() {

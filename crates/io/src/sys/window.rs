@@ -18,7 +18,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Maps `bytes` bytes at `offset`, a multiple of the page size, and requests its pages at once.
+    /// Maps `bytes` bytes at `offset`, a multiple of the page size, and requests its pages
+    /// immediately.
     pub(crate) fn new(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so

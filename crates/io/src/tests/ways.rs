@@ -23,7 +23,7 @@ use crate::{
 /// By what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// A transfer by this path: a header, the range, and bytes behind it.
+    /// A transfer by this path: a header, the range, and bytes after it.
     Transfer(SocketPath),
     MsgZerocopy,
     /// Through a ring, from memory.
@@ -101,7 +101,7 @@ impl Way {
         }
     }
 
-    /// Bytes sent before and behind the range.
+    /// Bytes sent before and after the range.
     pub(crate) fn frame(self) -> &'static [u8] {
         if matches!(self, Self::Transfer(_)) { FRAME } else { b"" }
     }

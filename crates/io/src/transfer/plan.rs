@@ -16,7 +16,7 @@
 //! |---|---|
 //! | wait for pages on the disk, or not | [`Engine::report_cold`]: the transfer asks before each window and ends its turn with [`Turn::Cold`] |
 //! | bring them into the page cache, or read around it | the caller, at [`Turn::Cold`]: a [`Warmer`], or an [`Inflow`] and [`Transfer::supply`] |
-//! | keep them there, or drop them behind the reader | the caller: [`Warm::once`] with a [`Trail`] |
+//! | keep them there, or drop them after the reader | the caller: [`Warm::once`] with a [`Trail`] |
 //! | encrypt in this process, or in the kernel | the caller: [`SealedTransfer`], or [`ktls`](crate::ktls) and [`Transfer::into_kernel_tls`] |
 //! | send memory by copy, or by reference | [`runs::cut`](crate::runs::cut), for an [`Outbox`] and a [`ZeroCopyOutbox`] |
 //! | copy a file | [`COPY_PATHS`](crate::copy::COPY_PATHS), each tried in turn |

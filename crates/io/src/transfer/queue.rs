@@ -35,7 +35,7 @@ pub(crate) struct Queue {
     pipe: Option<Pipe>,
     /// Encryption that the plan has to consider.
     tls: Tls,
-    /// True if the caller sends more behind the last piece, or closes the socket.
+    /// True if the caller sends more after the last piece, or closes the socket.
     expects_more: bool,
     cork: Cell<Cork>,
 }
@@ -67,7 +67,7 @@ impl Queue {
         }
     }
 
-    /// Notes whether the caller sends more behind the last piece, or closes the socket.
+    /// Notes whether the caller sends more after the last piece, or closes the socket.
     pub(crate) fn expect_more(&mut self, is_expected: bool) {
         self.expects_more = is_expected;
     }
@@ -89,7 +89,7 @@ impl Queue {
         }
     }
 
-    /// True if the caller sends more behind the last piece, or closes the socket.
+    /// True if the caller sends more after the last piece, or closes the socket.
     pub(crate) fn expects_more(&self) -> bool {
         self.expects_more
     }

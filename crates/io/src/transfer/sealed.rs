@@ -44,7 +44,7 @@ impl SealedTransfer {
         Self { queue: Queue::new(Tls::None, pieces), cold: None, rest: Vec::new() }
     }
 
-    /// The same behind `sealed`, which was encrypted before.
+    /// The same after `sealed`, which was encrypted before.
     pub fn behind(sealed: Vec<u8>, pieces: impl IntoIterator<Item = Piece>) -> Self {
         Self { rest: sealed, ..Self::new(pieces) }
     }

@@ -3,9 +3,9 @@
 //!
 //! An index gives a position at or before the wanted batch. From there batches are read one by one:
 //! by their last offset (which takes the whole header of each), by their base offset (which takes
-//! its start, and one whole header at the end), or in a window that is read at once. Every read is
-//! a system call with its own bytes, which are counted. If Kafka's jars are available, Kafka's own
-//! classes search the same file.
+//! its start, and one whole header at the end), or in a window that is read as a whole. Every read
+//! is a system call with its own bytes, which are counted. If Kafka's jars are available, Kafka's
+//! own classes search the same file.
 
 use std::fs::File;
 use std::io;
@@ -33,7 +33,7 @@ use kafka::Kafka;
 const RECORDS: i64 = 40;
 const VALUE: [u8; 10] = *b"0123456789";
 
-/// Batches behind the position that the index gives.
+/// Batches after the position that the index gives.
 const BATCHES: usize = 40;
 
 /// Positions that an index might give, so that not one line of the processor's cache holds all.
@@ -62,7 +62,7 @@ type Found = (u64, u64, i64);
 /// Offsets that are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// In the last batch behind the position.
+    /// In the last batch after the position.
     Last,
     /// In any of the first six, as many as the default index leaves.
     Near,
@@ -209,7 +209,7 @@ impl Searches {
         self
     }
 
-    /// A position that an index might give, an offset behind it, and the number of its batch.
+    /// A position that an index might give, an offset after it, and the number of its batch.
     fn question(&self, random: &mut StdRng, wanted: Wanted) -> (u64, i64, usize) {
         const NEAR: usize = 6;
         let first = random.random_range(0..PLACES) * BATCHES;

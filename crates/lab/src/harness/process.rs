@@ -51,7 +51,7 @@ fn of_threads(pid: u32) -> BTreeMap<u32, Duration> {
 
 fn of_whole(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Behind the name in brackets; utime and stime are the fields 14 and 15 of the line.
+    // After the name in brackets; utime and stime are the fields 14 and 15 of the line.
     let fields = stat.rsplit(") ").next().unwrap_or_default().split_whitespace().skip(11).take(2);
     let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
     let per_second = rustix::param::clock_ticks_per_second().max(1);
@@ -76,7 +76,7 @@ pub(crate) fn wakeups(pid: u32) -> u64 {
 /// Pages that had to be loaded or made writable, so far, with or without a wait for the disk.
 pub(crate) fn faults(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Behind the name in brackets; minflt and majflt are the fields 10 and 12 of the line.
+    // After the name in brackets; minflt and majflt are the fields 10 and 12 of the line.
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split_whitespace().collect();
     [7, 9].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum()
 }
@@ -96,7 +96,7 @@ fn status(pid: u32, key: &str) -> u64 {
     value(&fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default(), key)
 }
 
-/// The number behind the key at the start of a line.
+/// The number after the key at the start of a line.
 fn value(text: &str, key: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
     line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)

@@ -31,7 +31,7 @@ pub(crate) fn bare(program: &Path) -> Command {
 /// take a port before its program listens on it.
 const PORTS: Range<u16> = 10_000..20_000;
 
-/// Free ports. Each call continues behind the last one, so that the ports of programs that do not
+/// Free ports. Each call continues after the last one, so that the ports of programs that do not
 /// listen yet differ.
 pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N], LabError> {
     static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(rand::random()));

@@ -18,7 +18,7 @@ pub struct Interrupt;
 
 impl Interrupt {
     /// Handles SIGINT and SIGTERM for the rest of the process. The first one requests a stop, the
-    /// second one ends the measured programs and the process at once; files without a name are
+    /// second one ends the measured programs and the process immediately; files without a name are
     /// removed even then.
     pub fn catch() {
         // Other code handles the signals, and ends the process.

@@ -147,7 +147,7 @@ impl Ticks {
 /// Processor time of a process and its descendants, running or ended, in ticks.
 fn ticks_of(process: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // Behind the name in brackets; utime, stime, cutime and cstime (children that have ended) are
+    // After the name in brackets; utime, stime, cutime and cstime (children that have ended) are
     // the fields 14 to 17 of the line.
     let fields = text.rsplit(") ").next().unwrap_or_default().split_whitespace().skip(11).take(4);
     let own: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();

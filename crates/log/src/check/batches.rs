@@ -9,7 +9,7 @@ use levada_base::batch::{BatchView, HEADER_LEN, MAGIC, PREFIX_LEN, check_stored}
 use crate::disk::Disk;
 use crate::segment::is_zero;
 
-/// Bytes read at once.
+/// Bytes of one read.
 const CHUNK: usize = 1 << 20;
 /// Position of the format in a batch.
 const MAGIC_AT: usize = PREFIX_LEN + 4;

@@ -102,7 +102,7 @@ impl Offsets {
         fault
     }
 
-    /// An entry that leads behind all batches.
+    /// An entry that leads beyond all batches.
     pub(super) fn rest(&self) -> Option<Fault> {
         let (_, position) = self.entries.get(self.next)?;
         let what = format!("entry {} leads to position {position}, after the last batch", self.next);

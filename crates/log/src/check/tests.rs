@@ -118,7 +118,7 @@ fn damage_is_told_with_its_place() {
     let finding = finds(clean(), SECOND, |bytes| bytes[100] ^= 1, Severity::Damage, "checksum");
     assert_eq!((finding.position, finding.offset), (Some(0), Some(8)));
     assert!(finding.path.ends_with(SECOND) && finding.next.contains("restore the file"));
-    // A mark of a clean stop that lies, and what lies behind the recovery point.
+    // A mark of a clean stop that lies, and what lies after the recovery point.
     for left in [clean(), crashed(0)] {
         let cut = |bytes: &mut Vec<u8>| bytes[20] ^= 1;
         let finding = finds(left, LAST, cut, Severity::Damage, "checksum");

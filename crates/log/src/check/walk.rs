@@ -132,7 +132,7 @@ impl Check<'_> {
         let batch = match check_stored(bytes) {
             Ok(batch) => batch,
             Err(error) => {
-                // Index entries of it, or of bytes behind it, cannot be checked.
+                // Index entries of it, or of bytes after it, cannot be checked.
                 (segment.offsets, segment.times) = (None, None);
                 return segment.broken.push((position, self.next_offset, error.to_string()));
             }

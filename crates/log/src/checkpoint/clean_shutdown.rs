@@ -54,7 +54,7 @@ impl CleanShutdown {
     }
 }
 
-/// The number behind `"brokerEpoch":`; the file is too small for a parser of JSON.
+/// The number after `"brokerEpoch":`; the file is too small for a parser of JSON.
 fn broker_epoch(text: &str) -> Option<i64> {
     let (_, rest) = text.split_once("\"brokerEpoch\"")?;
     let rest = rest.trim_start().strip_prefix(':')?.trim_start();

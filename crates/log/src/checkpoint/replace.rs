@@ -87,7 +87,7 @@ impl Synced<'_> {
     }
 }
 
-/// Syncs files and directories, all at once: a journaling file system then commits once instead of
+/// Syncs files and directories, all together: a journaling file system then commits once instead of
 /// once for each, which is most of the time that a first start takes. Blocks.
 ///
 /// # Errors

@@ -29,7 +29,7 @@ pub struct Job {
     pub config: LogConfig,
     /// The section to compact; should be fresh.
     pub dirt: DirtySection,
-    /// `log.cleaner.dedupe.buffer.size`, shared by all that work at once: 24 bytes a key.
+    /// `log.cleaner.dedupe.buffer.size`, shared by all that work at the same time: 24 bytes a key.
     pub memory_bytes: usize,
     /// `log.cleaner.io.buffer.load.factor`: how full that may get.
     pub load_factor: f64,

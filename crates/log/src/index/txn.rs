@@ -182,7 +182,7 @@ impl TxnIndex {
         Ok(self.range(disk, slot..slot + 1)?[0])
     }
 
-    /// The entries in these slots, one for each. Reads them at once.
+    /// The entries in these slots, one for each. Reads them together.
     fn range(&self, disk: &dyn ReadFiles, slots: Range<usize>) -> Result<Vec<Aborted>, LogError> {
         debug_assert!(slots.len() <= READ_MAX, "{slots:?} of {}", self.path.display());
         let mut bytes = vec![0; slots.len() * WIDTH];

@@ -112,10 +112,10 @@ fn segments_end_by_size_and_by_time_and_a_missing_one_is_damage() {
     assert_eq!(open(&dir).2, [0, 1, 2, 3]);
     fs::remove_file(segment_path(dir.path(), 2)).unwrap();
     let error = open_from(0, dir.path()).unwrap_err().to_string();
-    assert!(error.contains("offsets 2 to 3 are missing in front of it"), "{error}");
-    assert_eq!(open_from(3, dir.path()).unwrap().2, [3], "behind a snapshot");
+    assert!(error.contains("offsets 2 to 3 are missing before it"), "{error}");
+    assert_eq!(open_from(3, dir.path()).unwrap().2, [3], "after a snapshot");
     let error = open_from(200_000, dir.path()).unwrap_err().to_string();
-    assert!(error.contains("in front of its snapshot at 200000"), "{error}");
+    assert!(error.contains("before its snapshot at 200000"), "{error}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ impl Partition {
     /// # Errors
     /// As [`Partition::flush`].
     pub fn flush_sealed(&self) -> Result<i64, LogError> {
-        // A follower's segment may begin behind the log's end until its first batch is there.
+        // A follower's segment may begin after the log's end until its first batch is there.
         let sealed = |partition: &Self| partition.segments.load().last().map_or(0, |active| active.base());
         self.flush_to(|partition| sealed(partition).min(partition.log_end()))
     }

@@ -68,7 +68,7 @@ pub(crate) fn aborted_among(
     Ok(found)
 }
 
-/// The offset at which the batch behind `position` begins, in the segment that holds `offset`; the
+/// The offset at which the batch after `position` begins, in the segment that holds `offset`; the
 /// largest one if there is none yet.
 fn end_of(
     segments: &[Arc<Segment>],

@@ -11,7 +11,7 @@ pub struct LastRecords {
     /// By producer id: its epoch, and the offset of its last record unless a marker has ended that
     /// epoch's beginning.
     pub(crate) by_producer: HashMap<i64, (i16, Option<i64>)>,
-    /// Transactions that are open: first offset and producer. The log may begin behind it.
+    /// Transactions that are open: first offset and producer. The log may begin after it.
     pub(crate) open: BTreeMap<i64, i64>,
 }
 

@@ -46,7 +46,7 @@ fn covered(disk: &dyn Disk, dir: &Path, swaps: &[(i64, PathBuf)]) -> Result<Rang
     Ok(first..end)
 }
 
-/// The offset behind the last batch of a file.
+/// The offset after the last batch of a file.
 fn next_offset(disk: &dyn Disk, dir: &Path, (base, path): (i64, &Path)) -> Result<i64, LogError> {
     let size = disk.len(path).at("look at", path)?;
     let segment = Segment::at_path(dir, base, (size, path));

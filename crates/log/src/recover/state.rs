@@ -143,7 +143,7 @@ impl Recovery<'_> {
         self.segments.first().map_or(0, |segment| segment.base())
     }
 
-    /// Removes snapshots behind the log's end or before its first segment, and those that are
+    /// Removes snapshots after the log's end or before its first segment, and those that are
     /// neither the latest, nor in use, nor named after a segment.
     pub(super) fn remove_snapshots(&mut self, log_end: i64) -> Result<(), LogError> {
         let latest = self.listing.snapshots.range(..=log_end).next_back();
@@ -202,7 +202,7 @@ impl Recovery<'_> {
     }
 
     /// Damage in a segment that is not checked is left to be found by readers; the log opens
-    /// without what lies behind it.
+    /// without what lies after it.
     fn pass_over(&self, segment: &Segment, outcome: Result<(), ReadError>) -> Result<(), LogError> {
         match outcome {
             Err(ReadError::Storage(error)) => Err(error),

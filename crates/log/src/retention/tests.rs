@@ -33,7 +33,7 @@ fn old_segments_go_up_to_the_first_that_is_young() {
     check(&segments, (-1, 50), (0, 30), 3);
     check(&segments, (-1, 50), (0, 29), 2);
     check(&[(10, 100, 100), (10, 0, 100)], (-1, 0), (0, 10), 1);
-    // A timestamp of the future keeps its segment, and those behind it.
+    // A timestamp of the future keeps its segment, and those after it.
     check(&[(10, 100, 5_000), (20, 100, 1)], (-1, 0), (0, 20), 0);
 }
 

@@ -1,7 +1,7 @@
 //! From an offset to a place in the file, in four steps:
 //!
 //! 1. `search_start`: the offset index gives a position close before the offset.
-//! 2. `try_next_entry`: a reader that continues where it ended asks for the offset behind that
+//! 2. `try_next_entry`: a reader that continues where it ended asks for the offset after that
 //!    entry;
 //!    with large batches the next entry is the batch.
 //! 3. `scan_window`: one bounded window is read and scanned by base offset alone, twelve bytes a
@@ -26,9 +26,9 @@ struct Query {
 struct SearchStart {
     /// A batch starts here, at or below the requested offset.
     start: u64,
-    /// No batch that starts there ends behind this offset.
+    /// No batch that starts there ends after this offset.
     latest: Option<i64>,
-    /// The entry after it, whose batch ends behind the offset sought.
+    /// The entry after it, whose batch ends after the offset sought.
     next: Option<OffsetEntry>,
     /// From the start to the next entry, or to the end.
     distance: u64,

@@ -193,7 +193,7 @@ fn damage_in_a_log_and_in_its_index_hides_what_lies_between_and_no_more() {
     let middle = index.len() / 16 * 8;
     let first = i64::from(u32::from_be_bytes(index[middle..][..4].try_into().unwrap()));
     // A batch whose length is wrong, and its entry, by which a search decides whether to look
-    // behind it, says an offset that there is not.
+    // after it, says an offset that there is not.
     let position = u32::from_be_bytes(index[middle + 4..][..4].try_into().unwrap()) as usize;
     batches[position + 8] ^= 0x40;
     index[middle] = 0x41;

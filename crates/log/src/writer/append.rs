@@ -134,7 +134,7 @@ impl Writer {
     }
 
     /// Under the writer's lock, as every change of the leader: a batch that was checked before one
-    /// does not get in behind it.
+    /// does not get in after it.
     fn refuse_other_epoch(&self, checked: i32) -> Result<(), AppendError> {
         match self.led_in {
             Some(led) if checked == ANY_LEADER_EPOCH || checked == led => Ok(()),

@@ -57,7 +57,7 @@ impl Discarded {
         Retired::rename(disk, files)
     }
 
-    /// Removes the files at once, the oldest first. Blocks.
+    /// Removes the files immediately, the oldest first. Blocks.
     ///
     /// # Errors A failing disk; remaining files are found again by the next opening.
     pub fn remove(self) -> Result<(), LogError> {
@@ -159,7 +159,7 @@ impl Writer {
     }
 
     /// Takes out the segments that `retention.ms` and `retention.bytes` let go, and moves the log's
-    /// start behind them. Rolls first if the last one is among them; without room for that, the
+    /// start after them. Rolls first if the last one is among them; without room for that, the
     /// last one stays. Reads the times of the segments that go by age, and of the first that stays.
     ///
     /// # Errors
@@ -206,7 +206,7 @@ impl Writer {
         Ok(CutPoint { at, position, end })
     }
 
-    /// The offset behind the batch that ends at `position`.
+    /// The offset after the batch that ends at `position`.
     fn end_at(&self, segment: &Segment, position: u64) -> Result<i64, LogError> {
         let disk = &*self.disk;
         let Some(before) = position.checked_sub(1) else { return Ok(segment.base()) };

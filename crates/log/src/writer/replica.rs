@@ -51,7 +51,7 @@ struct Part {
 impl Writer {
     /// Appends batches of the leader as they are: `records` is what a fetch returned, whole batches
     /// of which the last one may be cut short and is ignored then. A batch of a later epoch than
-    /// that of the fetch and those behind it are ignored.
+    /// that of the fetch and those after it are ignored.
     ///
     /// Every batch is checked, its checksum included, before the first is written. Offsets may have
     /// gaps, which a compacted leader leaves. The batches bring the leader epochs, the state of

@@ -28,7 +28,7 @@ impl Writer {
         self.roll_at(self.partition.log_end(), now_ms)
     }
 
-    /// The same, with a segment that begins at the log's end or behind it, where the next batch
+    /// The same, with a segment that begins at the log's end or after it, where the next batch
     /// begins.
     pub(super) fn roll_at(&mut self, base: i64, now_ms: i64) -> Result<(), LogError> {
         if self.active.segment.base() == base {

@@ -144,8 +144,8 @@ fn check_aborted(partition: &Partition, model: &Model) {
             let mut found: Vec<(i64, i64)> =
                 found.iter().map(|one| (one.first_offset, one.producer_id)).collect();
             found.sort_unstable();
-            // A transaction that ends behind the range may be told of as well or not if it begins
-            // behind it; all that overlap must be.
+            // A transaction that ends after the range may be told of as well or not if it begins
+            // after it; all that overlap must be.
             assert_eq!(found, wanted, "{from}..{upto}");
         }
     }

@@ -1,4 +1,4 @@
-//! Damage of a crash to the files of a log: only to bytes behind the recovery point, and to files
+//! Damage of a crash to the files of a log: only to bytes after the recovery point, and to files
 //! that can be built again.
 
 use std::fs;
@@ -113,7 +113,7 @@ fn pick(dir: &Path, recovery_point: i64, (file, at): (u8, u8)) -> Option<(PathBu
     Some((path, from + (to - from - 1) * usize::from(at) / 255))
 }
 
-/// A log without the zeroes behind its last batch.
+/// A log without the zeroes after its last batch.
 fn batches(path: &Path) -> Vec<u8> {
     let mut bytes = fs::read(path).unwrap();
     let mut end = 0;

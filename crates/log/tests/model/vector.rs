@@ -126,7 +126,7 @@ impl Model {
         self.reload();
     }
 
-    /// Nothing is left of a log whose start had been moved behind what is left.
+    /// Nothing is left of a log whose start had been moved beyond what is left.
     pub(crate) fn start_over(&mut self, log_start: i64) {
         *self = Self { log_start, end: log_start, epoch: self.epoch, ..Self::default() };
         self.begin_epoch(self.epoch);

@@ -11,7 +11,7 @@ pub(crate) type Out<'a> = Encoder<BufferTarget<'a>>;
 
 /// One kind of record: its number in Kafka's catalogue, its versions and its fields.
 pub(crate) trait Body: Sized {
-    /// The number in front of every record of this kind.
+    /// The number before every record of this kind.
     const API_KEY: u16;
     /// Highest version known; a higher one may mean something that we cannot see, so it is refused.
     const LATEST: u16;

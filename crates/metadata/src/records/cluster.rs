@@ -148,7 +148,7 @@ empty_record!(
     20,
     "No effect: Kafka's controller writes one every half second to advance the offset."
 );
-empty_record!(EndTransactionRecord, 24, "The records since the last begin record take effect, all at once.");
+empty_record!(EndTransactionRecord, 24, "The records since the last begin record take effect, all together.");
 
 /// Declares records with one optional text in tagged field 0.
 macro_rules! remark_record {

@@ -123,7 +123,7 @@ fn has_log(disk: &dyn Disk, dir: &Path) -> bool {
 }
 
 /// The first records of a new cluster, in the form that Kafka's controller gives them: the contents
-/// of `bootstrap.checkpoint`, if it exists, all at once.
+/// of `bootstrap.checkpoint`, if it exists, all together.
 pub(super) fn first_change(options: &StoreOptions) -> Result<Vec<Record>, StoreError> {
     let (disk, path) = (&*options.disk, options.dir.join(BOOTSTRAP));
     let levels = if disk.len(&path).is_ok() { Snapshot::read(disk, &path)?.records } else { first_levels() };

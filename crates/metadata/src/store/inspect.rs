@@ -20,7 +20,7 @@ pub struct Contents {
     pub voters: Vec<i32>,
     /// Records read, control records included.
     pub records: u64,
-    /// The offset behind the last record.
+    /// The offset after the last record.
     pub end_offset: i64,
     /// The reason why no more could be read: damage, or records of an unknown kind.
     pub fault: Option<String>,

@@ -21,7 +21,7 @@ pub(super) struct Loaded {
     /// Start offset of each leader epoch.
     pub(super) epochs: Vec<(i32, i64)>,
     pub(super) records: u64,
-    /// Bytes of the log behind the snapshot.
+    /// Bytes of the log after the snapshot.
     pub(super) bytes: u64,
     pub(super) torn: Option<TornTail>,
     /// The fault of a later snapshot, of which the log has everything.
@@ -30,7 +30,7 @@ pub(super) struct Loaded {
 
 /// A damaged snapshot that is later than the loaded one.
 pub(super) struct PassedOver {
-    /// The offset behind the last record that it covers.
+    /// The offset after the last record that it covers.
     end_offset: i64,
     pub(super) fault: StoreError,
 }

@@ -324,7 +324,7 @@ fn offsets_and_epochs_that_no_log_gets_to_are_damage() {
         fs::write(dir.join("quorum-state"), format!("{{\"leaderEpoch\":{epoch}}}")).unwrap();
     };
     check(&|dir| state(dir, i32::MAX), "no leader epoch is left after 2147483647");
-    // A whole log that begins at the last offset, behind a snapshot that goes as far.
+    // A whole log that begins at the last offset, after a snapshot that goes as far.
     for (end_offset, reason) in
         [(i64::MAX, "beyond the largest"), (i64::MAX / 2 - 1, "ends beyond the largest")]
     {

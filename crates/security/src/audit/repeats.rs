@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Entries at once of one origin.
+/// Entries in a burst of one origin.
 const BURST: u32 = 100;
 
 /// The time that brings one more.

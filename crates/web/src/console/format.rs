@@ -131,7 +131,7 @@ fn indented(text: &str) -> Option<String> {
     serde_json::from_str::<IgnoredAny>(text).ok()?;
     let mut json = String::with_capacity(2 * text.len());
     let (mut depth, mut is_quoted, mut is_escaped) = (0_usize, false, false);
-    // True if the next token begins a line: behind an opening bracket or a comma.
+    // True if the next token begins a line: after an opening bracket or a comma.
     let mut is_opened = false;
     for letter in text.chars() {
         if is_quoted {

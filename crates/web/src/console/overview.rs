@@ -219,7 +219,7 @@ fn membership(broker: &Door, state: &MembershipState) -> Markup {
     }
 }
 
-/// The table behind the chart; the script keeps it current.
+/// The table of the chart; the script keeps it current.
 fn paths(broker: &Door) -> Markup {
     let transfers = broker.source().transfers();
     let rows = html! {

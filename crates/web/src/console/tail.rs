@@ -1,7 +1,7 @@
 //! The records of a topic as they arrive: a stream of events, which a page continues where it was
 //! cut off.
 //!
-//! The id of an event is the position in each partition behind the event's records. A browser whose
+//! The id of an event is the position in each partition after the event's records. A browser whose
 //! connection ends sends the last id with the next one.
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub(super) const POSITIONS: &str = "positions";
 
 /// Header with the id of the last event of a stream that was cut off.
 const LAST_EVENT: &str = "last-event-id";
-/// Time that a followed topic is waited for at once, and pause between two events of a busy one.
+/// Longest wait for records of a followed topic, and pause between two events of a busy one.
 const WAIT_MS: i32 = 2000;
 const PAUSE: Duration = Duration::from_millis(250);
 /// Records of one event: at least one of each partition that has some.

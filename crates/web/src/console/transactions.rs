@@ -159,7 +159,7 @@ async fn abort_id(console: &Console, visitor: &Visitor, fields: &Fields) -> Resu
     }
     let mut request = InitProducerIdRequest::default();
     request.transactional_id = Some(StrBytes::from(id));
-    // No producer uses the new epoch: a transaction under it would end at once.
+    // No producer uses the new epoch: a transaction under it would end immediately.
     request.transaction_timeout_ms = 1;
     (request.producer_id, request.producer_epoch) = (-1, -1);
     let answer = console.desk.ask(&visitor.caller, &request).await?;

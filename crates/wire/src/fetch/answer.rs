@@ -14,7 +14,7 @@ use crate::produce::{LeaderEpoch, NodeEndpoint};
 
 impl FetchResponse<Bytes> {
     /// Decodes a response frame, without its size: the correlation id and the response. Allocates
-    /// nothing from a claimed count or length; bytes behind the end are ignored.
+    /// nothing from a claimed count or length; bytes after the end are ignored.
     ///
     /// # Errors
     /// The version has no such response, or the peer sent malformed bytes.

@@ -117,7 +117,7 @@ fn requests_agree_with_the_codec() {
             let found = FetchRequest::decode(bytes.clone(), version).unwrap();
             assert_eq!(found, request(message, version), "version {version}: {bytes:02x?}");
             let longer = Bytes::from([&bytes, &b"more"[..]].concat());
-            assert_eq!(FetchRequest::decode(longer, version).unwrap(), found, "bytes behind the end");
+            assert_eq!(FetchRequest::decode(longer, version).unwrap(), found, "bytes after the end");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The wall clock is set while the broker runs: durations go by the steady clock.
+//! The wall clock is set while the broker runs: durations follow the steady clock.
 
 use std::sync::Arc;
 

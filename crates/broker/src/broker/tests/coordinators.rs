@@ -330,7 +330,7 @@ fn no_batch_gets_behind_its_transactions_marker_while_that_is_queued() {
         end(&now, owner);
         let is_kept_out = || partition.transactions().try_read().is_err();
         let waiting = async {
-            // Long enough for whoever would let go at once.
+            // Long enough for whoever would let go immediately.
             let mut turns = 0;
             while turns < 100 {
                 turns = if is_kept_out() { turns + 1 } else { 0 };

@@ -292,7 +292,7 @@ fn a_topic_is_deleted_and_created_again_where_no_directory_can_be_renamed() {
     let (life, [from, _]) = moving_on(disk.clone(), &home);
     disk.fail("rename of a directory", Errno::NOSPC, 0);
     delete(&life);
-    assert_eq!(names(&home, from), [""; 0], "its space is free at once");
+    assert_eq!(names(&home, from), [""; 0], "its space is free immediately");
     life.create("t", 1);
     life.append(0);
     assert_eq!(life.end(), 1);

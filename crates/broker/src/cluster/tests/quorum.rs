@@ -264,7 +264,7 @@ fn log(epoch: i32) -> Bytes {
     batch.build().unwrap().freeze()
 }
 
-/// A control batch behind the only record, which names this voter.
+/// A control batch after the only record, which names this voter.
 fn voters(id: i32) -> Bytes {
     // Version 0, and an array of one voter: its id, no directory, and an array of one endpoint.
     let mut value = vec![0, 0, 2];
@@ -278,7 +278,7 @@ fn voters(id: i32) -> Bytes {
     batch.build().unwrap().freeze()
 }
 
-/// True if a Fetch asks behind the only record.
+/// True if a Fetch asks after the only record.
 fn body_offset_is_end(body: &Bytes) -> bool {
     levada_wire::decode::<levada_wire::messages::FetchRequest>(body.clone(), 18).unwrap().topics[0].partitions
         [0]

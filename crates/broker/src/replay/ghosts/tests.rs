@@ -25,7 +25,7 @@ fn the_second_reading_is_known_and_the_first_is_not() {
         assert!(ghosts.read(FILE, offset, len), "{offset}");
     }
     assert!(!ghosts.read((1, 3), 4321, 999_999), "another file");
-    assert!(!ghosts.read(FILE, 4321 + 20 * 999_999 - 10, 100_000), "goes on behind what was read");
+    assert!(!ghosts.read(FILE, 4321 + 20 * 999_999 - 10, 100_000), "goes on after what was read");
     assert!(!ghosts.read(FILE, 0, 0));
 }
 

@@ -43,8 +43,8 @@ impl DataDir {
     }
 
     /// Renames a deleted partition's directory, for removal; the next start removes it otherwise. A
-    /// directory that cannot be renamed is removed at once: on a full disk there may be no room for
-    /// the new name.
+    /// directory that cannot be renamed is removed immediately: on a full disk there may be no room
+    /// for the new name.
     pub(in crate::replica) fn mark_deleted(&self, topic: &str, index: i32) -> io::Result<Option<PathBuf>> {
         let (dir, doomed) = (self.partition(topic, index), self.path.join(aside(topic, index, DELETED)));
         let Err(error) = self.disk.rename(&dir, &doomed) else { return Ok(Some(doomed)) };

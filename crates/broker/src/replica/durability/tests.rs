@@ -70,7 +70,7 @@ fn each_of_many_batches_at_once_is_durable_when_acknowledged() {
 }
 
 /// Has `count` threads append at the same time while the writer is held, so that all but one queue
-/// behind a write, and checks each as it is acknowledged.
+/// after a write, and checks each as it is acknowledged.
 fn check_queued(own: &[(&str, &str)], count: usize, check: impl Fn(&Partition, i64) + Sync) {
     let dir = tempfile::tempdir().unwrap();
     let partition = partition(&dir, own);

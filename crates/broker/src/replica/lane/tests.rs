@@ -59,5 +59,5 @@ fn a_writer_that_panics_takes_the_log_out_of_use_and_holds_nobody_up() {
     let lane = lane(&dir);
     let failing = AssertUnwindSafe(|| lane.submit(batch(), 1_000, || panic!("on purpose")));
     assert!(std::panic::catch_unwind(failing).is_err());
-    assert_eq!(append(&lane), None, "the next batch is refused at once");
+    assert_eq!(append(&lane), None, "the next batch is refused immediately");
 }

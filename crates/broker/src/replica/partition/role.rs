@@ -41,7 +41,7 @@ impl Unstored {
     }
 }
 
-/// Has the log go by the leadership. If the beginning of the epoch cannot be stored, the node does
+/// Applies the leadership to the log. If the beginning of the epoch cannot be stored, the node does
 /// not lead, and the failure is returned as well.
 pub(super) fn take_role(writer: &mut Writer, mut leadership: Leadership) -> (Leadership, Option<LogError>) {
     let mut failure = None;

@@ -2,8 +2,8 @@
 //! incomplete handshake must not delay other connections. Finished connections go to the shards.
 //!
 //! A handshake has a time limit, and their number is limited; beyond it the oldest ends. A
-//! connection that does not begin with TLS is closed at once, without an alert: a client of another
-//! protocol would read an alert as the length of an answer.
+//! connection that does not begin with TLS is closed immediately, without an alert: a client of
+//! another protocol would read an alert as the length of an answer.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

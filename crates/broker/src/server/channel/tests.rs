@@ -37,7 +37,7 @@ mod rekeying;
 mod revocation;
 mod scattered;
 
-/// An authority, and a broker that goes by it.
+/// An authority, and a broker that trusts it.
 struct Rig {
     authority: CertifiedIssuer<'static, KeyPair>,
     directory: tempfile::TempDir,

@@ -320,7 +320,7 @@ fn diverging(log: &[Batch], offset: i64, epoch: i32) -> Option<EpochEnd> {
     (end.epoch != epoch || end.end_offset < offset).then_some(end)
 }
 
-/// The values that have taken effect in front of `offset`, and the offset that is reached: before
+/// The values that have taken effect before `offset`, and the offset that is reached: before
 /// an open transaction the rest waits.
 pub(crate) fn visible(history: &[Batch], offset: i64) -> (Vec<u32>, i64) {
     let (mut values, mut through, mut held) = (Vec::new(), 0, None);

@@ -156,7 +156,7 @@ fn an_offset_out_of_range_is_compared_with_both_ends_of_the_leaders_log() {
             next = follower.done(&locate, Outcome::Located(earliest), RETRY_MS);
         }
         assert_eq!(next, task, "{latest} {earliest:?}");
-        // Nothing to do: the same question again at once would get the same answer.
+        // Nothing to do: the same question again immediately would get the same answer.
         assert_eq!(follower.delayed_until(), task.is_none().then_some(RETRY_MS));
     }
 }

@@ -41,7 +41,7 @@ fn an_exceeded_rate_is_back_at_the_limit_after_its_excess() {
 }
 
 /// With a pause of a whole sample each sample has the bytes of one burst, and the oldest counts
-/// although the pause in front of it does not: with ten bursts in a window a tenth of the rate is
+/// although the pause before it does not: with ten bursts in a window a tenth of the rate is
 /// lost.
 #[test]
 fn a_transfer_that_pauses_for_the_excess_has_the_rate() {

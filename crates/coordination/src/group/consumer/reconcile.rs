@@ -60,7 +60,7 @@ fn owns_any(owned: Option<&Partitions>, partitions: &EpochPartitions) -> bool {
     })
 }
 
-/// The subscription has shrunk: the member revokes the partitions of removed topics at once.
+/// The subscription has shrunk: the member revokes the partitions of removed topics immediately.
 fn drop_unsubscribed(now: &CurrentValue, goal: &Goal<'_>) -> CurrentValue {
     let mut next = now.clone();
     next.assigned.retain(|topic, _| goal.subscribed.contains(topic));

@@ -377,7 +377,7 @@ fn a_new_expression_is_matched_after_its_member_has_been_answered() {
     let assigned = ok(&mut rig, beat("a", 1));
     assert_eq!((assigned.member_epoch, assigned.assigned), (2, Some(parts("t", &[0, 1, 2, 3]))));
 
-    // Another member with an expression that is known gets its share at once.
+    // Another member with an expression that is known gets its share immediately.
     let same = ConsumerHeartbeatRequest { regex: Some("t".into()), topics: None, ..enter("b", &[]) };
     assert_eq!(ok(&mut rig, same).member_epoch, 3);
 }

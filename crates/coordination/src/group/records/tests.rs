@@ -56,7 +56,7 @@ fn a_golden_commit_says_what_the_client_committed() {
         commits.next().unwrap()
     };
     let named = find("simple", "t");
-    // The client library counts the NUL behind its text as part of it.
+    // The client library counts the NUL after its text as part of it.
     assert_eq!((named.offset, named.leader_epoch, named.metadata.as_str()), (5, 0, "grüße\0"));
     assert!(!named.topic_id.is_zero() && named.expire_timestamp_ms.is_none());
     let by_id = find("simple", "u");

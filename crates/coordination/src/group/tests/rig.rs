@@ -44,7 +44,7 @@ pub(in crate::group) struct Rig {
     /// Appends wait here while set; otherwise they are done immediately.
     pub(in crate::group) hold_appends: bool,
     pub(in crate::group) held: VecDeque<(PersistId, Payload)>,
-    /// Comparisons wait here while set; otherwise they are done at once.
+    /// Comparisons wait here while set; otherwise they are done immediately.
     pub(in crate::group) hold_works: bool,
     pub(in crate::group) works: VecDeque<MatchWork>,
     /// Works at the share coordinator wait here while set; otherwise they are done immediately.
@@ -260,10 +260,10 @@ impl Rig {
         }
     }
 
-    /// Sends a request that is answered at once.
+    /// Sends a request that is answered immediately.
     pub(in crate::group) fn ask<R: Request<Coordinator>>(&mut self, request: R) -> R::Answer {
         let ticket = self.send(request);
-        self.answer::<R>(ticket).expect("an answer at once")
+        self.answer::<R>(ticket).expect("an answer immediately")
     }
 
     pub(in crate::group) fn nonce(&self) -> u128 {

@@ -125,7 +125,7 @@ fn a_marker_is_sent_again_to_the_leader_of_then() {
     stage.add(1);
     stage.add(2);
     stage.places.insert(1, Place::Node(8));
-    // Nothing is sent at once to a node that does not answer.
+    // Nothing is sent immediately to a node that does not answer.
     assert_eq!(stage.step(MarkerEvent::Lost(7)), []);
     stage.places.insert(2, Place::Leaderless);
     assert_eq!(stage.wait(), [send(8, &[1])]);

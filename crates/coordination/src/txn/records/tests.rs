@@ -119,7 +119,7 @@ fn what_nobody_writes_is_refused_or_skipped() {
     dead.push(6);
     assert!(matches!(decode(&dead), Err(RecordError::UnknownState(6))));
     assert!(matches!(decode(&[]), Err(RecordError::Malformed { part: "transaction log value", .. })));
-    // A huge count with nothing behind it.
+    // A huge count with nothing after it.
     let mut lying = vec![0, 0];
     lying.extend([0; 14]);
     lying.push(1);

@@ -31,7 +31,7 @@ pub(in crate::txn) struct Rig {
     pub(in crate::txn) log: Vec<EncodedRecord>,
     /// Every marker written: producer id, epoch, commit, by partition.
     pub(in crate::txn) markers: BTreeMap<TopicPartition, Vec<(i64, i16, bool)>>,
-    /// Markers wait here while set; otherwise they are done at once.
+    /// Markers wait here while set; otherwise they are done immediately.
     pub(in crate::txn) hold_appends: bool,
     pub(in crate::txn) hold_markers: bool,
     pub(in crate::txn) hold_ids: bool,
@@ -244,10 +244,10 @@ impl Rig {
         self.answers.remove(&ticket).map(|outcome| R::answer(outcome).unwrap())
     }
 
-    /// Sends a request that is answered at once.
+    /// Sends a request that is answered immediately.
     pub(in crate::txn) fn ask<R: Request<Coordinator>>(&mut self, request: R) -> R::Answer {
         let ticket = self.send(request);
-        self.answer::<R>(ticket).expect("an answer at once")
+        self.answer::<R>(ticket).expect("an answer immediately")
     }
 
     pub(in crate::txn) fn init(&mut self) -> ProducerIdentity {

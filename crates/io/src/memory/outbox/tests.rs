@@ -295,7 +295,7 @@ proptest! {
         let keys = keys(&mut ring, runs.len());
         let link = |(key, run): (&Key, &Run)| Link { key: *key, mode: run.mode, result: None };
         outbox.chain = keys.iter().zip(&runs).map(link).collect();
-        // One link stops short or fails; those behind it are cancelled.
+        // One link stops short or fails; those after it are cancelled.
         let (broken, short, fails) = (breaks.0 % runs.len(), breaks.1 % runs[breaks.0 % runs.len()].bytes, breaks.2);
         let mut taken = 0;
         let mut completions = Vec::new();

@@ -1,7 +1,7 @@
 //! Sends of a socket whose memory the kernel still uses: a state machine without system calls.
 //!
 //! The kernel numbers the sends of a socket from 0, wrapping after 2³², and reports ranges of
-//! numbers: several sends at once, and not always in the order in which they were made.
+//! numbers: several sends at the same time, and not always in the order in which they were made.
 
 use std::collections::VecDeque;
 

@@ -30,7 +30,7 @@ pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, 
         let offset = extent.offset.saturating_add(done);
         let skip = offset % job.engine.page_bytes;
         let count = job.allowance(extent, done).min(WINDOW_BYTES - skip);
-        // Behind the end of the file, but in its last page, a mapping shows zeroes.
+        // After the end of the file, but in its last page, a mapping shows zeroes.
         let there = extent.file.metadata().map_or(0, |meta| meta.len()).saturating_sub(offset);
         let count = count.min(there);
         if count == 0 {

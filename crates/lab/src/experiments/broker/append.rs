@@ -129,7 +129,7 @@ impl Appended {
 }
 
 /// Sends a frame once, and then as often as there are batches, which is measured: the first batch
-/// makes files, and with large batches the requests behind it would be more than one in a hundred.
+/// makes files, and with large batches the requests after it would be more than one in a hundred.
 fn append(
     connection: &mut Connection,
     frame: &[u8],

@@ -65,7 +65,7 @@ impl<'b> Replicate<'b> {
         Ok(Replicate { bench, cluster, catch_up: CatchUp::new(bench), topics: 0 })
     }
 
-    /// Sends batches of a size to all partitions at once.
+    /// Sends batches of a size to all partitions together.
     fn produce(run: Run<'_>, (len, bytes): (usize, u64)) -> Result<Outcome, LabError> {
         let Run { bench, cluster, variant, topic, pass } = run;
         bench.reserve(bytes * REPLICAS as u64)?;

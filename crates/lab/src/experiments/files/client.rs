@@ -227,7 +227,7 @@ fn replaced(
     Ok(stream)
 }
 
-/// Connects. A connection that is dropped is reset, which frees its port at once.
+/// Connects. A connection that is dropped is reset, which frees its port immediately.
 pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;

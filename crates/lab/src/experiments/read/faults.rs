@@ -22,7 +22,7 @@ impl Faults {
     }
 
     fn parse(stat: &str) -> Self {
-        // Behind the name in brackets: minflt is field 10 of the line, majflt 12, utime 14.
+        // After the name in brackets: minflt is field 10 of the line, majflt 12, utime 14.
         let fields: Vec<u64> = stat
             .rsplit(") ")
             .next()

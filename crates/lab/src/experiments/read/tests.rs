@@ -55,7 +55,7 @@ fn a_reader_loads_the_pages_of_its_buffer() {
         let mut fields = stat.rsplit(") ").next().unwrap().split_whitespace();
         fields.nth(7).unwrap().parse().unwrap()
     };
-    // The kernel makes pages of zeros with their first access, 2 MiB at once if it has huge pages.
+    // The kernel makes pages of zeros with their first access, 2 MiB together if it has huge pages.
     let fresh = vec![0; 256 << 20];
     let before = faults();
     way::touch(&fresh);

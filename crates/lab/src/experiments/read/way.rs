@@ -36,7 +36,7 @@ pub(super) struct Depth {
     registered: bool,
     /// A thread of the kernel takes reads up.
     polled: bool,
-    /// All of them are waited for, and taken in at once.
+    /// All of them are waited for, and taken in immediately.
     together: bool,
     /// Treatment of the page cache.
     cache: Cache,
@@ -127,7 +127,7 @@ impl ReadMethod {
             }
             Self::Ring(depth) => {
                 let registered = if depth.registered { ", registered" } else { "" };
-                let together = if depth.together { ", all at once" } else { "" };
+                let together = if depth.together { ", all together" } else { "" };
                 let polled = if depth.polled { ", SQPOLL" } else { "" };
                 let cache = match depth.cache {
                     Cache::Keep => "",

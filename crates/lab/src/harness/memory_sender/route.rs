@@ -20,7 +20,7 @@ pub(crate) struct Stage {
     receiver: Option<Peer>,
 }
 
-/// A device that takes references, an address behind it, and a neighbour that needs no resolution.
+/// A device that takes references, an address after it, and a neighbour that needs no resolution.
 const IFB: [&str; 4] = [
     "link add lab0 type ifb",
     "link set lab0 mtu 65535 up",

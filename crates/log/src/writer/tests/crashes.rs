@@ -40,7 +40,7 @@ impl History {
         self.batches[from..].concat()
     }
 
-    /// The same log without what lies at `offset` and behind it.
+    /// The same log without what lies at `offset` and after it.
     fn cut(&self, offset: i64) -> Self {
         let is_before = |batch: &&Vec<u8>| BatchView::parse(batch).unwrap().last_offset() < offset;
         Self { start: self.start, batches: self.batches.iter().take_while(is_before).cloned().collect() }

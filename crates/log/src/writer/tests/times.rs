@@ -30,7 +30,7 @@ fn a_segment_ends_by_the_time_of_its_batches_and_not_by_the_clock() {
         append_at(&mut writer, timed(&[10, 5]), now_ms);
     }
     append_at(&mut writer, timed(&[1_010]), NOW_MS);
-    assert_eq!(partition.segment_count(), 1, "segment.ms behind the first batch is not beyond it");
+    assert_eq!(partition.segment_count(), 1, "segment.ms after the first batch is not beyond it");
     append_at(&mut writer, timed(&[3, 1_011]), NOW_MS);
     assert_eq!(partition.segment_count(), 2);
     // Without a timestamp in the first batch, the segment's own age counts.

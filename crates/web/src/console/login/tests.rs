@@ -1,4 +1,4 @@
-//! Tests of the page behind the login.
+//! Tests of the page after the login.
 
 use super::*;
 

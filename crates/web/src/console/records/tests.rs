@@ -129,7 +129,7 @@ fn partitions_take_turns_to_be_first_in_a_read() {
     wanted.take_all(vec![of_partition(0, &[plain(0, &["a"])]), of_partition(2, &[plain(0, &["b"])])], 4);
     assert_eq!(asked(&wanted), [1, 2, 0]);
     wanted.take_all(vec![of_partition(2, &[plain(1, &["c"])])], 4);
-    assert_eq!(asked(&wanted), [0, 1, 2], "behind the last comes the first");
+    assert_eq!(asked(&wanted), [0, 1, 2], "after the last comes the first");
     wanted.take_all(Vec::new(), 4);
     assert_eq!(asked(&wanted), [0, 1, 2]);
 }

@@ -1,5 +1,5 @@
-//! Hostile bodies: refused at once, and what is decoded stays within a small multiple of what was
-//! sent.
+//! Hostile bodies: refused immediately, and what is decoded stays within a small multiple of what
+//! was sent.
 
 use std::time::{Duration, Instant};
 

@@ -15,7 +15,7 @@ use super::{LONG_MS, OK};
 use crate::api::{self, RequestError};
 
 const VERSION: i16 = 2;
-/// More than the thread answers at once.
+/// More than the thread answers at a time.
 const REQUESTS: usize = 6;
 
 /// Deletes the first record of partition 0, and records of many partitions that do not exist.

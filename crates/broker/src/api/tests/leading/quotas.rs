@@ -59,7 +59,7 @@ fn the_time_of_a_follower_and_of_a_coordinator_counts_against_no_quota() {
     assert!(markers.meter.mute().is_zero());
 }
 
-/// Number of milliseconds that stands at the end of an answer, or at this place behind its size.
+/// Number of milliseconds that stands at the end of an answer, or at this place after its size.
 fn told(rig: &Rig, context: &Context, body: BytesMut, at: Option<usize>) -> i32 {
     let Ok(Reply::Send(pieces) | Reply::SendOld(pieces)) = rig.run(api::answer(context, body)) else {
         panic!("no answer")

@@ -67,7 +67,7 @@ impl Found {
     }
 }
 
-/// Everything that must hold at once, before anything else is written.
+/// Everything that must hold immediately, before anything else is written.
 pub(super) fn check(now: &Incarnation, life: Ended<'_>) -> Check {
     ensure!(now.broker.replicas().unopened().lock().is_empty(), "partitions are offline");
     for topic in &life.facts.topics {
@@ -231,7 +231,7 @@ fn states(partition: &Partition) -> Result<Vec<levada_log::ProducerState>, Strin
 
 /// The last value of each key is there, or a later one that counts: what was written in a
 /// transaction does so only once that is committed. A key whose last value is none has none, or an
-/// older one only in front of it. So does a key with a later value of none that may count.
+/// older one only before it. So does a key with a later value of none that may count.
 fn check_keys<'a, A: Iterator<Item = &'a BatchFact>>(
     found: &Found,
     due: impl Iterator<Item = &'a BatchFact>,
@@ -338,8 +338,8 @@ fn check_state<'a, A: Iterator<Item = &'a BatchFact>>(
         found.batches.iter().any(|one| one.marker.is_some() && one.producer.0 == batch.producer.0)
     };
     // The marker of a decision that was told may be still to come: then it is neither among the
-    // batches nor in front of them. Each offset in front of them without a record is one marker,
-    // and a producer whose first batch among them is a marker ended a transaction in front of them.
+    // batches nor before them. Each offset before them without a record is one marker,
+    // and a producer whose first batch among them is a marker ended a transaction before them.
     let is_record = |offset: i64| all().any(|one| (one.base..=one.last).contains(&offset));
     let begin = hidden.iter().map(|batch| batch.base).min().unwrap_or(first);
     let markers: Vec<i64> = (begin..first).filter(|offset| !is_record(*offset)).collect();

@@ -28,7 +28,7 @@ pub(super) enum Event {
     Create,
     /// A topic goes.
     Delete,
-    /// A topic goes, and another one gets its name at once.
+    /// A topic goes, and another one gets its name immediately.
     Recreate,
     /// One more partition.
     Grow,

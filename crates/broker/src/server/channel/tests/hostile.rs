@@ -127,7 +127,7 @@ fn check_records_that_have_no_place(rig: &Rig) {
         let by_kernel = rig.is_offloaded(suite);
         let check = |kind: u8, payload: &[u8], level: Option<u8>| {
             let mut client = rig.forged(suite);
-            // Messages behind a handshake have been read then.
+            // Messages after a handshake have been read then.
             assert!(fetched_by(&mut client, "t", |_| {}).0 == expected);
             client.say(kind, payload).unwrap();
             let said = alerts(&mut client);

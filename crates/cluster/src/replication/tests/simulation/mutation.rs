@@ -27,7 +27,7 @@ pub(super) enum Mutation {
     IgnoresDivergence,
     /// A log opens with its end as the high watermark.
     OpensCommitted,
-    /// A log continues behind a segment that has lost its end with the power.
+    /// A log continues after a segment that has lost its end with the power.
     KeepsHoles,
     /// acks=all is acknowledged at the append.
     AcknowledgesAtAppend,

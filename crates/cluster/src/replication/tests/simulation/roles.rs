@@ -186,7 +186,7 @@ impl Sim {
         self.send(id, CONTROLLER, Message::Assign { incarnation, number, request });
     }
 
-    /// Goes by new metadata.
+    /// Applies new metadata.
     fn apply(&mut self, id: i32, image: Image) -> Result<(), String> {
         let is_mutated = self.is_mutated(Mutation::NeverResigns);
         let node = self.node(id);
@@ -618,7 +618,7 @@ impl Sim {
         Ok(())
     }
 
-    /// ListOffsets, there and back at once.
+    /// ListOffsets, there and back immediately.
     fn locate(&mut self, id: i32, leader_epoch: i32, bound: Bound) -> Outcome {
         let leader = self
             .node(id)

@@ -78,7 +78,7 @@ impl Cluster {
         let mut controller = patient(controller.with("controller.quorum.voters", &voters));
         controller.start(bench)?;
         let ids: BTreeSet<i32> = VARIANTS.iter().flat_map(|variant| variant.brokers).collect();
-        // A Java virtual machine takes seconds to start, so that all do at once.
+        // A Java virtual machine takes seconds to start, so that all do so together.
         let brokers = std::thread::scope(|scope| {
             let start = |id: i32| {
                 let voters = voters.as_str();
