@@ -27,7 +27,7 @@ impl Transfers {
         if let (true, Support::Absent { why, .. }) = (caps.splice.works(), &caps.page_references) {
             tracing::warn!(
                 why,
-                "splice and sendfile copy on this machine: their bytes count as splice_copy and sendfile_copy"
+                "splice and sendfile copy on this machine: fetches of 256 KiB and more count as mmap_write, smaller ones as splice_copy"
             );
         }
         Self {

@@ -142,9 +142,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
 
 impl Report {
     fn new(caps: &Caps, (kernel, directory): (String, PathBuf), thresholds: InForce) -> Self {
-        let best = [Path::Splice, Path::SpliceCopy, Path::Sendfile, Path::SendfileCopy]
-            .into_iter()
-            .find(|path| path.works(caps));
+        let second = (!caps.page_references.works()).then_some(Path::MmapWrite);
+        let best = second.into_iter().chain([Path::Splice, Path::Sendfile]).find(|path| path.works(caps));
         let capability = |(name, support): (&'static str, &Support)| match support {
             Support::Works => Capability { name, works: true, why: None, remedy: None },
             Support::Absent { why, remedy } => {
@@ -230,7 +229,7 @@ mod tests {
         caps.page_references = Support::Absent { why: "copies".to_owned(), remedy: "none is needed" };
         let defaults = InForce::of(Ok((Thresholds::default(), None)));
         let report = Report::new(&caps, ("9.9".to_owned(), "/data".into()), defaults);
-        assert_eq!(report.large_fetches_use, "splice_copy");
+        assert_eq!(report.large_fetches_use, "mmap_write");
     }
 
     #[test]

@@ -36,7 +36,7 @@ fn ask(len: u64, bits: u32, thresholds: &Thresholds) {
         SocketPath::Splice => assert!(means.splice),
         SocketPath::Sendfile => assert!(means.sendfile && !means.splice),
         SocketPath::ReadWrite => {}
-        SocketPath::MmapWrite => panic!("never planned"),
+        SocketPath::MmapWrite => assert!(!means.page_references),
     }
     assert!(path == SocketPath::ReadWrite || source == Source::File);
 }

@@ -46,11 +46,14 @@ pub enum Fallback {
     ZeroCopyRefused,
     /// This kernel or file system has no reads that leave no page in the cache.
     UncachedReadRefused,
+    /// This file could not be mapped: the process has as many mappings as it may, or the file
+    /// system has none.
+    MappingRefused,
 }
 
 impl Fallback {
     /// Every cause, in the order of its index in counters.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::PipesInUse,
         Self::NoPipe,
         Self::SmallPipe,
@@ -62,6 +65,7 @@ impl Fallback {
         Self::NoLockedMemory,
         Self::ZeroCopyRefused,
         Self::UncachedReadRefused,
+        Self::MappingRefused,
     ];
 
     /// The name used in metrics and tables.
@@ -78,6 +82,7 @@ impl Fallback {
             Self::NoLockedMemory => "no_locked_memory",
             Self::ZeroCopyRefused => "zero_copy_refused",
             Self::UncachedReadRefused => "uncached_read_refused",
+            Self::MappingRefused => "mapping_refused",
         }
     }
 }

@@ -126,7 +126,7 @@ const _: () = {
 pub enum SocketPath {
     /// [`Path::ReadWrite`]; bytes from memory leave by the same call, and count as [`Path::Send`].
     ReadWrite,
-    /// [`Path::MmapWrite`]; never planned, only [forced](crate::Engine::force).
+    /// [`Path::MmapWrite`]: planned where the kernel copies pages for `splice`.
     MmapWrite,
     /// [`Path::Sendfile`], or [`Path::SendfileCopy`] where the kernel copies.
     Sendfile,

@@ -102,8 +102,8 @@ pub enum Support {
 /// of the paths that a process takes then.
 const ASSUME_COPIES: &str = "LEVADA_ASSUME_COPYING_SPLICE";
 
-const COPIES_REMEDY: &str = "none is needed: bytes by splice and sendfile are copied once, inside the kernel, and \
-                             count as splice_copy and sendfile_copy";
+const COPIES_REMEDY: &str = "none is needed: ranges of 256 KiB and more are sent from mappings (mmap_write), copied once; \
+                             smaller ones by splice are copied inside the kernel, and count as splice_copy";
 
 /// The size that [`Caps::large_pipes`] tries.
 const LARGE_PIPE_BYTES: usize = 1 << 20;

@@ -18,10 +18,10 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Maps `bytes` bytes at `offset`, a multiple of the page size, and requests its pages
-    /// immediately.
+    /// Maps `bytes` bytes at `offset`, a multiple of the page size. Its pages are looked up as they
+    /// are sent, several at each fault: requesting all with the mapping costs up to a fifth more.
     pub(crate) fn new(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
-        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        let flags = MapFlags::SHARED;
         // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so
         // no existing memory changes; the mapping is reached through system calls only.
         let base = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, ProtFlags::READ, flags, file, offset) }?;

@@ -9,6 +9,7 @@
 //! | range of a file | larger | none | `splice`; without it `sendfile`; without both `read_write` |
 //! | range of a file | < one TLS record | kernel | `read_write` |
 //! | range of a file | ≥ one TLS record | kernel | `splice`; without it `sendfile`; without both `read_write` |
+//! | range of a file, on a kernel that copies pages for `splice` | ≥ 256 KiB | any | `mmap_write` |
 //!
 //! It decides nothing else. The other choices of this crate are made here:
 //!
@@ -42,6 +43,7 @@ pub fn plan(question: &Question, thresholds: &Thresholds) -> SocketPath {
     match question.source {
         Source::Memory | Source::VolatileFile => SocketPath::ReadWrite,
         Source::File => match question.means {
+            Means { page_references: false, .. } if question.len >= MAPPED_BYTES => SocketPath::MmapWrite,
             Means { splice: true, .. } if is_large(question, thresholds) => SocketPath::Splice,
             Means { sendfile: true, .. } if is_large(question, thresholds) => SocketPath::Sendfile,
             _ => SocketPath::ReadWrite,
@@ -52,7 +54,8 @@ pub fn plan(question: &Question, thresholds: &Thresholds) -> SocketPath {
 /// The next best path after `path` has refused a piece; ends at copying, which refuses nothing.
 pub(super) fn next_best(path: SocketPath, means: Means) -> SocketPath {
     match path {
-        SocketPath::Splice if means.sendfile => SocketPath::Sendfile,
+        SocketPath::MmapWrite if means.splice => SocketPath::Splice,
+        SocketPath::MmapWrite | SocketPath::Splice if means.sendfile => SocketPath::Sendfile,
         _ => SocketPath::ReadWrite,
     }
 }
@@ -60,6 +63,11 @@ pub(super) fn next_best(path: SocketPath, means: Means) -> SocketPath {
 /// Kernel TLS encrypts records of up to this size; a smaller one gains nothing from a page by
 /// reference.
 const TLS_RECORD_BYTES: u64 = 16 * 1024;
+
+/// Smallest range that is sent from a mapping where the kernel has no references to pages: for
+/// less, the mapping costs more than the copy that it saves
+/// (docs/decisions/2026-11-29-second-lane.md).
+pub const MAPPED_BYTES: u64 = 256 << 10;
 
 /// True if pages by reference cost less than copying them.
 fn is_large(question: &Question, thresholds: &Thresholds) -> bool {

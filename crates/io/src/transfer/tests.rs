@@ -8,6 +8,7 @@ use bytes::Bytes;
 use levada_testing::scaled;
 use proptest::prelude::*;
 
+use super::plan::MAPPED_BYTES;
 use super::*;
 use crate::counters::Fallback;
 use crate::error::SourceFault;
@@ -26,6 +27,8 @@ struct Case {
     /// True if there is splice, and sendfile; on the engine that steps first, and on the one that
     /// takes turns with it.
     means: [(bool, bool); 2],
+    /// True if the kernel copies pages for both.
+    copies: bool,
     tcp: bool,
     thresholds: Thresholds,
     reports_cold: bool,
@@ -60,7 +63,7 @@ impl Case {
         let (pieces, expected) = self.pieces(file, content);
         let counters = Arc::new(Counters::default());
         let mut engines = self.means.map(|(splice, sendfile)| {
-            let caps = caps(splice, sendfile);
+            let caps = if self.copies { copying(splice, sendfile) } else { caps(splice, sendfile) };
             let mut engine = Engine::with_thresholds(&caps, Arc::clone(&counters), self.thresholds);
             engine.report_cold(self.reports_cold);
             engine
@@ -155,19 +158,19 @@ fn cases() -> impl Strategy<Value = Case> {
     (
         prop::collection::vec(piece, 0..12),
         any::<[(bool, bool); 2]>(),
-        any::<(bool, bool)>(),
+        any::<(bool, bool, bool)>(),
         thresholds,
         prop::collection::vec(budget, 1..6),
         prop::collection::vec(read, 1..6),
         prop::option::weighted(0.3, 0_usize..600_000),
     )
         .prop_map(
-            |(pieces, means, (tcp, reports_cold), thresholds, mut budgets, mut reads, lost_after)| {
+            |(pieces, means, (tcp, reports_cold, copies), thresholds, mut budgets, mut reads, lost_after)| {
                 // At least one value in each round must be large enough to end within the test's
                 // patience.
                 budgets.push(200_000);
                 reads.push(100_000);
-                Case { pieces, means, tcp, thresholds, reports_cold, budgets, reads, lost_after }
+                Case { pieces, means, copies, tcp, thresholds, reports_cold, budgets, reads, lost_after }
             },
         )
 }
@@ -189,25 +192,61 @@ fn sent(means: (bool, bool), pieces: Vec<Piece>) -> (Vec<u8>, crate::Snapshot) {
     (arrived, engine.counters().snapshot())
 }
 
+/// Capabilities of a kernel that copies pages for `splice` and `sendfile`, as far as it has them.
+fn copying(splice: bool, sendfile: bool) -> crate::Caps {
+    let mut caps = caps(splice, sendfile);
+    caps.page_references = Support::Absent { why: "assumed".to_owned(), remedy: "none" };
+    caps
+}
+
 #[test]
 fn pages_that_the_kernel_copies_are_counted_apart() {
+    const LEN: u64 = MAPPED_BYTES - 1;
     let content = content(FILE_LEN);
     let file = file_of(&content);
     for (splice, path) in [(true, Path::SpliceCopy), (false, Path::SendfileCopy)] {
-        let mut caps = caps(splice, true);
-        caps.page_references = Support::Absent { why: "assumed".to_owned(), remedy: "none" };
+        let caps = copying(splice, true);
         if !path.works(&caps) {
             continue;
         }
         let mut engine = engine(&caps, Thresholds::default());
-        let transfer = Transfer::new([extent(&file, 0, FILE_LEN as u64)]);
+        let transfer = Transfer::new([extent(&file, 0, LEN)]);
         let (arrived, outcome) = deliver(&mut engine, transfer, sockets(true, false));
         outcome.unwrap();
-        assert!(arrived == content, "{path}: other bytes arrived");
+        assert!(content.starts_with(&arrived) && arrived.len() as u64 == LEN, "{path}: other bytes arrived");
         let counted = engine.counters().snapshot();
-        assert_eq!((counted.bytes(path), counted.copied_by_kernel()), (FILE_LEN as u64, FILE_LEN as u64));
+        assert_eq!((counted.bytes(path), counted.copied_by_kernel()), (LEN, LEN));
         assert_eq!(counted.bytes(Path::Splice) + counted.bytes(Path::Sendfile), 0, "no zero copy is claimed");
     }
+}
+
+#[test]
+fn a_copying_kernel_gets_large_ranges_mapped() {
+    let content = content(FILE_LEN);
+    let mut engine = engine(&copying(true, true), Thresholds::default());
+    let transfer = Transfer::new([extent(&file_of(&content), 0, FILE_LEN as u64)]);
+    let (arrived, outcome) = deliver(&mut engine, transfer, sockets(true, false));
+    outcome.unwrap();
+    assert!(arrived == content, "the bytes are those of the file");
+    let counted = engine.counters().snapshot();
+    assert_eq!((counted.bytes(Path::MmapWrite), counted.copied()), (FILE_LEN as u64, FILE_LEN as u64));
+    assert_eq!(counted.copied_by_kernel(), 0, "each byte was copied once, by a call of ours");
+}
+
+#[test]
+fn a_file_without_mappings_takes_the_next_path() {
+    // A file of sysfs claims a whole page, can be read, and cannot be mapped.
+    let Ok(file) = File::open("/sys/kernel/mm/transparent_hugepage/enabled") else {
+        crate::tests::links::skipped("a_file_without_mappings_takes_the_next_path", "sysfs has no such file");
+        return;
+    };
+    let mut engine = engine(&copying(true, true), Thresholds::default());
+    engine.force(Some(SocketPath::MmapWrite));
+    let transfer = Transfer::new([extent(&Arc::new(file), 0, 10)]);
+    let (arrived, outcome) = deliver(&mut engine, transfer, sockets(true, false));
+    outcome.unwrap();
+    assert_eq!(arrived.len(), 10);
+    assert_eq!(engine.counters().snapshot().fallbacks(Fallback::MappingRefused), 1);
 }
 
 #[test]
@@ -387,7 +426,11 @@ fn an_engine_may_prefer_sendfile_where_there_is_one() {
         let caps = caps(true, has_sendfile);
         let mut engine = engine(&caps, Thresholds::default());
         let means = Means::from(&caps);
-        let path = if has_sendfile { SocketPath::Sendfile } else { SocketPath::Splice }.counted(means);
+        let path = match means.page_references {
+            true if has_sendfile => Path::Sendfile,
+            true => Path::Splice,
+            false => Path::MmapWrite,
+        };
         engine.prefer_sendfile();
         let (sender, receiver) = sockets(true, false);
         let reader = std::thread::spawn(move || {
@@ -416,10 +459,10 @@ fn nothing_to_send_is_done_at_once() {
 #[test]
 fn a_file_cut_underneath_is_an_error_at_the_cut() {
     const CUT: u64 = 700_001;
-    for means in [(true, true), (false, true), (false, false)] {
+    for means in [caps(true, true), caps(false, true), caps(false, false), copying(true, true)] {
         let content = content(FILE_LEN);
         let file = file_of(&content);
-        let mut engine = engine(&caps(means.0, means.1), Thresholds::default());
+        let mut engine = engine(&means, Thresholds::default());
         let (sender, mut receiver) = sockets(true, false);
         let mut transfer = Transfer::new([extent(&file, 1, 1 << 20)]);
         assert_eq!(transfer.step(&mut engine, sender.as_fd(), 10_000).unwrap(), Turn::Yield);

@@ -3,12 +3,19 @@
 //! The paths are the product's own ([`levada_io`]), forced one by one, on a connection that does
 //! not wait, as in the broker; sends of memory by reference read into buffers first. A run sends a
 //! part of the file before the clock starts, so that the connection has found its window.
+//!
+//! One group sends a file in memory (tmpfs), where a second descriptor with `O_DIRECT` has the
+//! kernel copy pages for `splice`: the cost of each `splice` on a kernel without references.
 
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
 
 use crate::error::LabError;
 use crate::harness::bench::{Bench, chill};
+use crate::harness::payload;
 use crate::harness::peer::{Part, Peer, ReceiveMode};
 use crate::machine::cpu::{self, Stopwatch};
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
@@ -24,22 +31,59 @@ pub struct Transfers<'a> {
     bench: &'a Bench,
     peer: Peer,
     file: Arc<File>,
+    /// The same bytes in a file of tmpfs, or the reason why there is none.
+    memory: Result<MemoryFile, String>,
     len: u64,
     checksum: u64,
 }
+
+/// A file of tmpfs.
+#[derive(Debug)]
+struct MemoryFile {
+    file: Arc<File>,
+    /// Its descriptor with `O_DIRECT`: `splice` from it copies.
+    direct: Arc<File>,
+}
+
+impl MemoryFile {
+    /// Fills a file. Memory for it must be there.
+    fn new(len: u64) -> std::io::Result<Self> {
+        let mut file = tempfile::tempfile_in(MEMORY)?;
+        payload::write(&mut file, len, len)?;
+        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let direct =
+            rustix::fs::open(name, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self { file: Arc::new(file), direct: Arc::new(direct.into()) })
+    }
+}
+
+/// A directory of tmpfs on each Linux.
+const MEMORY: &str = "/dev/shm";
 
 /// Workload of all ways of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Setting {
     group: &'static str,
-    hot: bool,
+    place: Place,
     take: ReceiveMode,
 }
 
-const SETTINGS: [Setting; 3] = [
-    Setting { group: "hot, receiver discards", hot: true, take: ReceiveMode::Discard },
-    Setting { group: "hot, receiver copies", hot: true, take: ReceiveMode::Copy },
-    Setting { group: "cold, receiver discards", hot: false, take: ReceiveMode::Discard },
+/// Location of the file's bytes before a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In the page cache.
+    Hot,
+    /// On the disk.
+    Cold,
+    /// In a file of tmpfs.
+    Tmpfs,
+}
+
+const SETTINGS: [Setting; 4] = [
+    Setting { group: "hot, receiver discards", place: Place::Hot, take: ReceiveMode::Discard },
+    Setting { group: "hot, receiver copies", place: Place::Hot, take: ReceiveMode::Copy },
+    Setting { group: "cold, receiver discards", place: Place::Cold, take: ReceiveMode::Discard },
+    Setting { group: "tmpfs, receiver discards", place: Place::Tmpfs, take: ReceiveMode::Discard },
 ];
 
 impl<'a> Transfers<'a> {
@@ -50,20 +94,38 @@ impl<'a> Transfers<'a> {
     pub fn new(bench: &'a Bench) -> Result<Self, LabError> {
         let len = bench.scale().choose(1 << 20, 16 << 20, 128 << 20, 512 << 20);
         let (file, checksum) = bench.filled_file(len)?;
-        Ok(Transfers { bench, peer: Peer::start(bench)?, file: Arc::new(file), len, checksum })
+        let memory = MemoryFile::new(len).map_err(|error| format!("{MEMORY} takes no such file: {error}"));
+        Ok(Transfers { bench, peer: Peer::start(bench)?, file: Arc::new(file), memory, len, checksum })
     }
 
-    fn send(&mut self, way: TransferMethod, setting: Setting, pass: Pass) -> Result<Sent, LabError> {
+    /// The file that a way reads in a setting, or the reason why there is none.
+    fn file(&self, way: TransferMethod, setting: Setting) -> Result<Arc<File>, String> {
+        Ok(Arc::clone(match (setting.place, &self.memory) {
+            (Place::Hot | Place::Cold, _) => &self.file,
+            (Place::Tmpfs, Err(why)) => return Err(why.clone()),
+            (Place::Tmpfs, Ok(memory)) if way.copies_pages() => &memory.direct,
+            (Place::Tmpfs, Ok(memory)) => &memory.file,
+        }))
+    }
+
+    fn send(
+        &mut self,
+        (way, file): (TransferMethod, &Arc<File>),
+        setting: Setting,
+        pass: Pass,
+    ) -> Result<Sent, LabError> {
         let take = if pass == Pass::Integrity { ReceiveMode::Check } else { setting.take };
-        if setting.hot {
+        match setting.place {
             // Pages that another run has dropped.
-            std::io::copy(&mut (&*self.file), &mut std::io::sink())
-                .map_err(LabError::step("cannot read the file"))?;
-        } else {
-            chill(&self.file)?;
+            Place::Hot => std::io::copy(&mut (&**file), &mut std::io::sink())
+                .map(drop)
+                .map_err(LabError::step("cannot read the file"))?,
+            Place::Cold => chill(file)?,
+            Place::Tmpfs => {}
         }
         // Of a cold file nothing may be read before the clock starts.
-        let warm_up = if setting.hot && pass == Pass::Timed { self.len / 4 } else { 0 };
+        let is_warm = setting.place != Place::Cold && pass == Pass::Timed;
+        let warm_up = if is_warm { self.len / 4 } else { 0 };
         let parts = [warm_up, self.len];
         let socket = if way.is_sealed() {
             self.peer.connect_sealed(take, &parts)?
@@ -71,7 +133,7 @@ impl<'a> Transfers<'a> {
             self.peer.connect(take, &parts)?
         };
         let _pinned = self.bench.places().pin_sender();
-        let ready = way.ready(self.bench.caps(), &self.file, socket);
+        let ready = way.ready(self.bench.caps(), file, socket);
         let mut sender = ready.map_err(LabError::step(format!("cannot prepare {}", way.name())))?;
         sender.send(warm_up)?;
         self.peer.part()?;
@@ -116,7 +178,9 @@ impl Sent {
 impl TransferMethod {
     fn case(self, setting: Setting) -> Case {
         let case = Case::new(setting.group, self.name());
-        case.with("path", self.path()).with("step_bytes", self.step_bytes).with("hot", setting.hot)
+        case.with("path", self.path())
+            .with("step_bytes", self.step_bytes)
+            .with("hot", setting.place != Place::Cold)
     }
 }
 
@@ -149,7 +213,11 @@ impl Experiment for Transfers<'_> {
 
     fn cases(&self) -> Vec<Case> {
         let ways = TransferMethod::all();
-        SETTINGS.iter().flat_map(|setting| ways.iter().map(|way| way.case(*setting))).collect()
+        let cases = SETTINGS.iter().flat_map(|setting| {
+            let fits = move |way: &&TransferMethod| setting.place == Place::Tmpfs || !way.copies_pages();
+            ways.iter().filter(fits).map(|way| way.case(*setting))
+        });
+        cases.collect()
     }
 
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
@@ -161,7 +229,11 @@ impl Experiment for Transfers<'_> {
         if let Some(why) = way.missing(self.bench.caps()) {
             return Ok(Outcome::Skipped(why));
         }
-        let sent = self.send(way, setting, pass)?;
+        let file = match self.file(way, setting) {
+            Ok(file) => file,
+            Err(why) => return Ok(Outcome::Skipped(why)),
+        };
+        let sent = self.send((way, &file), setting, pass)?;
         // Encrypted here, bytes are counted as they leave, with what encryption adds.
         let by_way = sent.tally.by_way;
         if by_way < self.len || (by_way > self.len && !way.is_sealed()) {

@@ -104,9 +104,9 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
         h2 { "Bytes by transfer path" }
         p.soft {
             "Bytes that left the broker, counted where they left. " code { "splice" } " and " code { "sendfile" }
-            " send from the page cache without a copy; where the kernel copies the pages, their bytes are below "
-            code { "splice_copy" } " and " code { "sendfile_copy" } ". " code { "send" } " copies from memory once, "
-            code { "read_write" } " twice."
+            " send from the page cache without a copy. Where the kernel copies the pages, large ranges leave by "
+            code { "mmap_write" } ", which copies once, and smaller ones by " code { "splice_copy" } " or "
+            code { "sendfile_copy" } ". " code { "send" } " copies from memory once, " code { "read_write" } " twice."
         }
         div.chart data-chart="paths" { (paths(&console.door)) }
         @if let Some(state) = console.door.source().membership() { (membership(&console.door, &state)) }

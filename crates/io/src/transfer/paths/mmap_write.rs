@@ -1,15 +1,20 @@
 //! `mmap` and `send`: extents copied once, straight from the page cache into the socket.
 //!
-//! *Saves* the first of the two copies, and the buffer. *Needs* a mapping for each window, so the
-//! whole process's lock on its address space, twice a window, and pages faulted in. *Loses* to the
-//! paths by reference, which save the second copy too, and to `read_write` on small extents, where
-//! mapping costs more than copying. Never planned; it is here to be measured
-//! ([`Engine::force`](crate::Engine::force)).
+//! *Saves* the first of the two copies, and the buffer; where the kernel copies pages for `splice`,
+//! it saves the pages of that copy. *Needs* a mapping for each window, so the whole process's lock
+//! on its address space, twice a window, and page faults. *Loses* to the paths by reference, which
+//! save the second copy too, and to copying paths on extents below
+//! [`MAPPED_BYTES`](crate::plan::MAPPED_BYTES), where mapping costs more than a copy. Planned where
+//! the kernel has no references to pages for `splice`: the second lane.
+//!
+//! A window lasts for one call, so that a socket that takes nothing keeps no mapping: their number
+//! is limited for the whole process, and the indexes of logs are mapped, too.
 //!
 //! Only the kernel reads the mapping: a truncated file is an error and no signal.
 
 use rustix::io::Errno;
 
+use crate::counters::Fallback;
 use crate::error::{SourceFault, TransferError};
 use crate::path::Path;
 use crate::sys::window::Window;
@@ -37,9 +42,8 @@ pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, 
             return Err(TransferError::source(extent, done, SourceFault::Truncated));
         }
         let len = usize::try_from(skip + count).unwrap_or(usize::MAX);
-        let window = counters
-            .call(Path::MmapWrite, || Window::new(&extent.file, offset - skip, len))
-            .map_err(|error| TransferError::source(extent, done, SourceFault::Read(error)))?;
+        let window = counters.call(Path::MmapWrite, || Window::new(&extent.file, offset - skip, len));
+        let Ok(window) = window else { return Ok(Progress::Refused(Fallback::MappingRefused)) };
         let more = if job.more_after(queue, count) { libc::MSG_MORE } else { 0 };
         let part = usize::try_from(skip).unwrap_or(usize::MAX)..len;
         let sent = counters

@@ -9,33 +9,39 @@ const NO_SPLICE: Means = Means { splice: false, ..ALL };
 const NO_SENDFILE: Means = Means { sendfile: false, ..ALL };
 const NOTHING: Means =
     Means { splice: false, sendfile: false, page_references: false, nowait_reads: false, cachestat: false };
+const COPYING: Means = Means { page_references: false, ..ALL };
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 #[test]
 fn every_row_of_the_table() {
-    use SocketPath::{ReadWrite, Sendfile, Splice};
+    use SocketPath::{MmapWrite, ReadWrite, Sendfile, Splice};
     use Source::{File, Memory, VolatileFile};
 
-    let large = [Splice, Sendfile, Splice, ReadWrite];
-    // Source, size, encryption → with all means, without splice, without sendfile, with nothing.
+    let copied = [ReadWrite; 5];
+    let large = [Splice, Sendfile, Splice, ReadWrite, Splice];
+    let mapped = [Splice, Sendfile, Splice, MmapWrite, MmapWrite];
+    // Source, size, encryption → with all means, without splice, without sendfile, with nothing, on
+    // a kernel that copies.
     let rows = [
-        (Memory, 1, Tls::None, [ReadWrite; 4]),
-        (Memory, 64 * MIB, Tls::None, [ReadWrite; 4]),
-        (Memory, 64 * MIB, Tls::Kernel, [ReadWrite; 4]),
-        (File, 1, Tls::None, [ReadWrite; 4]),
-        (File, 16 * KIB, Tls::None, [ReadWrite; 4]),
+        (Memory, 1, Tls::None, copied),
+        (Memory, 64 * MIB, Tls::None, copied),
+        (Memory, 64 * MIB, Tls::Kernel, copied),
+        (File, 1, Tls::None, copied),
+        (File, 16 * KIB, Tls::None, copied),
         (File, 16 * KIB + 1, Tls::None, large),
-        (File, u64::MAX, Tls::None, large),
-        (File, 16 * KIB - 1, Tls::Kernel, [ReadWrite; 4]),
+        (File, 256 * KIB - 1, Tls::None, large),
+        (File, 256 * KIB, Tls::None, mapped),
+        (File, u64::MAX, Tls::None, mapped),
+        (File, 16 * KIB - 1, Tls::Kernel, copied),
         (File, 16 * KIB, Tls::Kernel, large),
-        (File, MIB, Tls::Kernel, large),
-        (VolatileFile, 1, Tls::None, [ReadWrite; 4]),
-        (VolatileFile, MIB, Tls::None, [ReadWrite; 4]),
-        (VolatileFile, MIB, Tls::Kernel, [ReadWrite; 4]),
+        (File, MIB, Tls::Kernel, mapped),
+        (VolatileFile, 1, Tls::None, copied),
+        (VolatileFile, MIB, Tls::None, copied),
+        (VolatileFile, MIB, Tls::Kernel, copied),
     ];
     for (source, len, tls, expected) in rows {
-        for (means, path) in [ALL, NO_SPLICE, NO_SENDFILE, NOTHING].into_iter().zip(expected) {
+        for (means, path) in [ALL, NO_SPLICE, NO_SENDFILE, NOTHING, COPYING].into_iter().zip(expected) {
             let question = Question { source, len, tls, means };
             assert_eq!(plan(&question, &Thresholds::default()), path, "{question:?}");
         }
@@ -55,7 +61,9 @@ fn a_refusal_leads_to_the_next_best_and_ends_at_copying() {
     assert_eq!(next_best(SocketPath::Splice, ALL), SocketPath::Sendfile);
     assert_eq!(next_best(SocketPath::Splice, NO_SENDFILE), SocketPath::ReadWrite);
     assert_eq!(next_best(SocketPath::Sendfile, ALL), SocketPath::ReadWrite);
-    assert_eq!(next_best(SocketPath::MmapWrite, ALL), SocketPath::ReadWrite);
+    assert_eq!(next_best(SocketPath::MmapWrite, COPYING), SocketPath::Splice);
+    assert_eq!(next_best(SocketPath::MmapWrite, NO_SPLICE), SocketPath::Sendfile);
+    assert_eq!(next_best(SocketPath::MmapWrite, NOTHING), SocketPath::ReadWrite);
 }
 
 proptest! {
@@ -70,7 +78,7 @@ proptest! {
             SocketPath::Splice => prop_assert!(question.means.splice),
             SocketPath::Sendfile => prop_assert!(question.means.sendfile && !question.means.splice),
             SocketPath::ReadWrite => {}
-            SocketPath::MmapWrite => prop_assert!(false, "never planned"),
+            SocketPath::MmapWrite => prop_assert!(!question.means.page_references),
         }
         prop_assert!(path == SocketPath::ReadWrite || question.source == Source::File);
     }

@@ -61,6 +61,7 @@ impl TransferMethod {
         );
         ways.push(of(Path::Sendfile)(64 << 10));
         ways.extend(PIPES.into_iter().map(of(Path::Splice)));
+        ways.push(of(Path::SpliceCopy)(1 << 20));
         ways.push(Self { kind: Kind::UserTls, step_bytes: 128 << 10 });
         ways.push(Self { kind: Kind::KernelTls, step_bytes: 1 << 20 });
         ways
@@ -72,6 +73,7 @@ impl TransferMethod {
             Kind::Engine(Path::ReadWrite) => format!("read+write {size}"),
             Kind::Engine(Path::MmapWrite) => format!("mmap+write {size}"),
             Kind::Engine(Path::Splice) => format!("splice, pipe {size}"),
+            Kind::Engine(Path::SpliceCopy) => format!("splice that copies, pipe {size}"),
             Kind::Engine(path) => path.label().to_owned(),
             Kind::UserTls => format!("TLS here, {size}"),
             Kind::KernelTls => format!("TLS in the kernel, splice {size}"),
@@ -93,6 +95,11 @@ impl TransferMethod {
         }
     }
 
+    /// True if the kernel copies pages for it: from a descriptor with `O_DIRECT`.
+    pub(super) fn copies_pages(self) -> bool {
+        self.kind == Kind::Engine(Path::SpliceCopy)
+    }
+
     /// True if the received bytes are TLS records.
     pub(super) fn is_sealed(self) -> bool {
         matches!(self.kind, Kind::UserTls | Kind::KernelTls)
@@ -103,7 +110,7 @@ impl TransferMethod {
         let needed = match self.path() {
             _ if self.kind == Kind::KernelTls => &caps.kernel_tls,
             Path::Sendfile => &caps.sendfile,
-            Path::Splice => &caps.splice,
+            Path::Splice | Path::SpliceCopy => &caps.splice,
             Path::MsgZerocopy => &caps.msg_zerocopy,
             Path::UringSendZc => &caps.ring_zero_copy,
             _ => return None,
@@ -125,8 +132,13 @@ impl TransferMethod {
                     pipe_floor_bytes: self.step_bytes,
                     ..Thresholds::default()
                 };
-                let mut engine = Engine::with_thresholds(caps, Arc::clone(&counters), thresholds);
-                engine.force(self.path().to_socket());
+                let mut caps = caps.clone();
+                if self.copies_pages() {
+                    caps.page_references = Support::Absent { why: "O_DIRECT".to_owned(), remedy: "none" };
+                }
+                let mut engine = Engine::with_thresholds(&caps, Arc::clone(&counters), thresholds);
+                let path = if self.copies_pages() { Path::Splice } else { self.path() };
+                engine.force(path.to_socket());
                 if self.kind == Kind::KernelTls {
                     ktls::enable(socket.as_fd())?;
                     ktls::install(socket.as_fd(), Direction::Send, &tls_records::kernel_keys())?;
@@ -212,7 +224,7 @@ impl Sender {
                 Tally {
                     calls: Path::ALL.iter().map(|path| seen.calls(*path)).sum(),
                     by_way: seen.bytes(way.path()),
-                    copies: seen.copied(),
+                    copies: seen.copied() + seen.copied_by_kernel(),
                 }
             }
             Self::Memory(sender) => Tally {
