@@ -25,6 +25,7 @@ pub(super) fn group_config(config: &BrokerConfig) -> GroupConfig {
             session_timeout_ms: config.groups.share_session_timeout_ms,
             heartbeat_interval_ms: config.groups.share_heartbeat_interval_ms,
             max_size: config.groups.share_max_size as usize,
+            assignment_interval_ms: config.groups.share_assignment_interval_ms,
             ..ShareConfig::default()
         },
         streams: StreamsConfig {
