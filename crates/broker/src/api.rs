@@ -39,6 +39,7 @@ pub(crate) mod connection_info;
 mod described;
 mod errors;
 mod group_order;
+mod heartbeats;
 pub(crate) mod large;
 mod leaders;
 mod merged;

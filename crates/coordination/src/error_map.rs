@@ -32,7 +32,7 @@ impl From<GroupError> for ErrorCode {
             GroupError::InvalidRequest(_) => Self::InvalidRequest,
             GroupError::StreamsInvalidTopology(_) => Self::StreamsInvalidTopology,
             GroupError::UnsupportedVersion => Self::UnsupportedVersion,
-            GroupError::FencedMemberEpoch => Self::FencedMemberEpoch,
+            GroupError::FencedMemberEpoch(_) => Self::FencedMemberEpoch,
             GroupError::StaleMemberEpoch => Self::StaleMemberEpoch,
             GroupError::UnreleasedInstanceId => Self::UnreleasedInstanceId,
             GroupError::UnsupportedAssignor => Self::UnsupportedAssignor,

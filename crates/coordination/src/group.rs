@@ -33,7 +33,7 @@ pub use config::{
     ConsumerConfig, GroupConfig, OwnSetting, OwnSettings, OwnStreamsSetting, ShareConfig, StreamsConfig,
 };
 pub use coordinator::Coordinator;
-pub use error::GroupError;
+pub use error::{FencedEpoch, GroupError};
 pub use event::{Action, Event, Outcome, Payload, Producer};
 pub use topics::{GoneTopic, Topics, Visible};
 

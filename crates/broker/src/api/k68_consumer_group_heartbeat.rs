@@ -27,6 +27,7 @@ use levada_wire::error_code::{ErrorCode, error_code};
 use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 use levada_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, StrBytes};
 
+use crate::api::heartbeats::Refused;
 use crate::api::{Context, text};
 
 /// From this version on members bring their own id.
@@ -49,7 +50,9 @@ pub(crate) async fn answer(
         let comparisons = &context.broker().turns().comparisons;
         let _ = context.run_in_turn(comparisons, move || pattern::whole(&regex)).await;
     }
-    let (group, assignor) = (request.group_id.clone(), request.server_assignor.clone());
+    let (group, member) = (request.group_id.clone(), request.member_id.clone());
+    let assignor = request.server_assignor.clone();
+    let members_max = context.broker().config().groups.consumer_max_size;
     context.give_turn_back();
     match context.broker().coordinators().groups().ask(heartbeat(context, request)).await {
         Ok(beat) => message!(ConsumerGroupHeartbeatResponse {
@@ -60,25 +63,27 @@ pub(crate) async fn answer(
         }),
         Err(error) => message!(ConsumerGroupHeartbeatResponse {
             error_code: error_code(Some(error)),
-            error_message: explanation(error, &group, assignor).map(text),
+            error_message: {
+                let refused = Refused { kind: "consumer", group: &group, member: &member, members_max };
+                explanation(error, &refused, assignor).map(text)
+            },
         }),
     }
 }
 
-/// A message for the error's code, in Kafka's words. Kafka sends none if the client only has to
-/// find the coordinator again.
-fn explanation(error: GroupError, group: &str, assignor: Option<StrBytes>) -> Option<String> {
+/// A message for the error's code, in Kafka's words.
+fn explanation(error: GroupError, refused: &Refused<'_>, assignor: Option<StrBytes>) -> Option<String> {
     match error {
-        GroupError::NotCoordinator | GroupError::CoordinatorNotAvailable => None,
         GroupError::UnsupportedAssignor => {
             let asked = assignor.unwrap_or_default();
             let (asked, all) = (asked.as_str(), ASSIGNORS.join(", "));
             Some(format!("ServerAssignor {asked} is not supported. Supported assignors: {all}."))
         }
         GroupError::NoUpgrade(reason) => {
+            let group = refused.group;
             Some(format!("Cannot upgrade classic group {group} to consumer group because {reason}."))
         }
-        error => Some(error.to_string()),
+        error => refused.explanation(error),
     }
 }
 

@@ -15,6 +15,7 @@ use levada_wire::error_code::{ErrorCode, error_code};
 use levada_wire::messages::share_group_heartbeat_response::{Assignment, TopicPartitions};
 use levada_wire::messages::{ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse};
 
+use crate::api::heartbeats::Refused;
 use crate::api::{Context, text};
 use crate::share_partitions::are_permitted;
 
@@ -31,6 +32,8 @@ pub(crate) async fn answer(
             error_message: message.map(Into::into),
         });
     }
+    let (group, member) = (request.group_id.clone(), request.member_id.clone());
+    let members_max = context.broker().config().groups.share_max_size;
     context.give_turn_back();
     match context.broker().coordinators().groups().ask(heartbeat(context, request)).await {
         Ok(beat) => message!(ShareGroupHeartbeatResponse {
@@ -41,7 +44,10 @@ pub(crate) async fn answer(
         }),
         Err(error) => message!(ShareGroupHeartbeatResponse {
             error_code: error_code(Some(error)),
-            error_message: Some(text(error.to_string())),
+            error_message: {
+                let refused = Refused { kind: "share", group: &group, member: &member, members_max };
+                refused.explanation(error).map(text)
+            },
         }),
     }
 }

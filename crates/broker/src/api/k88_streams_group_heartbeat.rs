@@ -15,7 +15,6 @@
 //! (`STREAMS_INVALID_TOPOLOGY`) that has more than 16 384 entries in its lists, more than 1024
 //! subtopologies, one of them twice, or more than 131 072 tasks.
 
-use levada_coordination::group::GroupError;
 use levada_coordination::group::records::{InternalTopic, TaskSets, Tasks};
 use levada_coordination::group::request::{EndpointPartitions, StreamsBeat, StreamsStatus};
 use levada_metadata::features::STREAMS_VERSION;
@@ -27,6 +26,7 @@ use levada_wire::messages::streams_group_heartbeat_response::{
 use levada_wire::messages::{StrBytes, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse};
 
 use self::checks::Invalid;
+use crate::api::heartbeats::Refused;
 use crate::api::{Context, text};
 
 mod checks;
@@ -44,6 +44,8 @@ pub(crate) async fn answer(
         });
     }
     context.give_turn_back();
+    let (group, member) = (request.group_id.clone(), request.member_id.clone());
+    let members_max = context.broker().config().groups.streams.max_size;
     let heartbeat = request::heartbeat(context, request);
     match context.broker().coordinators().groups().ask(heartbeat).await {
         Ok(mut beat) => {
@@ -52,7 +54,10 @@ pub(crate) async fn answer(
         }
         Err(error) => message!(StreamsGroupHeartbeatResponse {
             error_code: error_code(Some(error)),
-            error_message: explanation(error).map(text),
+            error_message: {
+                let refused = Refused { kind: "streams", group: &group, member: &member, members_max };
+                refused.explanation(error).map(text)
+            },
         }),
     }
 }
@@ -79,15 +84,6 @@ fn permit(context: &Context, request: &StreamsGroupHeartbeatRequest) -> Result<(
         Ok(())
     } else {
         Err(Invalid(ErrorCode::TopicAuthorizationFailed, None))
-    }
-}
-
-/// A message for the error's code. Kafka sends none if the client only has to find the coordinator
-/// again.
-fn explanation(error: GroupError) -> Option<String> {
-    match error {
-        GroupError::NotCoordinator | GroupError::CoordinatorNotAvailable => None,
-        error => Some(error.to_string()),
     }
 }
 

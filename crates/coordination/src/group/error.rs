@@ -1,5 +1,7 @@
 //! Errors that a group coordinator returns.
 
+use std::fmt;
+
 use crate::machine::PersistFailure;
 
 /// A refusal by a group coordinator. Each one is an error code of Kafka's, named after it.
@@ -79,8 +81,8 @@ pub enum GroupError {
     #[error("OffsetCommit version 9 or above must be used by members using the modern group protocol")]
     UnsupportedVersion,
     /// `FENCED_MEMBER_EPOCH`: the member must give up everything and join again.
-    #[error("the member epoch is fenced; the member must abandon its partitions and rejoin")]
-    FencedMemberEpoch,
+    #[error("{0}")]
+    FencedMemberEpoch(FencedEpoch),
     /// `STALE_MEMBER_EPOCH`: the member must fetch its epoch and try again.
     #[error("the member epoch is stale")]
     StaleMemberEpoch,
@@ -106,6 +108,36 @@ pub enum GroupError {
     /// `UNKNOWN_SERVER_ERROR`
     #[error("the group coordinator failed to execute the request")]
     UnknownServerError,
+}
+
+/// The epoch of a member that its group does not accept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FencedEpoch {
+    /// The kind of group, as in "streams".
+    pub kind: &'static str,
+    /// Epoch of the request.
+    pub received: i32,
+    /// Epoch that the group has for the member.
+    pub known: i32,
+}
+
+impl GroupError {
+    /// The refusal of a member's epoch by a group of this kind.
+    pub(crate) fn fenced(kind: &'static str, received: i32, known: i32) -> Self {
+        Self::FencedMemberEpoch(FencedEpoch { kind, received, known })
+    }
+}
+
+impl fmt::Display for FencedEpoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, received, known } = self;
+        let relation = if received > known { "greater" } else { "smaller" };
+        write!(
+            f,
+            "The {kind} group member has a {relation} member epoch ({received}) than the one known by the group \
+             coordinator ({known}). The member must abandon all its partitions and rejoin."
+        )
+    }
 }
 
 impl From<PersistFailure> for GroupError {

@@ -111,7 +111,7 @@ fn check_epoch(member: &Member, request: &ConsumerHeartbeatRequest) -> Result<()
     if said < current.epoch && said == current.previous_epoch && subset {
         return Ok(());
     }
-    Err(GroupError::FencedMemberEpoch)
+    Err(GroupError::fenced("consumer", said, current.epoch))
 }
 
 /// New subscription of the member; fields that the request lacks stay as they are.
@@ -222,7 +222,9 @@ impl Draft {
         let target = group.targets.get(member_id).unwrap_or(&none);
         let goal = Goal { epoch: group.target_epoch, target, subscribed: &subscribed, resubscribed, owned };
         let taken = |topic, index| group.owners.contains_key(&(topic, index));
-        let next = next(&member.current, &goal, taken).ok_or(GroupError::FencedMemberEpoch)?;
+        let known = member.current.epoch;
+        let next = next(&member.current, &goal, taken)
+            .ok_or_else(|| GroupError::fenced("consumer", known, known))?;
         if next != member.current {
             self.write(ConsumerRecord::Current(member_id.to_owned(), Some(next)));
         }

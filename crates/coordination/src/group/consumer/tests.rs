@@ -233,13 +233,13 @@ fn the_first_member_gets_everything_and_the_second_its_half_once_it_is_free() {
 fn epochs_fence_and_forgive() {
     let mut rig = rig();
     let epoch = pair(&mut rig);
-    let fenced = Err(GroupError::FencedMemberEpoch);
-    assert_eq!(rig.ask(beat("a", epoch + 1)), fenced);
-    assert_eq!(rig.ask(beat("a", epoch - 1)), fenced, "it does not say what it has");
+    let fenced = |received| Err(GroupError::fenced("consumer", received, epoch));
+    assert_eq!(rig.ask(beat("a", epoch + 1)), fenced(epoch + 1));
+    assert_eq!(rig.ask(beat("a", epoch - 1)), fenced(epoch - 1), "it does not say what it has");
     let some = parts("t", &[0]);
     assert_eq!(ok(&mut rig, owning("a", epoch - 1, &some)).member_epoch, epoch, "the answer was lost");
-    assert_eq!(rig.ask(owning("a", epoch - 1, &parts("t", &[3]))), fenced, "not its own");
-    assert_eq!(rig.ask(owning("a", epoch - 2, &some)), fenced);
+    assert_eq!(rig.ask(owning("a", epoch - 1, &parts("t", &[3]))), fenced(epoch - 1), "not its own");
+    assert_eq!(rig.ask(owning("a", epoch - 2, &some)), fenced(epoch - 2));
     assert_eq!(rig.ask(beat("c", epoch)), Err(GroupError::UnknownMemberId));
     let again = ok(&mut rig, enter("a", &["t"]));
     assert_eq!((again.member_epoch, again.assigned.is_some()), (epoch, true), "0 always joins");

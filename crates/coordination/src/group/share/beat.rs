@@ -118,7 +118,10 @@ impl ShareGroup {
 fn check_epoch(member: &ShareMember, epoch: i32) -> Result<(), GroupError> {
     let current = &member.current;
     let is_lost = epoch < current.epoch && epoch == current.previous_epoch;
-    if epoch == 0 || epoch == current.epoch || is_lost { Ok(()) } else { Err(GroupError::FencedMemberEpoch) }
+    if epoch == 0 || epoch == current.epoch || is_lost {
+        return Ok(());
+    }
+    Err(GroupError::fenced("share", epoch, current.epoch))
 }
 
 /// New subscription of the member; fields that the request lacks stay as they are.

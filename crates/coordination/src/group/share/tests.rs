@@ -180,8 +180,8 @@ fn member_epochs_are_fenced() {
         (3, Ok(3)),
         (2, Ok(3)),
         (0, Ok(3)),
-        (1, Err(GroupError::FencedMemberEpoch)),
-        (4, Err(GroupError::FencedMemberEpoch)),
+        (1, Err(GroupError::fenced("share", 1, 3))),
+        (4, Err(GroupError::fenced("share", 4, 3))),
     ] {
         let mut rig = rig();
         settled(&mut rig);

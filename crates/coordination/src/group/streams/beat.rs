@@ -93,7 +93,9 @@ impl StreamsGroup {
         if has_new_tasks && after.metadata.user_endpoint.is_some() {
             group.endpoint_epoch = group.endpoint_epoch.wrapping_add(1);
         }
-        let is_told = has_new_tasks || lacks_tasks(&before, request);
+        // A member that only reports fewer tasks gets them once its assignment is the latest.
+        let is_told =
+            has_new_tasks || (request.owned.is_some() && request.member_epoch < before.current.epoch);
         let mut beat = group.answer(request, (&after, is_told), topics);
         beat.status.splice(0..0, status);
         if group.is_new {
@@ -322,7 +324,11 @@ fn check_epoch(member: &StreamsMember, request: &StreamsHeartbeatRequest) -> Res
     let is_lost = epoch < current.epoch
         && epoch == current.previous_epoch
         && request.owned.as_ref().is_some_and(|owned| is_within(owned, &told(&current.assigned)));
-    if epoch == 0 || epoch == current.epoch || is_lost { Ok(()) } else { Err(GroupError::FencedMemberEpoch) }
+    if epoch == 0 || epoch == current.epoch || is_lost {
+        Ok(())
+    } else {
+        Err(GroupError::fenced("streams", epoch, current.epoch))
+    }
 }
 
 /// True if the answer with the member's tasks was lost: it has the epoch before, or reports that it

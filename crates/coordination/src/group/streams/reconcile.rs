@@ -98,7 +98,7 @@ impl StreamsGroup {
             _ if goal.owned.is_some_and(|owned| *owned == TaskSets::default()) => {
                 advance(now, goal.epoch, goal, &holders())
             }
-            _ => return Err(GroupError::FencedMemberEpoch),
+            _ => return Err(GroupError::fenced("streams", now.epoch, now.epoch)),
         })
     }
 }

@@ -71,9 +71,10 @@ fn a_lost_answer_is_repeated() {
     let again = ok(&mut rig, owning("a", 2, &[0, 1]));
     assert_eq!((again.member_epoch, again.assigned), (3, active(&[0, 1])), "the answer was lost");
     assert_eq!(ok(&mut rig, owning("a", 3, &[0])).assigned, active(&[0, 1]), "another one was");
-    assert_eq!(rig.ask(owning("a", 2, &[0, 1, 2])), Err(GroupError::FencedMemberEpoch));
-    assert_eq!(rig.ask(beat("a", 2)), Err(GroupError::FencedMemberEpoch));
-    assert_eq!(rig.ask(beat("a", 4)), Err(GroupError::FencedMemberEpoch));
+    let fenced = |received| Err(GroupError::fenced("streams", received, 3));
+    assert_eq!(rig.ask(owning("a", 2, &[0, 1, 2])), fenced(2));
+    assert_eq!(rig.ask(beat("a", 2)), fenced(2));
+    assert_eq!(rig.ask(beat("a", 4)), fenced(4));
 }
 
 #[test]

@@ -313,7 +313,9 @@ impl World {
                     known.told = heard.assigned.or(known.told.take());
                 }
                 Err(
-                    GroupError::FencedMemberEpoch | GroupError::UnknownMemberId | GroupError::GroupIdNotFound,
+                    GroupError::FencedMemberEpoch(_)
+                    | GroupError::UnknownMemberId
+                    | GroupError::GroupIdNotFound,
                 ) => {
                     self.reached.fenced += 1;
                     known.lose_everything();

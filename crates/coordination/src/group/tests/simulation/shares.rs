@@ -341,7 +341,9 @@ impl World {
                     self.reached.given += heard.assigned.iter().flat_map(pairs).count();
                 }
                 Err(
-                    GroupError::FencedMemberEpoch | GroupError::UnknownMemberId | GroupError::GroupIdNotFound,
+                    GroupError::FencedMemberEpoch(_)
+                    | GroupError::UnknownMemberId
+                    | GroupError::GroupIdNotFound,
                 ) => {
                     self.reached.fenced += 1;
                     known.epoch = 0;

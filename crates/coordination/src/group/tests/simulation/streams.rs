@@ -289,7 +289,9 @@ impl World {
                 }
                 Ok(heard) => self.hear(client, heard),
                 Err(
-                    GroupError::FencedMemberEpoch | GroupError::UnknownMemberId | GroupError::GroupIdNotFound,
+                    GroupError::FencedMemberEpoch(_)
+                    | GroupError::UnknownMemberId
+                    | GroupError::GroupIdNotFound,
                 ) => {
                     self.reached.fenced += 1;
                     let known = &mut self.clients[client];
