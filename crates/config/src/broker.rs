@@ -239,6 +239,7 @@ impl BrokerConfig {
         });
         errors.extend(read.log_dirs().err().into_iter().chain(read.unserved()));
         errors.extend(read.session_limits());
+        errors.extend(read.cleaner_memory());
         let topic_defaults = TopicConfig::defaults(&settings);
         errors.extend(topic_defaults.check(|name| settings.topic_origin(name)).err());
         if !errors.is_empty() {
@@ -387,6 +388,16 @@ impl Reader<'_> {
             load_factor: self.number("log.cleaner.io.buffer.load.factor"),
             io_max_bytes_per_second: self.number("log.cleaner.io.max.bytes.per.second"),
         }
+    }
+
+    /// The error of too little memory for the keys of each cleaner thread, which Kafka refuses too.
+    fn cleaner_memory(&self) -> Option<ConfigError> {
+        let (bytes, threads) =
+            (self.long("log.cleaner.dedupe.buffer.size"), self.long("log.cleaner.threads"));
+        (bytes / threads.max(1) <= 1 << 20).then(|| {
+            let must_be = format!("more than 1 MiB for each of the log.cleaner.threads ({threads})");
+            self.invalid("log.cleaner.dedupe.buffer.size", must_be)
+        })
     }
 
     fn listeners(&self) -> Result<Vec<Listener>, ConfigError> {

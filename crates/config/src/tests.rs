@@ -671,6 +671,10 @@ fn dynamic_changes_are_refused_in_kafkas_words() {
                     increased to more than double the current value 1 for configuration Invalid dynamic configuration";
     check(false, &[("log.cleaner.threads", "3")], Err(cleaners));
     check(false, &[("log.cleaner.threads", "2")], Ok(()));
+    let (threads, memory) = (("log.cleaner.threads", "2"), ("log.cleaner.dedupe.buffer.size", "2097152"));
+    check(false, &[threads, ("log.cleaner.dedupe.buffer.size", "2097154")], Ok(()));
+    let refusal = BrokerConfig::default().check_dynamic(false, &own(&[threads, memory])).unwrap_err();
+    assert!(refusal.contains("more than 1 MiB for each of the log.cleaner.threads (2)"), "{refusal}");
 }
 
 #[test]
