@@ -1,0 +1,103 @@
+package levada.requests;
+
+import java.io.File;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import kafka.log.LogManager;
+import kafka.network.SocketServer;
+import kafka.server.BrokerServer;
+import kafka.server.KafkaApis;
+import kafka.server.ReplicaManager;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.server.BrokerLifecycleManager;
+import org.mockito.Mockito;
+import org.mockito.invocation.InvocationOnMock;
+import org.mockito.stubbing.Answer;
+import org.opentest4j.TestAbortedException;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Stands in for the parts inside a broker. It answers what can be seen from outside the process; any
+ * other call aborts the test, which then counts as one that cannot run.
+ */
+public final class Outside {
+    /** The beginning of the message of an aborted test. */
+    static final String REASON = "reaches into the broker: ";
+
+    private final BrokerServer broker;
+    private final Map<Class<?>, Object> parts = new HashMap<>();
+
+    public Outside(BrokerServer broker) {
+        this.broker = broker;
+    }
+
+    /** The error that aborts a test which asks for this part. */
+    public static TestAbortedException abort(String part) {
+        return new TestAbortedException(REASON + part);
+    }
+
+    public SocketServer sockets() {
+        return part(SocketServer.class, call -> switch (call.getMethod().getName()) {
+            case "boundPort" -> broker.boundPort((ListenerName) call.getArgument(0));
+            default -> throw abort(call);
+        });
+    }
+
+    public KafkaApis apis() {
+        return part(KafkaApis.class, call -> switch (call.getMethod().getName()) {
+            case "isConsumerGroupProtocolEnabled" -> true;
+            default -> throw abort(call);
+        });
+    }
+
+    public LogManager logs() {
+        return part(LogManager.class, call -> switch (call.getMethod().getName()) {
+            case "getLog" -> absent(call, (TopicPartition) call.getArgument(0));
+            case "getLog$default$2" -> false;
+            case "liveLogDirs" -> CollectionConverters.asScala(
+                broker.config().logDirs().stream().map(File::new).toList()).toSeq();
+            default -> throw abort(call);
+        });
+    }
+
+    public ReplicaManager replicas() {
+        return part(ReplicaManager.class, call -> switch (call.getMethod().getName()) {
+            case "onlinePartition" -> absent(call, (TopicPartition) call.getArgument(0));
+            default -> throw abort(call);
+        });
+    }
+
+    public BrokerLifecycleManager lifecycle() {
+        return part(BrokerLifecycleManager.class, call -> switch (call.getMethod().getName()) {
+            case "brokerEpoch" -> broker.metadataCache().currentImage().cluster().broker(broker.config().nodeId()).epoch();
+            case "initialUnfenceFuture" -> CompletableFuture.completedFuture(null);
+            default -> throw abort(call);
+        });
+    }
+
+    /** No replica, if the broker has no directory of the partition. */
+    private Option<?> absent(InvocationOnMock call, TopicPartition partition) {
+        boolean isThere = broker.config().logDirs().stream()
+            .anyMatch(folder -> new File(folder, partition.toString()).exists());
+        if (isThere || broker.metadataCache().contains(partition)) {
+            throw abort(call);
+        }
+        return Option.empty();
+    }
+
+    private static TestAbortedException abort(InvocationOnMock call) {
+        return abort(call.getMethod().getDeclaringClass().getSimpleName() + "." + call.getMethod().getName());
+    }
+
+    private <T> T part(Class<T> type, Answer<Object> answer) {
+        return type.cast(parts.computeIfAbsent(type, key ->
+            Mockito.mock(type, Mockito.withSettings().stubOnly().defaultAnswer(call -> switch (call.getMethod().getName()) {
+                case "toString" -> type.getSimpleName() + " of broker " + broker.config().nodeId();
+                case "hashCode" -> System.identityHashCode(call.getMock());
+                default -> answer.answer(call);
+            }))));
+    }
+}

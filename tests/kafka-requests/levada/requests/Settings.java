@@ -1,0 +1,126 @@
+package levada.requests;
+
+import java.net.InetSocketAddress;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Properties;
+import java.util.stream.Collectors;
+import javax.security.auth.login.AppConfigurationEntry;
+import kafka.server.KafkaConfig;
+import kafka.server.SharedServer;
+import org.apache.kafka.common.Endpoint;
+import org.apache.kafka.common.config.types.Password;
+import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.common.security.JaasContext;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Properties of a process: those of the test, with the addresses and users that it left open. */
+final class Settings {
+    private final KafkaConfig config;
+    private final Properties properties = new Properties();
+
+    private Settings(KafkaConfig config) {
+        this.config = config;
+    }
+
+    /** The properties of a broker with these ports. Blocks until the controllers have theirs. */
+    static Properties of(KafkaConfig config, SharedServer given, Map<String, Integer> ports) {
+        Settings settings = new Settings(config);
+        config.props().forEach((key, value) -> {
+            if (value != null) {
+                settings.properties.setProperty(key.toString(), text(value));
+            }
+        });
+        settings.addresses(ports);
+        settings.controllers(given.controllerQuorumVotersFuture().join());
+        settings.users();
+        return settings.properties;
+    }
+
+    private static String text(Object value) {
+        if (value instanceof Password password) {
+            return password.value();
+        }
+        if (value instanceof Class<?> type) {
+            return type.getName();
+        }
+        if (value instanceof Collection<?> list) {
+            return list.stream().map(Settings::text).collect(Collectors.joining(","));
+        }
+        return value.toString();
+    }
+
+    private void addresses(Map<String, Integer> ports) {
+        properties.setProperty("process.roles", "broker");
+        properties.setProperty("listeners", join(config.dataPlaneListeners(), ports));
+        properties.setProperty("advertised.listeners", join(config.effectiveAdvertisedBrokerListeners(), ports));
+    }
+
+    private static String join(scala.collection.Seq<Endpoint> listeners, Map<String, Integer> ports) {
+        return CollectionConverters.asJava(listeners).stream().map(listener -> {
+            String host = listener.host() == null ? "localhost" : listener.host();
+            int port = listener.port() == 0 ? ports.get(listener.listener()) : listener.port();
+            return listener.listener() + "://" + host + ":" + port;
+        }).collect(Collectors.joining(","));
+    }
+
+    private void controllers(Map<Integer, InetSocketAddress> voters) {
+        if (!voters.isEmpty()) {
+            String list = voters.entrySet().stream()
+                .map(voter -> voter.getKey() + "@" + voter.getValue().getHostString() + ":" + voter.getValue().getPort())
+                .collect(Collectors.joining(","));
+            properties.setProperty("controller.quorum.voters", list);
+        }
+    }
+
+    /** Users of SASL, which Kafka reads from a file that the JVM names. */
+    private void users() {
+        List<String> names = new ArrayList<>();
+        CollectionConverters.asJava(config.dataPlaneListeners()).stream()
+            .filter(listener -> listener.securityProtocol().name.startsWith("SASL_"))
+            .forEach(listener -> names.add(listener.listener()));
+        names.addAll(config.controllerListenerNames());
+        for (String name : names) {
+            String prefix = "listener.name." + name.toLowerCase(Locale.ROOT) + ".";
+            for (String mechanism : mechanisms(prefix)) {
+                String key = prefix + mechanism.toLowerCase(Locale.ROOT) + ".sasl.jaas.config";
+                if (!properties.containsKey(key) && !properties.containsKey("sasl.jaas.config")) {
+                    login(name, mechanism).ifPresent(login -> properties.setProperty(key, login));
+                }
+            }
+        }
+    }
+
+    private List<String> mechanisms(String prefix) {
+        String all = properties.getProperty("sasl.enabled.mechanisms", "");
+        String own = properties.getProperty(prefix + "sasl.enabled.mechanisms", all);
+        return own.isBlank() ? List.of() : List.of(own.split(" *, *"));
+    }
+
+    private static java.util.Optional<String> login(String listener, String mechanism) {
+        try {
+            JaasContext context = JaasContext.loadServerContext(new ListenerName(listener), mechanism, Map.of());
+            String module = switch (mechanism) {
+                case "PLAIN" -> "PlainLoginModule";
+                case "OAUTHBEARER" -> "OAuthBearerLoginModule";
+                default -> "ScramLoginModule";
+            };
+            return context.configurationEntries().stream()
+                .filter(entry -> entry.getLoginModuleName().endsWith(module))
+                .map(Settings::render).findFirst();
+        } catch (IllegalArgumentException missing) {
+            return java.util.Optional.empty();
+        }
+    }
+
+    private static String render(AppConfigurationEntry entry) {
+        String options = entry.getOptions().entrySet().stream()
+            .map(option -> " " + option.getKey() + "=\""
+                + option.getValue().toString().replace("\\", "\\\\").replace("\"", "\\\"") + "\"")
+            .collect(Collectors.joining());
+        return entry.getLoginModuleName() + " required" + options + ";";
+    }
+}
