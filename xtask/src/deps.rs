@@ -79,7 +79,7 @@ struct Made {
 pub(crate) const NEWER_KAFKA: &str = "newer-kafka";
 
 /// Every name that [`program`] accepts.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "ab",
     "aria2c",
     "chromium",
@@ -87,6 +87,7 @@ const NAMES: [&str; 19] = [
     "go",
     "http",
     "java",
+    "kafka-requests",
     "kcat",
     "kubernetes",
     NEWER_KAFKA,
@@ -131,6 +132,17 @@ fn program(root: &Path, name: &str) -> Result<Program, String> {
             let jars = made(cache.join("kafka/libs"), &[tests.join("pom.xml")], vec![MAVEN], make::jars);
             let sources = make::sources(&tests.join("java"), "java")?;
             (vec![JAVAC], vec![jars, made(target(root).join("test-java"), &sources, vec![], make::java)])
+        }
+        "kafka-requests" => {
+            let list = tests.join("kafka-requests/pom.xml");
+            let libs = made(cache.join("kafka-requests/libs"), &[list], vec![MAVEN], make::jars);
+            let folders = ["kafka/server", "levada/requests"].map(|name| tests.join("kafka-requests").join(name));
+            let mut sources = Vec::new();
+            for folder in folders {
+                sources.extend(make::sources(&folder, "java")?);
+            }
+            let classes = target(root).join("test-kafka-requests");
+            (vec![JAVAC], vec![libs, made(classes, &sources, vec![], make::kafka_requests)])
         }
         NEWER_KAFKA => {
             let list = tests.join("newer-kafka/pom.xml");

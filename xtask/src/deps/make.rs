@@ -97,10 +97,18 @@ fn class_archive(libs: &Path) {
 
 /// Compiles the tests' Java programs.
 pub(super) fn java(sources: &[PathBuf], target: &Path) -> Result<(), String> {
-    let libs = super::cache()?.join("kafka/libs");
+    compiled(sources, &super::cache()?.join("kafka/libs"), target)
+}
+
+/// Compiles the classes that stand in for Kafka's in Kafka's own tests.
+pub(super) fn kafka_requests(sources: &[PathBuf], target: &Path) -> Result<(), String> {
+    compiled(sources, &super::cache()?.join("kafka-requests/libs"), target)
+}
+
+fn compiled(sources: &[PathBuf], libs: &Path, target: &Path) -> Result<(), String> {
     remove(target)?;
     let mut javac = Command::new("javac");
-    javac.args(["-Xlint:all", "-Werror", "-proc:none", "-cp"]).arg(libs.join("*"));
+    javac.args(["-Xlint:all,-classfile", "-Werror", "-proc:none", "-cp"]).arg(libs.join("*"));
     run(javac.arg("-d").arg(target).args(sources))
 }
 

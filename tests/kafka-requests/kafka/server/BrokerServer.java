@@ -1,7 +1,9 @@
 package kafka.server;
 
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import kafka.coordinator.transaction.TransactionCoordinator;
@@ -11,7 +13,7 @@ import kafka.raft.KafkaRaftManager;
 import kafka.server.metadata.BrokerMetadataPublisher;
 import levada.requests.Broker;
 import levada.requests.Outside;
-import levada.requests.Shadow;
+import levada.requests.View;
 import org.apache.kafka.common.internals.Plugin;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.network.ListenerName;
@@ -39,7 +41,7 @@ import scala.Option;
 /**
  * A process of Levada in the place of Kafka's broker. The class has the name of Kafka's, and comes
  * before it on the class path: the test kit and the harnesses of Kafka's tests make their brokers
- * by this constructor. State that Kafka keeps in metadata is read from a {@link Shadow}; state
+ * by this constructor. State that Kafka keeps in metadata is read from a {@link View}; state
  * inside the broker does not exist in this JVM, and a test that asks for it is aborted
  * ({@link Outside}).
  */
@@ -48,15 +50,22 @@ public class BrokerServer implements KafkaBroker {
     private final KafkaConfig config;
     private final Broker process;
     private final Outside outside = new Outside(this);
-    private volatile Shadow shadow;
+    private volatile View view;
     private volatile CountDownLatch ended = new CountDownLatch(0);
     private volatile boolean isRunning;
     private String logIdent = "";
 
     public BrokerServer(SharedServer given) {
         this.given = given;
-        config = given.brokerConfig();
+        config = released(given.brokerConfig());
         process = new Broker(config, given);
+    }
+
+    /** The configuration of a broker that offers no version of a request which Kafka has not released. */
+    private static KafkaConfig released(KafkaConfig config) {
+        Map<Object, Object> values = new HashMap<>(config.props());
+        values.put("unstable.api.versions.enable", "false");
+        return new KafkaConfig(values, false);
     }
 
     @Override
@@ -66,17 +75,17 @@ public class BrokerServer implements KafkaBroker {
         }
         ended = new CountDownLatch(1);
         process.start();
-        shadow = new Shadow(given, config, process);
-        shadow.start();
+        view = process.view();
+        view.start();
         isRunning = true;
-        process.awaitRegistered(shadow);
+        process.awaitServing(view::isUnfenced);
     }
 
     @Override
     public synchronized void shutdown(Duration timeout) {
-        if (shadow != null && ended.getCount() > 0) {
+        if (view != null && ended.getCount() > 0) {
             process.stop(timeout);
-            shadow.stop();
+            view.stop();
             isRunning = false;
             ended.countDown();
         }
@@ -96,9 +105,9 @@ public class BrokerServer implements KafkaBroker {
         return !isRunning;
     }
 
-    /** The server of the shadow once the broker has started, and before it the given one. */
+    /** The server of the view once the broker has started, and before it the given one. */
     public SharedServer sharedServer() {
-        return shadow == null ? given : shadow.server();
+        return view == null ? given : view.server();
     }
 
     @Override
@@ -113,7 +122,7 @@ public class BrokerServer implements KafkaBroker {
 
     @Override
     public int boundPort(ListenerName listener) {
-        return process.port(listener);
+        return process.port(listener.value());
     }
 
     @Override
@@ -121,27 +130,27 @@ public class BrokerServer implements KafkaBroker {
         if (!isRunning) {
             return BrokerState.NOT_RUNNING;
         }
-        return shadow.isUnfenced() ? BrokerState.RUNNING : BrokerState.RECOVERY;
+        return view.isUnfenced() ? BrokerState.RUNNING : BrokerState.RECOVERY;
     }
 
     @Override
     public KRaftMetadataCache metadataCache() {
-        return shadow.cache();
+        return view.cache();
     }
 
     @Override
     public Option<Plugin<Authorizer>> authorizerPlugin() {
-        return shadow.authorizer();
+        return view.authorizer();
     }
 
     @Override
     public CredentialProvider credentialProvider() {
-        return shadow.credentials();
+        return view.credentials();
     }
 
     @Override
     public DelegationTokenCache tokenCache() {
-        return shadow.tokens();
+        return view.tokens();
     }
 
     public KafkaRaftManager<ApiMessageAndVersion> raftManager() {
@@ -210,7 +219,7 @@ public class BrokerServer implements KafkaBroker {
 
     @Override
     public GroupCoordinator groupCoordinator() {
-        throw Outside.abort("groupCoordinator");
+        return outside.groups();
     }
 
     public GroupConfigManager groupConfigManager() {

@@ -1,5 +1,6 @@
 package levada.requests;
 
+import java.io.File;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
@@ -12,6 +13,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -20,7 +22,6 @@ import java.util.function.BooleanSupplier;
 import kafka.server.KafkaConfig;
 import kafka.server.SharedServer;
 import org.apache.kafka.common.Endpoint;
-import org.apache.kafka.common.network.ListenerName;
 import org.opentest4j.TestAbortedException;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -29,6 +30,11 @@ public final class Broker {
     /** Longest wait for the process to start, to apply a change, or to end. */
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final String OFFSET = "\nlevada_cluster_metadata_offset ";
+    /** Words of the errors that refuse a class of Java. */
+    private static final String JAVA_CLASS = "a Java class cannot be loaded";
+    private static final String AUTHORIZER = "must be one of org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+    /** The reason why a test cannot run whose nodes are brokers and controllers of one quorum. */
+    private static final String COMBINED = "several nodes that are brokers and controllers";
     /** The last lines of the log that an error shows. */
     private static final int SHOWN = 12;
 
@@ -36,6 +42,7 @@ public final class Broker {
     private final SharedServer given;
     private final Map<String, Integer> ports = new TreeMap<>();
     private final int http = freePort();
+    private final boolean isStandalone;
     private volatile Process process;
     private volatile boolean isStopping;
     private Path log;
@@ -44,13 +51,15 @@ public final class Broker {
     public Broker(KafkaConfig config, SharedServer given) {
         this.config = config;
         this.given = given;
+        isStandalone = config.processRoles().size() > 1;
+        boolean isCombined = isStandalone || siblings().stream().anyMatch(name -> name.startsWith("combined_"));
+        if (isCombined && (!isStandalone || config.quorumConfig().voters().size() > 1)) {
+            throw new TestAbortedException(COMBINED);
+        }
     }
 
     /** Starts the process. Returns before it serves. */
     public void start() {
-        if (config.processRoles().size() > 1) {
-            throw new TestAbortedException("the broker is also a controller in this JVM");
-        }
         try {
             for (Endpoint listener : CollectionConverters.asJava(config.dataPlaneListeners())) {
                 if (!ports.containsKey(listener.listener())) {
@@ -61,7 +70,7 @@ public final class Broker {
             Path file = Files.createTempFile(home, "broker-" + config.nodeId() + "-", ".properties");
             log = Path.of(file.toString().replace(".properties", ".log"));
             try (OutputStream out = Files.newOutputStream(file)) {
-                Settings.of(config, given, ports).store(out, null);
+                Settings.of(config, given, ports, isStandalone ? own() : config.logDirs()).store(out, null);
             }
             ProcessBuilder builder = new ProcessBuilder(System.getProperty("levada.bin"), "serve", "--lenient",
                 "--config", file.toString(), "-o", "levada.http.listen=127.0.0.1:" + http);
@@ -95,22 +104,28 @@ public final class Broker {
     }
 
     /** The port of a listener, or 0. */
-    public int port(ListenerName listener) {
+    public int port(String listener) {
         for (Map.Entry<String, Integer> port : ports.entrySet()) {
-            if (port.getKey().equalsIgnoreCase(listener.value())) {
+            if (port.getKey().equalsIgnoreCase(listener)) {
                 return port.getValue();
             }
         }
         return 0;
     }
 
-    /** Blocks until the broker serves and its controller lets it. */
-    void awaitServing(BooleanSupplier isUnfenced) {
-        await("broker " + config.nodeId() + " is not registered", () -> isUnfenced.getAsBoolean() && applied() >= 0);
+    /** The view of the metadata of this process. */
+    public View view() {
+        return isStandalone ? new Standalone(given, config, this) : new Shadow(given, config, this);
     }
 
-    public void awaitRegistered(Shadow shadow) {
-        awaitServing(shadow::isUnfenced);
+    /** Blocks until the broker serves and its controller lets it. */
+    public void awaitServing(BooleanSupplier isUnfenced) {
+        await("broker " + config.nodeId() + " does not serve", () -> isReady() && isUnfenced.getAsBoolean());
+    }
+
+    /** True if the process says that it is ready for clients. */
+    boolean isReady() {
+        return !isStopping && page("/readyz").startsWith("HTTP/1.1 200 ");
     }
 
     /** Blocks until the process has applied the record at this offset, or has ended, for some time. */
@@ -125,7 +140,11 @@ public final class Broker {
         long end = System.nanoTime() + LIMIT.toNanos();
         while (!condition.getAsBoolean()) {
             if (!process.isAlive()) {
-                throw new AssertionError("Levada has ended: " + tail());
+                String tail = tail();
+                if (tail.contains(JAVA_CLASS) || tail.contains(AUTHORIZER)) {
+                    throw new TestAbortedException("needs a class of the test in the broker: " + tail);
+                }
+                throw new AssertionError("Levada has ended: " + tail);
             }
             if (System.nanoTime() > end) {
                 throw new AssertionError(failure + " after " + LIMIT + ": " + tail());
@@ -136,7 +155,8 @@ public final class Broker {
 
     private String tail() {
         try {
-            List<String> lines = Files.readAllLines(log);
+            List<String> lines = new ArrayList<>(Files.readAllLines(log));
+            lines.removeIf(line -> line.startsWith("note: "));
             return String.join("\n", lines.subList(Math.max(0, lines.size() - SHOWN), lines.size()));
         } catch (IOException error) {
             return error.toString();
@@ -145,16 +165,21 @@ public final class Broker {
 
     /** Offset of the last applied metadata record, or -1 before the broker serves its metrics. */
     private long applied() {
+        String page = page("/metrics");
+        int at = page.indexOf(OFFSET);
+        return at < 0 ? -1 : (long) Double.parseDouble(page.substring(at + OFFSET.length()).split("\\s", 2)[0]);
+    }
+
+    /** A page of the process, or nothing. A client of the JDK would leave threads. */
+    private String page(String path) {
         try (Socket socket = new Socket()) {
             socket.connect(new InetSocketAddress("127.0.0.1", http), 1000);
             socket.setSoTimeout(5000);
-            String request = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:" + http + "\r\nConnection: close\r\n\r\n";
+            String request = "GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1:" + http + "\r\nConnection: close\r\n\r\n";
             socket.getOutputStream().write(request.getBytes(StandardCharsets.US_ASCII));
-            String page = new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-            int at = page.indexOf(OFFSET);
-            return at < 0 ? -1 : (long) Double.parseDouble(page.substring(at + OFFSET.length()).split("\\s", 2)[0]);
+            return new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         } catch (IOException error) {
-            return -1;
+            return "";
         }
     }
 
@@ -184,5 +209,29 @@ public final class Broker {
         } catch (IOException error) {
             throw new UncheckedIOException("no free port", error);
         }
+    }
+
+    /** Directories beside those of the controller in this JVM, with the same identities. */
+    private List<String> own() throws IOException {
+        List<String> own = new ArrayList<>();
+        for (String folder : config.logDirs()) {
+            Path copy = Path.of(folder + "-levada");
+            if (!Files.exists(copy)) {
+                Files.createDirectories(copy);
+                for (String name : List.of("meta.properties", "bootstrap.checkpoint")) {
+                    if (Files.exists(Path.of(folder, name))) {
+                        Files.copy(Path.of(folder, name), copy.resolve(name));
+                    }
+                }
+            }
+            own.add(copy.toString());
+        }
+        return own;
+    }
+
+    /** Directories beside those of this broker. */
+    private List<String> siblings() {
+        String[] names = new File(config.logDirs().get(0)).getAbsoluteFile().getParentFile().list();
+        return names == null ? List.of() : List.of(names);
     }
 }

@@ -3,6 +3,7 @@ package levada.requests;
 import java.io.File;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Properties;
 import java.util.concurrent.CompletableFuture;
 import kafka.log.LogManager;
 import kafka.network.SocketServer;
@@ -11,6 +12,8 @@ import kafka.server.KafkaApis;
 import kafka.server.ReplicaManager;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.common.utils.Utils;
+import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.server.BrokerLifecycleManager;
 import org.mockito.Mockito;
 import org.mockito.invocation.InvocationOnMock;
@@ -66,6 +69,22 @@ public final class Outside {
     public ReplicaManager replicas() {
         return part(ReplicaManager.class, call -> switch (call.getMethod().getName()) {
             case "onlinePartition" -> absent(call, (TopicPartition) call.getArgument(0));
+            default -> throw abort(call);
+        });
+    }
+
+    public GroupCoordinator groups() {
+        return part(GroupCoordinator.class, call -> switch (call.getMethod().getName()) {
+            case "groupMetadataTopicConfigs" -> {
+                Properties properties = new Properties();
+                properties.setProperty("cleanup.policy", "compact");
+                properties.setProperty("compression.type", "producer");
+                properties.setProperty("segment.bytes",
+                    Integer.toString(broker.config().groupCoordinatorConfig().offsetsTopicSegmentBytes()));
+                yield properties;
+            }
+            case "partitionFor" -> Utils.abs(call.getArgument(0).hashCode())
+                % broker.config().groupCoordinatorConfig().offsetsTopicPartitions();
             default -> throw abort(call);
         });
     }

@@ -17,6 +17,7 @@ import org.junit.platform.launcher.TestExecutionListener;
 import org.junit.platform.launcher.TestIdentifier;
 import org.junit.platform.launcher.core.LauncherDiscoveryRequestBuilder;
 import org.junit.platform.launcher.core.LauncherFactory;
+import org.opentest4j.TestAbortedException;
 
 /**
  * Runs classes of tests, or `CLASS#METHOD`, and writes a line for each test to a file: the outcome,
@@ -67,9 +68,14 @@ public final class Run implements TestExecutionListener {
                 }
             }
             case ABORTED -> write("aborted", test, error);
-            case FAILED -> write("failed", test, error);
+            case FAILED -> write(isAborted(result.getThrowable().orElse(null)) ? "aborted" : "failed", test, error);
             default -> throw new IllegalStateException(result.toString());
         }
+    }
+
+    /** True for an error that a test has only passed on. */
+    private static boolean isAborted(Throwable error) {
+        return error != null && (error instanceof TestAbortedException || isAborted(error.getCause()));
     }
 
     private void write(String outcome, TestIdentifier test, String error) {

@@ -26,8 +26,11 @@ final class Settings {
         this.config = config;
     }
 
-    /** The properties of a broker with these ports. Blocks until the controllers have theirs. */
-    static Properties of(KafkaConfig config, SharedServer given, Map<String, Integer> ports) {
+    /**
+     * The properties of a broker with these ports and directories. Blocks until the controllers have
+     * their ports.
+     */
+    static Properties of(KafkaConfig config, SharedServer given, Map<String, Integer> ports, List<String> logs) {
         Settings settings = new Settings(config);
         config.props().forEach((key, value) -> {
             if (value != null) {
@@ -35,7 +38,15 @@ final class Settings {
             }
         });
         settings.addresses(ports);
-        settings.controllers(given.controllerQuorumVotersFuture().join());
+        settings.properties.setProperty("log.dirs", String.join(",", logs));
+        settings.properties.remove("metadata.log.dir");
+        if (config.processRoles().size() > 1) {
+            settings.standalone();
+        } else {
+            settings.properties.setProperty("process.roles", "broker");
+            settings.controllers(given.controllerQuorumVotersFuture().join());
+        }
+        settings.shareState();
         settings.users();
         return settings.properties;
     }
@@ -54,7 +65,6 @@ final class Settings {
     }
 
     private void addresses(Map<String, Integer> ports) {
-        properties.setProperty("process.roles", "broker");
         properties.setProperty("listeners", join(config.dataPlaneListeners(), ports));
         properties.setProperty("advertised.listeners", join(config.effectiveAdvertisedBrokerListeners(), ports));
     }
@@ -65,6 +75,25 @@ final class Settings {
             int port = listener.port() == 0 ? ports.get(listener.listener()) : listener.port();
             return listener.listener() + "://" + host + ":" + port;
         }).collect(Collectors.joining(","));
+    }
+
+    /**
+     * Levada always stores the state of share groups. Where a test has Kafka store none, the topic of
+     * the states gets one replica, as there may be one broker.
+     */
+    private void shareState() {
+        if (properties.getProperty("group.share.persister.class.name", "stores").isEmpty()) {
+            properties.putIfAbsent("share.coordinator.state.topic.replication.factor", "1");
+            properties.putIfAbsent("share.coordinator.state.topic.min.isr", "1");
+            properties.putIfAbsent("share.coordinator.state.topic.num.partitions", "1");
+        }
+    }
+
+    /** The process is its own controller, without a listener for others. */
+    private void standalone() {
+        properties.remove("controller.quorum.voters");
+        properties.remove("controller.quorum.bootstrap.servers");
+        properties.remove("controller.listener.names");
     }
 
     private void controllers(Map<Integer, InetSocketAddress> voters) {

@@ -40,7 +40,7 @@ import scala.jdk.javaapi.OptionConverters;
  * beside it has applied: it waits for the process before it applies a change. Its node id differs
  * from that of the process by {@link #OFFSET}.
  */
-public final class Shadow {
+final class Shadow implements View {
     /** Distance of the node ids of shadows from those of brokers and controllers. */
     private static final int OFFSET = 100_000;
 
@@ -56,7 +56,7 @@ public final class Shadow {
     private final DelegationTokenManager manager;
 
     /** An observer of the controllers of this broker; it reads nothing before {@link #start}. */
-    public Shadow(SharedServer given, KafkaConfig config, Broker process) {
+    Shadow(SharedServer given, KafkaConfig config, Broker process) {
         this.process = process;
         nodeId = config.nodeId();
         try {
@@ -97,7 +97,7 @@ public final class Shadow {
         return copier.copy();
     }
 
-    /** Begins to follow the metadata. */
+    @Override
     public void start() {
         server.startForBroker();
         var faults = server.metadataPublishingFaultHandler();
@@ -113,7 +113,7 @@ public final class Shadow {
         }
     }
 
-    /** Ends the observer. The state that it has read stays. */
+    @Override
     public void stop() {
         server.stopForBroker();
         authorizer.foreach(plugin -> {
@@ -127,32 +127,37 @@ public final class Shadow {
         }
     }
 
+    @Override
     public SharedServer server() {
         return server;
     }
 
+    @Override
     public KRaftMetadataCache cache() {
         return cache;
     }
 
+    @Override
     public Option<Plugin<Authorizer>> authorizer() {
         return authorizer;
     }
 
+    @Override
     public DelegationTokenCache tokens() {
         return tokens;
     }
 
+    @Override
     public CredentialProvider credentials() {
         return credentials;
     }
 
     /** Registration of the broker, or null before it. */
-    public BrokerRegistration registration() {
+    private BrokerRegistration registration() {
         return cache.currentImage().cluster().broker(nodeId);
     }
 
-    /** True if the controller has let the broker serve. */
+    @Override
     public boolean isUnfenced() {
         BrokerRegistration registration = registration();
         return registration != null && !registration.fenced();
