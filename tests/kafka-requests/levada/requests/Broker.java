@@ -33,6 +33,8 @@ public final class Broker {
     /** Words of the errors that refuse a class of Java. */
     private static final String JAVA_CLASS = "a Java class cannot be loaded";
     private static final String AUTHORIZER = "must be one of org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+    /** Words of the message that refuses a cluster of Kafka 3. */
+    private static final String OLD_METADATA = "and this Levada supports levels 25 to";
     /** The reason why a test cannot run whose nodes are brokers and controllers of one quorum. */
     private static final String COMBINED = "several nodes that are brokers and controllers";
     /** The last lines of the log that an error shows. */
@@ -146,6 +148,9 @@ public final class Broker {
                 }
                 throw new AssertionError("Levada has ended: " + tail);
             }
+            if (tail().contains(OLD_METADATA)) {
+                throw new TestAbortedException("needs a metadata.version before that of Kafka 4.0");
+            }
             if (System.nanoTime() > end) {
                 throw new AssertionError(failure + " after " + LIMIT + ": " + tail());
             }
@@ -183,7 +188,7 @@ public final class Broker {
         }
     }
 
-    private static void pause() {
+    static void pause() {
         try {
             TimeUnit.MILLISECONDS.sleep(10);
         } catch (InterruptedException error) {

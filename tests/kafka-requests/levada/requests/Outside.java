@@ -10,6 +10,7 @@ import kafka.network.SocketServer;
 import kafka.server.BrokerServer;
 import kafka.server.KafkaApis;
 import kafka.server.ReplicaManager;
+import org.apache.kafka.common.TopicIdPartition;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.utils.Utils;
@@ -19,7 +20,6 @@ import org.mockito.Mockito;
 import org.mockito.invocation.InvocationOnMock;
 import org.mockito.stubbing.Answer;
 import org.opentest4j.TestAbortedException;
-import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -31,10 +31,12 @@ public final class Outside {
     static final String REASON = "reaches into the broker: ";
 
     private final BrokerServer broker;
+    private final Replicas replicas;
     private final Map<Class<?>, Object> parts = new HashMap<>();
 
     public Outside(BrokerServer broker) {
         this.broker = broker;
+        replicas = new Replicas(broker);
     }
 
     /** The error that aborts a test which asks for this part. */
@@ -58,7 +60,7 @@ public final class Outside {
 
     public LogManager logs() {
         return part(LogManager.class, call -> switch (call.getMethod().getName()) {
-            case "getLog" -> absent(call, (TopicPartition) call.getArgument(0));
+            case "getLog" -> replicas.log(call.getArgument(0));
             case "getLog$default$2" -> false;
             case "liveLogDirs" -> CollectionConverters.asScala(
                 broker.config().logDirs().stream().map(File::new).toList()).toSeq();
@@ -68,9 +70,18 @@ public final class Outside {
 
     public ReplicaManager replicas() {
         return part(ReplicaManager.class, call -> switch (call.getMethod().getName()) {
-            case "onlinePartition" -> absent(call, (TopicPartition) call.getArgument(0));
+            case "onlinePartition" -> replicas.partition(call.getArgument(0));
+            case "getPartitionOrException" -> replicas.partition(partition(call.getArgument(0))).get();
+            case "getLog", "localLog" -> replicas.log(call.getArgument(0));
+            case "localLogOrException" -> replicas.log(call.getArgument(0)).get();
+            case "logManager" -> logs();
+            case "metadataCache" -> broker.metadataCache();
             default -> throw abort(call);
         });
+    }
+
+    private static TopicPartition partition(Object argument) {
+        return argument instanceof TopicIdPartition known ? known.topicPartition() : (TopicPartition) argument;
     }
 
     public GroupCoordinator groups() {
@@ -97,26 +108,22 @@ public final class Outside {
         });
     }
 
-    /** No replica, if the broker has no directory of the partition. */
-    private Option<?> absent(InvocationOnMock call, TopicPartition partition) {
-        boolean isThere = broker.config().logDirs().stream()
-            .anyMatch(folder -> new File(folder, partition.toString()).exists());
-        if (isThere || broker.metadataCache().contains(partition)) {
-            throw abort(call);
-        }
-        return Option.empty();
-    }
-
-    private static TestAbortedException abort(InvocationOnMock call) {
+    static TestAbortedException abort(InvocationOnMock call) {
         return abort(call.getMethod().getDeclaringClass().getSimpleName() + "." + call.getMethod().getName());
     }
 
     private <T> T part(Class<T> type, Answer<Object> answer) {
-        return type.cast(parts.computeIfAbsent(type, key ->
-            Mockito.mock(type, Mockito.withSettings().stubOnly().defaultAnswer(call -> switch (call.getMethod().getName()) {
-                case "toString" -> type.getSimpleName() + " of broker " + broker.config().nodeId();
+        String name = type.getSimpleName() + " of broker " + broker.config().nodeId();
+        return type.cast(parts.computeIfAbsent(type, key -> mock(type, name, answer)));
+    }
+
+    /** An object whose methods all call this answer, but for those of any object. */
+    static <T> T mock(Class<T> type, String name, Answer<Object> answer) {
+        return Mockito.mock(type, Mockito.withSettings().stubOnly().defaultAnswer(call ->
+            switch (call.getMethod().getName()) {
+                case "toString" -> name;
                 case "hashCode" -> System.identityHashCode(call.getMock());
                 default -> answer.answer(call);
-            }))));
+            }));
     }
 }

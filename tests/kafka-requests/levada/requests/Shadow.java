@@ -1,16 +1,13 @@
 package levada.requests;
 
-import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.util.HashMap;
+import java.lang.reflect.Field;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import kafka.server.KafkaConfig;
 import kafka.server.SharedServer;
-import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.internals.Plugin;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.security.scram.internals.ScramMechanism;
@@ -19,117 +16,126 @@ import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.image.MetadataDelta;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.loader.LoaderManifest;
+import org.apache.kafka.image.loader.MetadataLoader;
 import org.apache.kafka.image.publisher.MetadataPublisher;
 import org.apache.kafka.metadata.BrokerRegistration;
 import org.apache.kafka.metadata.KRaftMetadataCache;
-import org.apache.kafka.metadata.properties.MetaProperties;
-import org.apache.kafka.metadata.properties.MetaPropertiesEnsemble;
-import org.apache.kafka.metadata.properties.MetaPropertiesVersion;
 import org.apache.kafka.metadata.publisher.AclPublisher;
 import org.apache.kafka.metadata.publisher.DelegationTokenPublisher;
 import org.apache.kafka.metadata.publisher.ScramPublisher;
+import org.apache.kafka.raft.KafkaRaftClient;
+import org.apache.kafka.raft.KafkaRaftClientDriver;
 import org.apache.kafka.security.CredentialProvider;
 import org.apache.kafka.security.DelegationTokenManager;
 import org.apache.kafka.server.authorizer.Authorizer;
 import org.apache.kafka.server.config.DelegationTokenManagerConfigs;
+import org.apache.kafka.server.fault.FaultHandler;
 import scala.Option;
 import scala.jdk.javaapi.OptionConverters;
 
 /**
- * An observer of the metadata quorum in this JVM, which shows a test the metadata that the process
- * beside it has applied: it waits for the process before it applies a change. Its node id differs
- * from that of the process by {@link #OFFSET}.
+ * View of a process whose controllers run in this JVM: it follows the metadata of one of them. A
+ * change counts as published there once the process has applied it, so that a test which waits for
+ * the change waits for the process.
  */
 final class Shadow implements View {
-    /** Distance of the node ids of shadows from those of brokers and controllers. */
-    private static final int OFFSET = 100_000;
-
+    private final SharedServer given;
     private final Broker process;
     private final int nodeId;
-    private final Path directory;
-    private final SharedServer server;
+    private final KafkaRaftClient<?> client;
+    private final MetadataLoader loader;
     private final KRaftMetadataCache cache;
     private final Option<Plugin<Authorizer>> authorizer;
     private final DelegationTokenCache tokens = new DelegationTokenCache(ScramMechanism.mechanismNames());
     private final CredentialProvider credentials =
         new CredentialProvider(ScramMechanism.mechanismNames(), tokens);
-    private final DelegationTokenManager manager;
+    private final List<MetadataPublisher> publishers;
 
-    /** An observer of the controllers of this broker; it reads nothing before {@link #start}. */
+    /** A view of the metadata of this cluster; it reads nothing before {@link #start}. */
     Shadow(SharedServer given, KafkaConfig config, Broker process) {
+        this.given = given;
         this.process = process;
         nodeId = config.nodeId();
-        try {
-            directory = Files.createTempDirectory("shadow");
-        } catch (IOException error) {
-            throw new IllegalStateException("no directory for a shadow", error);
-        }
-        KafkaConfig own = config(config);
-        Metrics metrics = new Metrics();
-        server = new SharedServer(own, identity(given.clusterId()), given.time(), metrics,
-            given.controllerQuorumVotersFuture(), given.bootstrapServers(), given.faultHandlerFactory(),
-            given.socketFactory());
-        cache = new KRaftMetadataCache(nodeId, () -> server.raftManager().client().kraftVersion());
-        authorizer = config.createNewAuthorizer(metrics, "broker");
-        manager = new DelegationTokenManager(new DelegationTokenManagerConfigs(config), tokens);
-    }
-
-    private KafkaConfig config(KafkaConfig config) {
-        Map<String, Object> values = new HashMap<>();
-        config.props().forEach((key, value) -> values.put(key.toString(), value));
-        values.remove("broker.id");
-        values.put("node.id", Integer.toString(nodeId + OFFSET));
-        values.put("process.roles", "broker");
-        values.put("log.dirs", directory.toString());
-        values.put("metadata.log.dir", directory.toString());
-        return new KafkaConfig(values, false);
-    }
-
-    private MetaPropertiesEnsemble identity(String clusterId) {
-        MetaPropertiesEnsemble.Copier copier = new MetaPropertiesEnsemble.Copier(MetaPropertiesEnsemble.EMPTY);
-        copier.setMetaLogDir(Optional.of(directory.toString()));
-        copier.setLogDirProps(directory.toString(), new MetaProperties.Builder()
-            .setVersion(MetaPropertiesVersion.V1)
-            .setClusterId(clusterId)
-            .setNodeId(nodeId + OFFSET)
-            .setDirectoryId(Uuid.randomUuid())
-            .build());
-        return copier.copy();
-    }
-
-    @Override
-    public void start() {
-        server.startForBroker();
-        var faults = server.metadataPublishingFaultHandler();
-        List<MetadataPublisher> publishers = List.of(
+        client = client(given.clusterId());
+        loader = loader(client).orElseThrow();
+        cache = new KRaftMetadataCache(nodeId, client::kraftVersion);
+        authorizer = config.createNewAuthorizer(new Metrics(), "broker");
+        DelegationTokenManager manager =
+            new DelegationTokenManager(new DelegationTokenManagerConfigs(config), tokens);
+        FaultHandler faults = given.metadataPublishingFaultHandler();
+        publishers = List.of(
             new Following(),
             new ScramPublisher(nodeId, faults, "broker", credentials),
             new DelegationTokenPublisher(nodeId, faults, "broker", manager),
             new AclPublisher(nodeId, faults, "broker", OptionConverters.toJava(authorizer)));
-        try {
-            server.loader().installPublishers(publishers).get(1, TimeUnit.MINUTES);
-        } catch (Exception error) {
-            throw new IllegalStateException("a shadow cannot follow the metadata", error);
+    }
+
+    /**
+     * The member of the quorum of this cluster that runs in this JVM. The harnesses do not show it.
+     * Blocks until it follows the metadata: the test kit starts controllers and brokers at once.
+     */
+    private static KafkaRaftClient<?> client(String clusterId) {
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+        while (System.nanoTime() < end) {
+            for (Thread thread : Thread.getAllStackTraces().keySet()) {
+                if (thread instanceof KafkaRaftClientDriver<?> driver
+                        && clusterId.equals(field(KafkaRaftClient.class, "clusterId", driver.client()))
+                        && loader(driver.client()).isPresent()) {
+                    return driver.client();
+                }
+            }
+            Broker.pause();
         }
+        throw new IllegalStateException("no controller of cluster " + clusterId + " runs in this JVM");
+    }
+
+    private static Optional<MetadataLoader> loader(KafkaRaftClient<?> client) {
+        Map<?, ?> listeners = (Map<?, ?>) field(KafkaRaftClient.class, "listenerContexts", client);
+        return List.copyOf(listeners.keySet()).stream().filter(MetadataLoader.class::isInstance)
+            .map(MetadataLoader.class::cast).findFirst();
+    }
+
+    private static Object field(Class<?> type, String name, Object object) {
+        try {
+            Field field = type.getDeclaredField(name);
+            field.setAccessible(true);
+            return field.get(object);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(type + " has no " + name, error);
+        }
+    }
+
+    @Override
+    public void start() {
+        try {
+            loader.installPublishers(publishers).get(1, TimeUnit.MINUTES);
+        } catch (Exception error) {
+            throw new IllegalStateException("the metadata cannot be followed", error);
+        }
+        given.loader_$eq(loader);
     }
 
     @Override
     public void stop() {
-        server.stopForBroker();
+        given.loader_$eq(null);
+        for (MetadataPublisher publisher : publishers) {
+            try {
+                loader.removeAndClosePublisher(publisher).get(10, TimeUnit.SECONDS);
+            } catch (TimeoutException | java.util.concurrent.ExecutionException error) {
+                // The controller has ended before.
+            } catch (InterruptedException error) {
+                Thread.currentThread().interrupt();
+            }
+        }
         authorizer.foreach(plugin -> {
             Utils.closeQuietly(plugin, "authorizer");
             return null;
         });
-        try {
-            Utils.delete(directory.toFile());
-        } catch (IOException error) {
-            throw new IllegalStateException(directory + " cannot be deleted", error);
-        }
     }
 
     @Override
     public SharedServer server() {
-        return server;
+        return given;
     }
 
     @Override
@@ -167,7 +173,7 @@ final class Shadow implements View {
     private final class Following implements MetadataPublisher {
         @Override
         public String name() {
-            return "levada";
+            return "process of broker " + nodeId;
         }
 
         @Override
