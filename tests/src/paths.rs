@@ -66,6 +66,19 @@ pub fn class_path_before_own() -> String {
     format!("{}:{}", class_path(), target().join("test-java").display())
 }
 
+/// A class path with Kafka's own tests, and before them the classes that put processes of Levada in
+/// the place of its brokers.
+pub fn kafka_requests_class_path() -> String {
+    let own = target().join("test-kafka-requests");
+    assert!(own.exists(), "{} is missing: cargo xtask deps kafka-requests", own.display());
+    format!("{}:{}/*", own.display(), installed("kafka-requests").join("libs").display())
+}
+
+/// A directory for the results of Kafka's own tests.
+pub fn kafka_requests_results() -> PathBuf {
+    target().join("kafka-requests")
+}
+
 /// Path of a program of `tests/go`, if Go was available to build it.
 pub fn go_program(name: &str) -> PathBuf {
     target().join("test-go").join(name)

@@ -136,7 +136,8 @@ fn program(root: &Path, name: &str) -> Result<Program, String> {
         "kafka-requests" => {
             let list = tests.join("kafka-requests/pom.xml");
             let libs = made(cache.join("kafka-requests/libs"), &[list], vec![MAVEN], make::jars);
-            let folders = ["kafka/server", "levada/requests"].map(|name| tests.join("kafka-requests").join(name));
+            let folders =
+                ["kafka/server", "levada/requests"].map(|name| tests.join("kafka-requests").join(name));
             let mut sources = Vec::new();
             for folder in folders {
                 sources.extend(make::sources(&folder, "java")?);

@@ -7,6 +7,7 @@ mod features;
 mod hostile;
 mod hostile_principals;
 mod hostile_requests;
+mod kafka_requests;
 mod pipelining;
 mod quick_start;
 mod round_trip;

@@ -19,6 +19,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.stream.Collectors;
 import kafka.server.KafkaConfig;
 import kafka.server.SharedServer;
 import org.apache.kafka.common.Endpoint;
@@ -28,7 +29,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /** A process of Levada: its ports, its start and its end. */
 public final class Broker {
     /** Longest wait for the process to start, to apply a change, or to end. */
-    private static final Duration LIMIT = Duration.ofSeconds(30);
+    private static final Duration LIMIT = Duration.ofSeconds(60);
     private static final String OFFSET = "\nlevada_cluster_metadata_offset ";
     /** Words of the errors that refuse a class of Java. */
     private static final String JAVA_CLASS = "a Java class cannot be loaded";
@@ -143,8 +144,10 @@ public final class Broker {
         while (!condition.getAsBoolean()) {
             if (!process.isAlive()) {
                 String tail = tail();
-                if (tail.contains(JAVA_CLASS) || tail.contains(AUTHORIZER)) {
-                    throw new TestAbortedException("needs a class of the test in the broker: " + tail);
+                String keys = tail.lines().map(String::strip).filter(line -> line.contains(JAVA_CLASS) || line.contains(AUTHORIZER))
+                    .map(line -> line.replaceFirst("^error: ", "").split("=", 2)[0]).collect(Collectors.joining(", "));
+                if (!keys.isEmpty()) {
+                    throw new TestAbortedException("needs a class of the test in the broker: " + keys);
                 }
                 throw new AssertionError("Levada has ended: " + tail);
             }

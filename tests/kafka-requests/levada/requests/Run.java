@@ -60,22 +60,23 @@ public final class Run implements TestExecutionListener {
 
     @Override
     public void executionFinished(TestIdentifier test, TestExecutionResult result) {
-        String error = result.getThrowable().map(Run::describe).orElse("");
-        switch (result.getStatus()) {
-            case SUCCESSFUL -> {
-                if (test.isTest()) {
-                    write("passed", test, "");
-                }
-            }
-            case ABORTED -> write("aborted", test, error);
-            case FAILED -> write(isAborted(result.getThrowable().orElse(null)) ? "aborted" : "failed", test, error);
-            default -> throw new IllegalStateException(result.toString());
+        Throwable error = result.getThrowable().orElse(null);
+        TestAbortedException aborted = aborted(error);
+        if (aborted != null) {
+            write("aborted", test, line(aborted.getMessage()));
+        } else if (result.getStatus() != TestExecutionResult.Status.SUCCESSFUL) {
+            write("failed", test, error == null ? "" : describe(error));
+        } else if (test.isTest()) {
+            write("passed", test, "");
         }
     }
 
-    /** True for an error that a test has only passed on. */
-    private static boolean isAborted(Throwable error) {
-        return error != null && (error instanceof TestAbortedException || isAborted(error.getCause()));
+    /** The reason of a test that cannot run, also if the test has only passed it on; or null. */
+    private static TestAbortedException aborted(Throwable error) {
+        if (error == null || error instanceof TestAbortedException) {
+            return (TestAbortedException) error;
+        }
+        return aborted(error.getCause());
     }
 
     private void write(String outcome, TestIdentifier test, String error) {
@@ -109,7 +110,11 @@ public final class Run implements TestExecutionListener {
             text.append(" | caused by ").append(cause);
             cause = cause.getCause();
         }
-        String line = text.toString().replaceAll("\\s*[\\r\\n]+\\s*", " / ").replace('\t', ' ');
+        return line(text.toString());
+    }
+
+    private static String line(String text) {
+        String line = text.replaceAll("\\s*[\\r\\n]+\\s*", " / ").replace('\t', ' ');
         return line.length() > ERROR_LIMIT ? line.substring(0, ERROR_LIMIT) : line;
     }
 }
