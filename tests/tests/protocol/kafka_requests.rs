@@ -165,6 +165,8 @@ fn run(class: &str, folder: &Path) -> Vec<Outcome> {
         java.arg(format!("-D{key}={}", path.display()));
     }
     java.arg("-cp").arg(paths::kafka_requests_class_path()).arg("levada.requests.Run").arg(&table).arg(class);
+    // Some tests write into the current directory.
+    java.current_dir(scratch.path());
     java.stdin(Stdio::null()).stderr(output.try_clone().expect("a descriptor")).stdout(output);
     let status = java.status().unwrap_or_else(|error| panic!("java: {error}"));
     assert!(status.success(), "the tests of {class} ended with {status}: {}", log.display());

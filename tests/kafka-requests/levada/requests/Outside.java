@@ -54,6 +54,8 @@ public final class Outside {
     public KafkaApis apis() {
         return part(KafkaApis.class, call -> switch (call.getMethod().getName()) {
             case "isConsumerGroupProtocolEnabled" -> true;
+            case "metadataCache" -> broker.metadataCache();
+            case "replicaManager" -> replicas();
             default -> throw abort(call);
         });
     }
@@ -63,7 +65,7 @@ public final class Outside {
             case "getLog" -> replicas.log(call.getArgument(0));
             case "getLog$default$2" -> false;
             case "liveLogDirs" -> CollectionConverters.asScala(
-                broker.config().logDirs().stream().map(File::new).toList()).toSeq();
+                broker.config().logDirs().stream().map(name -> new File(name).getAbsoluteFile()).toList()).toSeq();
             default -> throw abort(call);
         });
     }

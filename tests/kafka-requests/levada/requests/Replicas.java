@@ -40,7 +40,7 @@ final class Replicas {
     /** The log of a partition, if the broker has a directory of it. */
     Option<UnifiedLog> log(TopicPartition partition) {
         Optional<File> folder = broker.config().logDirs().stream()
-            .map(parent -> new File(parent, partition.toString())).filter(File::exists).findFirst();
+            .map(parent -> new File(parent, partition.toString()).getAbsoluteFile()).filter(File::exists).findFirst();
         return OptionConverters.toScala(folder.map(found -> log(partition, found)));
     }
 
