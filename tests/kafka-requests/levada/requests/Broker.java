@@ -48,6 +48,8 @@ public final class Broker {
     private final boolean isStandalone;
     private volatile Process process;
     private volatile boolean isStopping;
+    /** The last known offset of applied metadata. */
+    private volatile long lastApplied = -1;
     private Path log;
 
     /** A process that is not started. Its listeners have the addresses of this configuration. */
@@ -80,6 +82,7 @@ public final class Broker {
             builder.environment().keySet().removeIf(name -> name.startsWith("LEVADA_"));
             builder.redirectErrorStream(true).redirectOutput(log.toFile());
             isStopping = false;
+            lastApplied = -1;
             process = builder.start();
         } catch (IOException error) {
             throw new UncheckedIOException("a broker cannot be started", error);
@@ -134,8 +137,11 @@ public final class Broker {
     /** Blocks until the process has applied the record at this offset, or has ended, for some time. */
     void awaitApplied(long offset) {
         long end = System.nanoTime() + LIMIT.toNanos();
-        while (!isStopping && process.isAlive() && applied() < offset && System.nanoTime() < end) {
-            pause();
+        while (lastApplied < offset && !isStopping && process.isAlive() && System.nanoTime() < end) {
+            lastApplied = applied();
+            if (lastApplied < offset) {
+                pause();
+            }
         }
     }
 

@@ -4,6 +4,9 @@ import java.lang.reflect.Field;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import kafka.server.KafkaConfig;
@@ -50,6 +53,10 @@ final class Shadow implements View {
     private final CredentialProvider credentials =
         new CredentialProvider(ScramMechanism.mechanismNames(), tokens);
     private final List<MetadataPublisher> publishers;
+    private final Following following = new Following();
+    /** Applies changes one after the other, beside those of other brokers. */
+    private final ExecutorService worker;
+    private volatile long applied = -1;
 
     /** A view of the metadata of this cluster; it reads nothing before {@link #start}. */
     Shadow(SharedServer given, KafkaConfig config, Broker process) {
@@ -63,8 +70,8 @@ final class Shadow implements View {
         DelegationTokenManager manager =
             new DelegationTokenManager(new DelegationTokenManagerConfigs(config), tokens);
         FaultHandler faults = given.metadataPublishingFaultHandler();
+        worker = Executors.newSingleThreadExecutor(task -> new Thread(task, "metadata-of-broker-" + nodeId));
         publishers = List.of(
-            new Following(),
             new ScramPublisher(nodeId, faults, "broker", credentials),
             new DelegationTokenPublisher(nodeId, faults, "broker", manager),
             new AclPublisher(nodeId, faults, "broker", OptionConverters.toJava(authorizer)));
@@ -108,24 +115,34 @@ final class Shadow implements View {
     @Override
     public void start() {
         try {
-            loader.installPublishers(publishers).get(1, TimeUnit.MINUTES);
+            loader.installPublishers(List.of(following)).get(1, TimeUnit.MINUTES);
+            worker.submit(() -> { }).get(1, TimeUnit.MINUTES);
         } catch (Exception error) {
             throw new IllegalStateException("the metadata cannot be followed", error);
         }
-        given.loader_$eq(loader);
+        given.loader_$eq(Outside.mock(MetadataLoader.class, "loader", call ->
+            switch (call.getMethod().getName()) {
+                case "lastAppliedOffset" -> applied;
+                default -> throw Outside.abort(call);
+            }));
     }
 
     @Override
     public void stop() {
         given.loader_$eq(null);
+        try {
+            loader.removeAndClosePublisher(following).get(10, TimeUnit.SECONDS);
+            worker.shutdown();
+            worker.awaitTermination(10, TimeUnit.SECONDS);
+        } catch (TimeoutException | ExecutionException error) {
+            // The controller has ended before.
+            worker.shutdownNow();
+        } catch (InterruptedException error) {
+            worker.shutdownNow();
+            Thread.currentThread().interrupt();
+        }
         for (MetadataPublisher publisher : publishers) {
-            try {
-                loader.removeAndClosePublisher(publisher).get(10, TimeUnit.SECONDS);
-            } catch (TimeoutException | java.util.concurrent.ExecutionException error) {
-                // The controller has ended before.
-            } catch (InterruptedException error) {
-                Thread.currentThread().interrupt();
-            }
+            Utils.closeQuietly(publisher, publisher.name());
         }
         authorizer.foreach(plugin -> {
             Utils.closeQuietly(plugin, "authorizer");
@@ -169,7 +186,7 @@ final class Shadow implements View {
         return registration != null && !registration.fenced();
     }
 
-    /** Applies a change once the process has. */
+    /** Has each change applied once the process has applied it. */
     private final class Following implements MetadataPublisher {
         @Override
         public String name() {
@@ -178,21 +195,30 @@ final class Shadow implements View {
 
         @Override
         public void onMetadataUpdate(MetadataDelta delta, MetadataImage image, LoaderManifest manifest) {
-            if (!isIdle(delta)) {
-                process.awaitApplied(image.provenance().lastContainedOffset());
-            }
-            cache.setImage(image);
+            worker.execute(() -> apply(delta, image, manifest));
         }
 
         @Override
         public void close() {
         }
+    }
 
-        private boolean isIdle(MetadataDelta delta) {
-            return delta.topicsDelta() == null && delta.aclsDelta() == null && delta.configsDelta() == null
-                && delta.featuresDelta() == null && delta.scramDelta() == null
-                && delta.clientQuotasDelta() == null && delta.delegationTokenDelta() == null
-                && delta.clusterDelta() == null;
+    private void apply(MetadataDelta delta, MetadataImage image, LoaderManifest manifest) {
+        long offset = image.provenance().lastContainedOffset();
+        if (!isIdle(delta)) {
+            process.awaitApplied(offset);
         }
+        cache.setImage(image);
+        for (MetadataPublisher publisher : publishers) {
+            publisher.onMetadataUpdate(delta, image, manifest);
+        }
+        applied = offset;
+    }
+
+    private static boolean isIdle(MetadataDelta delta) {
+        return delta.topicsDelta() == null && delta.aclsDelta() == null && delta.configsDelta() == null
+            && delta.featuresDelta() == null && delta.scramDelta() == null
+            && delta.clientQuotasDelta() == null && delta.delegationTokenDelta() == null
+            && delta.clusterDelta() == null;
     }
 }
