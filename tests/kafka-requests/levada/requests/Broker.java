@@ -150,8 +150,10 @@ public final class Broker {
         while (!condition.getAsBoolean()) {
             if (!process.isAlive()) {
                 String tail = tail();
-                String keys = tail.lines().map(String::strip).filter(line -> line.contains(JAVA_CLASS) || line.contains(AUTHORIZER))
-                    .map(line -> line.replaceFirst("^error: ", "").split("=", 2)[0]).collect(Collectors.joining(", "));
+                String keys = tail.lines().map(String::strip)
+                    .filter(line -> line.contains(JAVA_CLASS) || line.contains(AUTHORIZER))
+                    .map(line -> line.replaceFirst("^error: ", "").split("=", 2)[0])
+                    .collect(Collectors.joining(", "));
                 if (!keys.isEmpty()) {
                     throw new TestAbortedException("needs a class of the test in the broker: " + keys);
                 }

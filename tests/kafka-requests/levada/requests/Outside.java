@@ -55,6 +55,7 @@ public final class Outside {
         return part(KafkaApis.class, call -> switch (call.getMethod().getName()) {
             case "isConsumerGroupProtocolEnabled" -> true;
             case "metadataCache" -> broker.metadataCache();
+            case "clusterId" -> broker.clusterId();
             case "replicaManager" -> replicas();
             default -> throw abort(call);
         });
@@ -104,7 +105,8 @@ public final class Outside {
 
     public BrokerLifecycleManager lifecycle() {
         return part(BrokerLifecycleManager.class, call -> switch (call.getMethod().getName()) {
-            case "brokerEpoch" -> broker.metadataCache().currentImage().cluster().broker(broker.config().nodeId()).epoch();
+            case "brokerEpoch" ->
+                broker.metadataCache().currentImage().cluster().broker(broker.config().nodeId()).epoch();
             case "initialUnfenceFuture" -> CompletableFuture.completedFuture(null);
             default -> throw abort(call);
         });

@@ -11,6 +11,8 @@ import kafka.cluster.Partition;
 import kafka.server.BrokerServer;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.DescribeProducersOptions;
+import org.apache.kafka.clients.admin.ProducerState;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.message.ListOffsetsRequestData.ListOffsetsPartition;
@@ -21,6 +23,8 @@ import org.apache.kafka.common.requests.ListOffsetsResponse;
 import org.apache.kafka.metadata.PartitionRegistration;
 import org.apache.kafka.server.IntegrationTestUtils;
 import org.apache.kafka.storage.internals.log.LogConfig;
+import org.apache.kafka.storage.internals.log.ProducerStateEntry;
+import org.apache.kafka.storage.internals.log.ProducerStateManager;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
@@ -95,6 +99,7 @@ final class Replicas {
             case "numberOfSegments" -> segments(folder).size();
             case "size" -> segments(folder).stream().mapToLong(File::length).sum();
             case "config" -> config(partition.topic());
+            case "producerStateManager" -> producers(partition);
             default -> throw Outside.abort(call);
         });
     }
@@ -129,6 +134,25 @@ final class Replicas {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted", error);
         }
+    }
+
+    /** States of the producers of a partition. */
+    private ProducerStateManager producers(TopicPartition partition) {
+        return Outside.mock(ProducerStateManager.class, partition.toString(), call -> {
+            if (!call.getMethod().getName().equals("activeProducers")) {
+                throw Outside.abort(call);
+            }
+            DescribeProducersOptions here = new DescribeProducersOptions().brokerId(broker.config().nodeId());
+            try (Admin admin = Admin.create(Map.of("bootstrap.servers", "localhost:" + port()))) {
+                return admin.describeProducers(List.of(partition), here).all().get().get(partition)
+                    .activeProducers().stream().collect(Collectors.toMap(ProducerState::producerId, Replicas::entry));
+            }
+        });
+    }
+
+    private static ProducerStateEntry entry(ProducerState state) {
+        return new ProducerStateEntry(state.producerId(), (short) state.producerEpoch(),
+            state.coordinatorEpoch().orElse(-1), state.lastTimestamp(), state.currentTransactionStartOffset());
     }
 
     private static boolean isKafkas(ConfigEntry entry) {

@@ -24,7 +24,7 @@ import org.opentest4j.TestAbortedException;
  * the name, the seconds, and the first line of the error, with tabs between them.
  */
 public final class Run implements TestExecutionListener {
-    private static final int ERROR_LIMIT = 2000;
+    private static final int ERROR_LIMIT = 6000;
 
     private final PrintStream out;
     private final Map<UniqueId, Long> started = new HashMap<>();

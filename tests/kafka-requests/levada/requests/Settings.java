@@ -98,10 +98,9 @@ final class Settings {
 
     private void controllers(Map<Integer, InetSocketAddress> voters) {
         if (!voters.isEmpty()) {
-            String list = voters.entrySet().stream()
-                .map(voter -> voter.getKey() + "@" + voter.getValue().getHostString() + ":" + voter.getValue().getPort())
-                .collect(Collectors.joining(","));
-            properties.setProperty("controller.quorum.voters", list);
+            List<String> list = new ArrayList<>();
+            voters.forEach((id, address) -> list.add(id + "@" + address.getHostString() + ":" + address.getPort()));
+            properties.setProperty("controller.quorum.voters", String.join(",", list));
         }
     }
 
