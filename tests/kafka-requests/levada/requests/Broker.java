@@ -131,7 +131,7 @@ public final class Broker {
 
     /** True if the process says that it is ready for clients. */
     boolean isReady() {
-        return !isStopping && page("/readyz").startsWith("HTTP/1.1 200 ");
+        return page("/readyz").startsWith("HTTP/1.1 200 ");
     }
 
     /** Blocks until the process has applied the record at this offset, or has ended, for some time. */
@@ -180,7 +180,7 @@ public final class Broker {
     }
 
     /** Offset of the last applied metadata record, or -1 before the broker serves its metrics. */
-    private long applied() {
+    long applied() {
         String page = page("/metrics");
         int at = page.indexOf(OFFSET);
         return at < 0 ? -1 : (long) Double.parseDouble(page.substring(at + OFFSET.length()).split("\\s", 2)[0]);
@@ -188,6 +188,9 @@ public final class Broker {
 
     /** A page of the process, or nothing. A client of the JDK would leave threads. */
     private String page(String path) {
+        if (isStopping) {
+            return "";
+        }
         try (Socket socket = new Socket()) {
             socket.connect(new InetSocketAddress("127.0.0.1", http), 1000);
             socket.setSoTimeout(5000);

@@ -155,8 +155,14 @@ final class Shadow implements View {
         return given;
     }
 
+    /** The metadata. Blocks until it is not older than that of the process. */
     @Override
     public KRaftMetadataCache cache() {
+        long offset = process.applied();
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(5);
+        while (applied < offset && System.nanoTime() < end) {
+            Broker.pause();
+        }
         return cache;
     }
 
