@@ -1,13 +1,20 @@
 package levada.requests;
 
+import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.security.GeneralSecurityException;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.Collection;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
 import java.util.stream.Collectors;
+import javax.crypto.Cipher;
+import javax.crypto.EncryptedPrivateKeyInfo;
+import javax.crypto.SecretKeyFactory;
+import javax.crypto.spec.PBEKeySpec;
 import javax.security.auth.login.AppConfigurationEntry;
 import kafka.server.KafkaConfig;
 import kafka.server.SharedServer;
@@ -48,6 +55,7 @@ final class Settings {
         }
         settings.shareState();
         settings.users();
+        settings.keys();
         return settings.properties;
     }
 
@@ -119,6 +127,33 @@ final class Settings {
                     login(name, mechanism).ifPresent(login -> properties.setProperty(key, login));
                 }
             }
+        }
+    }
+
+    /** Keys of TLS without the encryption of PKCS #12, which Levada does not read. */
+    private void keys() {
+        for (String name : properties.stringPropertyNames()) {
+            String key = properties.getProperty(name);
+            String lock = name.replace("ssl.keystore.key", "ssl.key.password");
+            if (name.endsWith("ssl.keystore.key") && key.contains("ENCRYPTED") && properties.containsKey(lock)) {
+                properties.setProperty(name, decrypted(key, properties.getProperty(lock)));
+                properties.remove(lock);
+            }
+        }
+    }
+
+    private static String decrypted(String pem, String password) {
+        byte[] content = Base64.getMimeDecoder().decode(pem.replaceAll("-----[^-]+-----", ""));
+        try {
+            EncryptedPrivateKeyInfo info = new EncryptedPrivateKeyInfo(content);
+            SecretKeyFactory factory = SecretKeyFactory.getInstance(info.getAlgName());
+            Cipher cipher = Cipher.getInstance(info.getAlgName());
+            cipher.init(Cipher.DECRYPT_MODE, factory.generateSecret(new PBEKeySpec(password.toCharArray())),
+                info.getAlgParameters());
+            String key = Base64.getMimeEncoder().encodeToString(info.getKeySpec(cipher).getEncoded());
+            return "-----BEGIN PRIVATE KEY-----\n" + key + "\n-----END PRIVATE KEY-----\n";
+        } catch (IOException | GeneralSecurityException error) {
+            throw new IllegalStateException("a key cannot be decrypted", error);
         }
     }
 
