@@ -100,10 +100,11 @@ impl Tables {
                 continue;
             }
             let known = former.remove(&test).filter(|known| known.word == word);
-            let reason = known.map(|known| known.reason).unwrap_or_else(|| match word.as_str() {
+            let new = || match word.as_str() {
                 "failed" => format!("{UNEXPLAINED} {error}"),
-                _ => error,
-            });
+                _ => error.clone(),
+            };
+            let reason = known.map_or_else(new, |known| known.reason);
             self.exceptions.insert(test, Exception { word, reason });
         }
     }

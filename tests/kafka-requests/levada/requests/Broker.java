@@ -8,7 +8,6 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
-import java.nio.channels.ServerSocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -17,6 +16,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.stream.Collectors;
@@ -211,22 +211,25 @@ public final class Broker {
         }
     }
 
-    /** The port of a listener: a configured one, or one that the test kit has bound, or a free one. */
+    /** The port of a listener: the configured one, or a free one in place of that of the test kit. */
     private int claim(Endpoint listener) throws IOException {
         if (listener.port() != 0) {
             return listener.port();
         }
         InetSocketAddress any = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
-        try (ServerSocketChannel channel = given.socketFactory().openServerSocket(listener.listener(), any, 50, -1)) {
-            return ((InetSocketAddress) channel.getLocalAddress()).getPort();
-        }
+        given.socketFactory().openServerSocket(listener.listener(), any, 50, -1).close();
+        return freePort();
     }
 
+    /** A port that no connection takes before the process listens: below those that Linux chooses from. */
     private static int freePort() {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            return socket.getLocalPort();
-        } catch (IOException error) {
-            throw new UncheckedIOException("no free port", error);
+        while (true) {
+            int port = ThreadLocalRandom.current().nextInt(10_240, 32_000);
+            try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
+                return socket.getLocalPort();
+            } catch (IOException error) {
+                // Another program has it.
+            }
         }
     }
 
