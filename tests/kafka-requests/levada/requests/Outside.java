@@ -56,6 +56,7 @@ public final class Outside {
             case "isConsumerGroupProtocolEnabled" -> true;
             case "metadataCache" -> broker.metadataCache();
             case "clusterId" -> broker.clusterId();
+            case "brokerId" -> broker.config().nodeId();
             case "authorizerPlugin" -> broker.authorizerPlugin();
             case "replicaManager" -> replicas();
             default -> throw abort(call);

@@ -1,6 +1,7 @@
 package levada.requests;
 
 import java.lang.reflect.Field;
+import java.util.ConcurrentModificationException;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -45,7 +46,6 @@ final class Shadow implements View {
     private final SharedServer given;
     private final Broker process;
     private final int nodeId;
-    private final KafkaRaftClient<?> client;
     private final MetadataLoader loader;
     private final KRaftMetadataCache cache;
     private final Option<Plugin<Authorizer>> authorizer;
@@ -63,9 +63,9 @@ final class Shadow implements View {
         this.given = given;
         this.process = process;
         nodeId = config.nodeId();
-        client = client(given.clusterId());
-        loader = loader(client).orElseThrow();
-        cache = new KRaftMetadataCache(nodeId, client::kraftVersion);
+        Controller controller = controller(given.clusterId());
+        loader = controller.loader;
+        cache = new KRaftMetadataCache(nodeId, controller.client::kraftVersion);
         authorizer = config.createNewAuthorizer(new Metrics(), "broker");
         DelegationTokenManager manager =
             new DelegationTokenManager(new DelegationTokenManagerConfigs(config), tokens);
@@ -81,14 +81,16 @@ final class Shadow implements View {
      * The member of the quorum of this cluster that runs in this JVM. The harnesses do not show it.
      * Blocks until it follows the metadata: the test kit starts controllers and brokers at once.
      */
-    private static KafkaRaftClient<?> client(String clusterId) {
+    private static Controller controller(String clusterId) {
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
         while (System.nanoTime() < end) {
             for (Thread thread : Thread.getAllStackTraces().keySet()) {
                 if (thread instanceof KafkaRaftClientDriver<?> driver
-                        && clusterId.equals(field(KafkaRaftClient.class, "clusterId", driver.client()))
-                        && loader(driver.client()).isPresent()) {
-                    return driver.client();
+                        && clusterId.equals(field(KafkaRaftClient.class, "clusterId", driver.client()))) {
+                    Optional<MetadataLoader> loader = loader(driver.client());
+                    if (loader.isPresent()) {
+                        return new Controller(driver.client(), loader.get());
+                    }
                 }
             }
             Broker.pause();
@@ -98,8 +100,17 @@ final class Shadow implements View {
 
     private static Optional<MetadataLoader> loader(KafkaRaftClient<?> client) {
         Map<?, ?> listeners = (Map<?, ?>) field(KafkaRaftClient.class, "listenerContexts", client);
-        return List.copyOf(listeners.keySet()).stream().filter(MetadataLoader.class::isInstance)
-            .map(MetadataLoader.class::cast).findFirst();
+        try {
+            return listeners.keySet().stream().filter(MetadataLoader.class::isInstance)
+                .map(MetadataLoader.class::cast).findFirst();
+        } catch (ConcurrentModificationException error) {
+            // The controller adds a listener at this moment.
+            return Optional.empty();
+        }
+    }
+
+    /** A member of the quorum, and what follows its metadata. */
+    private record Controller(KafkaRaftClient<?> client, MetadataLoader loader) {
     }
 
     private static Object field(Class<?> type, String name, Object object) {
