@@ -71,6 +71,7 @@ final class Replicas {
                 case "partitionId" -> partition.partition();
                 case "isLeader" -> isLeader;
                 case "getLeaderEpoch" -> now.leaderEpoch;
+                case "leaderIdIfLocal" -> isLeader ? Option.apply((Object) now.leader) : Option.empty();
                 case "leaderReplicaIdOpt" -> Option.apply((Object) now.leader);
                 case "inSyncReplicaIds" -> CollectionConverters.asScala(
                     java.util.Arrays.stream(now.isr).mapToObj(id -> (Object) id).toList()).toSet();
