@@ -79,7 +79,8 @@ final class Shadow implements View {
 
     /**
      * The member of the quorum of this cluster that runs in this JVM. The harnesses do not show it.
-     * Blocks until it follows the metadata: the test kit starts controllers and brokers at once.
+     * Blocks until it follows the metadata: the test kit starts controllers and
+     * brokers at the same time.
      */
     private static Controller controller(String clusterId) {
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
