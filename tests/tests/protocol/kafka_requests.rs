@@ -1,7 +1,7 @@
 //! Kafka's own tests of requests, clients and commands, unchanged, with processes of Levada in the
-//! place of Kafka's brokers (`tests/kafka-requests`). `classes.txt` there lists the classes with the
-//! number of tests that pass, and `exceptions.txt` each test that does not pass, and why. A test
-//! that fails and is not listed is an error, and so is a listed one that passes.
+//! place of Kafka's brokers (`tests/kafka-requests`). `classes.txt` there lists the classes with
+//! the number of tests that pass, and `exceptions.txt` each test that does not pass, and why. A
+//! test that fails and is not listed is an error, and so is a listed one that passes.
 //!
 //! `LEVADA_BLESS=1` records the outcomes; a test that fails then still needs a reason.
 //!
