@@ -78,15 +78,69 @@ macro_rules! whole {
 }
 
 whole! {
-    ElectLeadersRequest,
-    AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequest,
     DescribeQuorumRequest,
     UpdateFeaturesRequest,
-    UnregisterBrokerRequest,
-    AddRaftVoterRequest,
-    RemoveRaftVoterRequest,
     UnregisterControllerRequest,
+}
+
+impl Audited for ElectLeadersRequest {
+    fn audit(self, context: &Context, _: &Before, answer: &ElectLeadersResponse) {
+        let unclean = self.election_type != 0;
+        for topic in &answer.replica_election_results {
+            for one in topic.partition_result.iter().filter(|one| is_done(one.error_code)) {
+                let (topic, partition) = (topic.topic.as_str(), one.partition_id);
+                log_change!(context, "leader elected on request", topic, partition, unclean,);
+            }
+        }
+    }
+}
+
+impl Audited for AlterPartitionReassignmentsRequest {
+    fn audit(self, context: &Context, _: &Before, answer: &AlterPartitionReassignmentsResponse) {
+        let done = answer.responses.iter().flat_map(|topic| {
+            let done = topic.partitions.iter().filter(|one| is_done(one.error_code));
+            done.map(|one| (topic.name.as_str(), one.partition_index))
+        });
+        let done: BTreeSet<(&str, i32)> = done.collect();
+        for topic in &self.topics {
+            let topic_name = topic.name.as_str();
+            for one in topic.partitions.iter().filter(|one| done.contains(&(topic_name, one.partition_index)))
+            {
+                let (topic, partition) = (topic_name, one.partition_index);
+                match &one.replicas {
+                    Some(replicas) => {
+                        log_change!(context, "partition moves to replicas", topic, partition, ?replicas,);
+                    }
+                    None => log_change!(context, "move of a partition cancelled", topic, partition,),
+                }
+            }
+        }
+    }
+}
+
+impl Audited for UnregisterBrokerRequest {
+    fn audit(self, context: &Context, _: &Before, answer: &UnregisterBrokerResponse) {
+        if is_done(answer.error_code) {
+            log_change!(context, "broker unregistered", broker_id = self.broker_id,);
+        }
+    }
+}
+
+impl Audited for AddRaftVoterRequest {
+    fn audit(self, context: &Context, _: &Before, answer: &AddRaftVoterResponse) {
+        if is_done(answer.error_code) {
+            log_change!(context, "controller added", controller_id = self.voter_id,);
+        }
+    }
+}
+
+impl Audited for RemoveRaftVoterRequest {
+    fn audit(self, context: &Context, _: &Before, answer: &RemoveRaftVoterResponse) {
+        if is_done(answer.error_code) {
+            log_change!(context, "controller removed", controller_id = self.voter_id,);
+        }
+    }
 }
 
 impl Audited for CreateTopicsRequest {
