@@ -26,7 +26,7 @@ use levada_wire::{ApiKey, RequestHeader, StrBytes, Uuid, decode, encode_response
 
 /// APIs of the fake broker with the newest version. Topics have names in all of them, except in
 /// Fetch.
-const OFFERED: [(ApiKey, i16); 27] = [
+const OFFERED: [(ApiKey, i16); 34] = [
     (ApiKey::Produce, 12),
     (ApiKey::Fetch, 13),
     (ApiKey::ListOffsets, 7),
@@ -44,7 +44,14 @@ const OFFERED: [(ApiKey, i16); 27] = [
     (ApiKey::DescribeGroups, 5),
     (ApiKey::CreateTopics, 7),
     (ApiKey::DeleteAcls, 3),
-    (ApiKey::DescribeCluster, 1),
+    (ApiKey::DescribeCluster, 2),
+    (ApiKey::DescribeConfigs, 4),
+    (ApiKey::AlterPartitionReassignments, 0),
+    (ApiKey::ListPartitionReassignments, 0),
+    (ApiKey::ElectLeaders, 2),
+    (ApiKey::DescribeQuorum, 2),
+    (ApiKey::UnregisterBroker, 0),
+    (ApiKey::DescribeDelegationToken, 3),
     (ApiKey::DescribeLogDirs, 4),
     (ApiKey::ListGroups, 5),
     (ApiKey::ShareGroupHeartbeat, 1),

@@ -196,6 +196,80 @@ const ROWS: &[Row] = &[
         "the broker has as many share sessions as it may have",
         Some("a larger group.share.max.share.sessions on the broker"),
     ),
+    Row(
+        ErrorCode::ReplicaNotAvailable,
+        "the broker has no such replica",
+        Some("levada partition list shows the replicas of each partition"),
+    ),
+    Row(
+        ErrorCode::InvalidReplicaAssignment,
+        "the list of brokers is not allowed",
+        Some("levada broker list shows the brokers"),
+    ),
+    Row(
+        ErrorCode::ReassignmentInProgress,
+        "the partition moves already",
+        Some("levada partition move --follow waits for its end"),
+    ),
+    Row(
+        ErrorCode::NoReassignmentInProgress,
+        "the partition does not move",
+        Some("levada partition move lists the partitions that move"),
+    ),
+    Row(
+        ErrorCode::PreferredLeaderNotAvailable,
+        "the first replica is not in sync",
+        Some("levada partition list shows the replicas in sync; levada broker list the state of each broker"),
+    ),
+    Row(
+        ErrorCode::EligibleLeadersNotAvailable,
+        "no replica can lead",
+        Some("start a broker with a replica; levada partition list shows them"),
+    ),
+    Row(ErrorCode::ElectionNotNeeded, "the partition needs no election", None),
+    Row(
+        ErrorCode::BrokerIdNotRegistered,
+        "the cluster has no such broker",
+        Some("levada broker list shows the brokers"),
+    ),
+    Row(ErrorCode::DuplicateVoter, "the controller is a voter already", None),
+    Row(
+        ErrorCode::VoterNotFound,
+        "the controller is no voter",
+        Some("levada cluster quorum describe lists the voters"),
+    ),
+    Row(
+        ErrorCode::DelegationTokenAuthDisabled,
+        "the brokers have no delegation tokens",
+        Some("delegation.token.secret.key in the configuration of the brokers and controllers"),
+    ),
+    Row(
+        ErrorCode::DelegationTokenNotFound,
+        "there is no such token",
+        Some("levada token list shows the tokens that you may see"),
+    ),
+    Row(
+        ErrorCode::DelegationTokenOwnerMismatch,
+        "only the owner and the renewers of the token may do this",
+        Some("log in as one of them; levada token list shows them"),
+    ),
+    Row(
+        ErrorCode::DelegationTokenRequestNotAllowed,
+        "requests about tokens need a login by SASL or a client certificate, and not by a token",
+        Some("sasl.jaas.config of a user in the file of --command-config"),
+    ),
+    Row(
+        ErrorCode::DelegationTokenAuthorizationFailed,
+        "the user may not create tokens for this owner",
+        Some(
+            "kafka-acls --add --operation CreateTokens --user-principal OWNER, as a user who may change access",
+        ),
+    ),
+    Row(
+        ErrorCode::DelegationTokenExpired,
+        "the token has expired",
+        Some("levada token create makes another"),
+    ),
 ];
 
 fn row(code: i16) -> Option<&'static Row> {
