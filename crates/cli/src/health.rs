@@ -1,9 +1,10 @@
-//! `levada cluster info|brokers|health|features`: an overview of the cluster, its brokers, its
-//! problems, and the levels of its features.
+//! `levada cluster info|brokers|health|features|quorum`: an overview of the cluster, its brokers,
+//! its problems, the levels of its features, and its controllers.
 
-mod brokers;
 mod features;
+mod quorum;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -14,30 +15,34 @@ use levada_wire::messages::metadata_response::MetadataResponsePartition;
 use levada_wire::messages::{DescribeLogDirsRequest, MetadataResponse};
 use serde::Serialize;
 
-use self::brokers::Brokers;
-pub(crate) use self::brokers::describe;
 use self::features::Features;
-pub(crate) use self::features::versions;
+use self::quorum::Quorum;
+use crate::broker::List;
 use crate::cluster::ClusterCommand;
 use crate::http::Address;
 use crate::kafka_error;
+use crate::layout::describe;
 use crate::topic::TopicSizes;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};
 
-/// Show the cluster, its brokers and its health; show and change the levels of its features
+/// Show the cluster, its brokers and its health; show and change its features and controllers
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   levada cluster info
   levada cluster brokers
   levada cluster health || echo something is wrong
-  levada cluster features describe")]
+  levada cluster features describe
+  levada cluster quorum describe")]
 pub(crate) enum Verb {
     Info(Info),
-    Brokers(Brokers),
+    /// List the brokers, as levada broker list does
+    Brokers(List),
     Health(Health),
     #[command(subcommand)]
     Features(Features),
+    #[command(subcommand)]
+    Quorum(Quorum),
 }
 
 /// Show the cluster: its id, brokers, topics and size
@@ -59,6 +64,9 @@ pub(crate) struct Info {
   levada cluster health --http 127.0.0.1:9644           one broker: its partitions and directories
   levada cluster health --http 127.0.0.1:9644 --live    its threads alone, for a container")]
 pub(crate) struct Health {
+    /// List each partition with a problem; otherwise partitions with the same problem are one row
+    #[arg(short, long)]
+    verbose: bool,
     /// Check /healthz of one broker at its levada.http.listen instead
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["brokers", "command_config"])]
     http: Option<String>,
@@ -109,10 +117,10 @@ struct Problem {
 }
 
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
-    if let Verb::Health(Health { http: Some(address), live, http_token_file, format }) = &args.verb {
+    if let Verb::Health(Health { http: Some(address), live, http_token_file, format, .. }) = &args.verb {
         let path = if *live { "/livez" } else { "/healthz" };
         let address = Address::new(address, http_token_file.as_deref())?;
-        return verdict(&address, path)?.tell(format.format, out);
+        return verdict(&address, path)?.tell((format.format, true), out);
     }
     let mut cluster = args.brokers.connect()?;
     match args.verb {
@@ -120,6 +128,7 @@ pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(),
         Verb::Brokers(brokers) => brokers.run(&mut cluster, out),
         Verb::Health(health) => health.run(&mut cluster, out),
         Verb::Features(features) => features.run(&mut cluster, out),
+        Verb::Quorum(quorum) => quorum.run(&mut cluster, out),
     }
 }
 
@@ -136,7 +145,7 @@ impl Info {
         });
         let overview = Overview {
             id: described.cluster_id.as_str().to_owned(),
-            controller: described.controller_id,
+            controller: quorum::leader(cluster).unwrap_or(described.controller_id),
             brokers: brokers.collect(),
             topics: topics.len(),
             partitions: topics.iter().map(|topic| topic.partitions.len()).sum(),
@@ -178,7 +187,7 @@ impl Health {
             });
         }
         problems.extend(partition_problems(&cluster.metadata(None, false)?));
-        Verdict { healthy: problems.is_empty(), problems }.tell(self.format.format, out)
+        Verdict { healthy: problems.is_empty(), problems }.tell((self.format.format, self.verbose), out)
     }
 }
 
@@ -197,30 +206,71 @@ fn verdict(address: &Address<'_>, path: &str) -> Result<Verdict, Failure> {
 
 impl Verdict {
     /// Prints the verdict; fails if something is wrong.
-    fn tell(&self, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
+    fn tell(&self, (format, verbose): (Format, bool), out: &mut dyn Write) -> Result<(), Failure> {
         let printed = match format {
             Format::Json => output::json(out, self),
-            Format::Table => self.print(out),
+            Format::Table => self.print(verbose, out),
         };
         let printed = printed.and_then(|()| Ok(out.flush()?));
         if self.healthy { printed } else { Err(Failure::Told) }
     }
 
-    fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
+    fn print(&self, verbose: bool, out: &mut dyn Write) -> Result<(), Failure> {
         if self.healthy {
             writeln!(out, "healthy")?;
             return Ok(());
         }
-        let number = |number: Option<i32>| output::number(number.map(i64::from));
-        let row = |one: &Problem| {
-            let topic = output::or_nothing(one.topic.as_deref().unwrap_or_default());
-            vec![number(one.broker), topic, number(one.partition), one.what.clone()]
+        let rows = if verbose { self.problems.iter().map(Problem::cells).collect() } else { self.grouped() };
+        output::table(out, &["BROKER", "TOPIC", "PARTITION", "PROBLEM"], rows)?;
+        if !verbose && self.problems.iter().filter(|one| one.partition.is_some()).count() > 1 {
+            out.flush()?;
+            tell!("note: --verbose lists each partition");
+        }
+        Ok(())
+    }
+
+    /// Rows of brokers, then of partitions without a leader, then of other partitions. Partitions
+    /// with the same problem are one row.
+    fn grouped(&self) -> Vec<Vec<String>> {
+        let of_partitions = self.problems.iter().filter_map(|one| Some((one, one.partition?)));
+        let mut groups: BTreeMap<(bool, &str), BTreeMap<&str, Vec<i32>>> = BTreeMap::new();
+        for (one, partition) in of_partitions {
+            let topics = groups.entry((one.what != NO_LEADER, one.what.as_str())).or_default();
+            topics.entry(one.topic.as_deref().unwrap_or_default()).or_default().push(partition);
+        }
+        let row = |((_, what), topics): ((bool, &str), BTreeMap<&str, Vec<i32>>)| {
+            let count: usize = topics.values().map(Vec::len).sum();
+            let (topic, partitions) = match topics.first_key_value() {
+                Some((topic, partitions)) if topics.len() == 1 && count <= LISTED => {
+                    (output::or_nothing(topic), crate::layout::listed(partitions.iter().copied()))
+                }
+                Some((topic, _)) if topics.len() == 1 => {
+                    (output::or_nothing(topic), counted_partitions(count))
+                }
+                _ => (format!("{} topics", topics.len()), counted_partitions(count)),
+            };
+            vec![output::NOTHING.to_owned(), topic, partitions, what.to_owned()]
         };
-        output::table(
-            out,
-            &["BROKER", "TOPIC", "PARTITION", "PROBLEM"],
-            self.problems.iter().map(row).collect(),
-        )
+        let others = self.problems.iter().filter(|one| one.partition.is_none()).map(Problem::cells);
+        others.chain(groups.into_iter().map(row)).collect()
+    }
+}
+
+/// Partitions that a row lists.
+const LISTED: usize = 8;
+
+/// Problem of a partition that no client can read or write.
+const NO_LEADER: &str = "no leader";
+
+fn counted_partitions(count: usize) -> String {
+    output::counted(count as u64, "partition", "partitions")
+}
+
+impl Problem {
+    fn cells(&self) -> Vec<String> {
+        let number = |number: Option<i32>| output::number(number.map(i64::from));
+        let topic = output::or_nothing(self.topic.as_deref().unwrap_or_default());
+        vec![number(self.broker), topic, number(self.partition), self.what.clone()]
     }
 }
 
@@ -271,7 +321,7 @@ fn partition_problems(metadata: &MetadataResponse) -> Vec<Problem> {
 
 fn partition_problem(partition: &MetadataResponsePartition) -> Option<String> {
     if partition.leader_id < 0 {
-        return Some("no leader".to_owned());
+        return Some(NO_LEADER.to_owned());
     }
     if !partition.offline_replicas.is_empty() {
         return Some(format!("replicas are offline: {:?}", partition.offline_replicas));

@@ -15,10 +15,17 @@ const NAMES: [(&str, &str); 5] = [
 ];
 
 /// Options of Kafka's tools, with the equivalent here.
-const ELSEWHERE: [(&[&str], &str); 10] = [
+const ELSEWHERE: [(&[&str], &str); 14] = [
     // Kcat, rpk and Kafka's tools; some commands have the short option for something else.
     (&["-t"], "a topic is named without an option: levada consume clicks, levada produce clicks"),
     (&["-g"], "--group NAME (-G NAME) of levada consume; elsewhere a group is named without an option"),
+    (
+        &["-b", "--brokers", "--bootstrap-server"],
+        "the address follows the verb: levada topic list -b HOST:PORT",
+    ),
+    (&["--format"], "--output json prints JSON; --output table is the default"),
+    (&["-o"], "--output json prints JSON; -o KEY=VALUE is an option of levada serve"),
+    (&["--port"], "-o listeners=PLAINTEXT://127.0.0.1:PORT, or listeners in the file of --config"),
     (&["--topic"], "a topic is named without an option: levada consume clicks, levada topic describe clicks"),
     (&["--group"], "a group is named without an option: levada group describe readers"),
     (
@@ -162,6 +169,10 @@ mod tests {
             ("levada consume -t pay", "levada consume clicks"),
             ("levada consume pay -g x", "-G NAME"),
             ("levada produce -t pay", "levada produce clicks"),
+            ("levada -b b:9092 topic list", "levada topic list -b HOST:PORT"),
+            ("levada topic list -o json", "--output json prints JSON"),
+            ("levada topic list --format json", "--output json prints JSON"),
+            ("levada serve --port 9093", "-o listeners="),
         ] {
             let error = Cli::try_parse_from(line.split(' ')).unwrap_err();
             let said = translated(error).to_string();

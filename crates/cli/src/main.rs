@@ -10,6 +10,7 @@ extern crate levada_terminal;
 mod acl;
 mod api;
 mod bench;
+mod broker;
 mod cert;
 mod cluster;
 mod completions;
@@ -25,20 +26,28 @@ mod http;
 mod interrupt;
 mod kafka_error;
 mod lab;
+mod layout;
 mod log_dump;
+mod logdirs;
 mod logging;
 mod man;
+mod moves;
 mod not_started;
 mod notices;
 mod offsets;
 mod outcomes;
+mod partition;
+mod planner;
 mod produce;
 mod profile;
 mod question;
+mod selection;
 mod serve;
 mod settings;
+mod sizes;
 mod storage;
 mod time;
+mod token;
 mod topic;
 mod transaction;
 mod user;
@@ -85,6 +94,9 @@ enum Command {
     Bench(cluster::ClusterCommand<bench::Verb>),
     Group(cluster::ClusterCommand<group::Verb>),
     Cluster(cluster::ClusterCommand<health::Verb>),
+    Broker(cluster::ClusterCommand<broker::Verb>),
+    Partition(Box<cluster::ClusterCommand<partition::Verb>>),
+    Logdirs(logdirs::Args),
     Transaction(cluster::ClusterCommand<transaction::Verb>),
     Api(Box<api::Args>),
     Config(config::Args),
@@ -92,12 +104,15 @@ enum Command {
     Cert(cert::Args),
     Acl(cluster::ClusterCommand<acl::Verb>),
     User(cluster::ClusterCommand<user::Verb>),
+    Token(cluster::ClusterCommand<token::Verb>),
     Doctor(doctor::Args),
     Cp(cp::Args),
     Lab(levada_terminal::lab::Args),
     Log(log_dump::Args),
     Storage(storage::Args),
     Completions(completions::Args),
+    #[command(hide = true)]
+    Names(completions::NamesArgs),
     Man(man::Args),
 }
 
@@ -128,6 +143,9 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Bench(args) => bench::run(args, out),
         Command::Group(args) => group::run(args, out),
         Command::Cluster(args) => health::run(args, out),
+        Command::Broker(args) => broker::run(args, out),
+        Command::Partition(args) => partition::run(*args, out),
+        Command::Logdirs(args) => logdirs::run(&args, out),
         Command::Transaction(args) => transaction::run(args, out),
         Command::Api(args) => api::run(&args, out),
         Command::Config(args) => config::run(args, out),
@@ -135,12 +153,14 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Cert(args) => cert::run(args, out),
         Command::Acl(args) => acl::run(args, out),
         Command::User(args) => user::run(args, out),
+        Command::Token(args) => token::run(args, out),
         Command::Doctor(args) => doctor::run(&args, out),
         Command::Cp(args) => cp::run(&args, out),
         Command::Lab(_) => Err(lab::run()),
         Command::Log(args) => log_dump::run(args, out),
         Command::Storage(args) => storage::run(args, out),
         Command::Completions(args) => completions::run(&args, out),
+        Command::Names(args) => completions::names(args, out),
         Command::Man(args) => man::run(&args, out),
     }
 }

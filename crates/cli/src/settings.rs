@@ -1,17 +1,21 @@
 //! Settings of topics, brokers and groups: fetched, changed, and shown with the origin of each
 //! value.
 
+use std::collections::BTreeMap;
+
 use levada_client::Cluster;
 use levada_config::{without_effect, without_effect_on_broker};
 use levada_terminal::failure::Failure;
 use levada_wire::StrBytes;
 use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
-use levada_wire::messages::describe_configs_response::DescribeConfigsResourceResult;
+use levada_wire::messages::describe_configs_response::{
+    DescribeConfigsResourceResult, DescribeConfigsResult,
+};
 use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use levada_wire::messages::{DescribeConfigsRequest, IncrementalAlterConfigsRequest};
 use serde::Serialize;
 
-use crate::{kafka_error, output, time};
+use crate::{kafka_error, output, sizes, time};
 
 /// Kinds of resources with settings, numbered as in DescribeConfigs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +130,50 @@ pub(crate) fn describe(
     let mut settings: Vec<Setting> = result.configs.into_iter().map(Setting::new).collect();
     settings.sort_by(|one, other| one.key.cmp(&other.key));
     Ok(settings)
+}
+
+/// Topics of one DescribeConfigs.
+const TOPICS_PER_REQUEST: usize = 500;
+
+/// Some settings of many topics, by topic.
+///
+/// # Errors
+/// One of the topics may not be described.
+pub(crate) fn of_topics(
+    cluster: &mut Cluster,
+    topics: &[&str],
+    keys: &[&str],
+) -> Result<BTreeMap<String, Vec<Setting>>, Failure> {
+    let mut settings = BTreeMap::new();
+    for result in raw_of_topics(cluster, topics, keys)? {
+        let name = result.resource_name.as_str().to_owned();
+        let doing = format!("settings of topic {name}");
+        let checked = kafka_error::check(result.error_code, &doing, result.error_message.as_deref());
+        kafka_error::needing(checked, "describe-configs", &format!("--topic {name}"))?;
+        settings.insert(name, result.configs.into_iter().map(Setting::new).collect());
+    }
+    Ok(settings)
+}
+
+/// The answers of a broker about settings of many topics; some may be refusals.
+pub(crate) fn raw_of_topics(
+    cluster: &mut Cluster,
+    topics: &[&str],
+    keys: &[&str],
+) -> Result<Vec<DescribeConfigsResult>, Failure> {
+    let mut results = Vec::new();
+    for topics in topics.chunks(TOPICS_PER_REQUEST) {
+        let resource = |name: &&str| {
+            let mut resource = DescribeConfigsResource::default();
+            (resource.resource_type, resource.resource_name) = (Kind::Topic as i8, StrBytes::from(*name));
+            resource.configuration_keys = Some(keys.iter().map(|key| StrBytes::from(*key)).collect());
+            resource
+        };
+        let mut request = DescribeConfigsRequest::default();
+        request.resources = topics.iter().map(resource).collect();
+        results.extend(cluster.ask(&request)?.results);
+    }
+    Ok(results)
 }
 
 /// Changes settings of one resource, all or none; or only checks whether it could be done.
@@ -256,19 +304,31 @@ impl Change {
 /// Reads `KEY=VALUE`.
 pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), in_milliseconds(key, value))),
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), in_basic_unit(key, value))),
         _ => Err("expected KEY=VALUE, such as retention.ms=7d".to_owned()),
     }
 }
 
-/// The value of a key in milliseconds may be a duration such as 7d. Anything else is the broker's
-/// to judge.
-fn in_milliseconds(key: &str, value: &str) -> String {
-    if key.ends_with(".ms") && value.parse::<i64>().is_err() {
-        time::duration(value).map_or_else(|_| value.to_owned(), |milliseconds| milliseconds.to_string())
-    } else {
-        value.to_owned()
+/// The value of a key in milliseconds may be a duration such as 7d, and that of a key in bytes a
+/// size such as 10GiB. Anything else is the broker's to judge.
+fn in_basic_unit(key: &str, value: &str) -> String {
+    let key = key.trim_end_matches(['+', '-']);
+    if value.parse::<f64>().is_ok() {
+        return value.to_owned();
     }
+    let read = if key.ends_with(".ms") {
+        time::duration(value).ok().map(|milliseconds| milliseconds.to_string())
+    } else if is_in_bytes(key) {
+        sizes::bytes(value).ok().map(|bytes| bytes.to_string())
+    } else {
+        None
+    };
+    read.unwrap_or_else(|| value.to_owned())
+}
+
+/// True for keys of sizes, and of rates in bytes per second.
+fn is_in_bytes(key: &str) -> bool {
+    [".bytes", "_byte_rate", ".throttled.rate", ".bytes.per.second"].iter().any(|end| key.ends_with(end))
 }
 
 /// Reads `KEY=VALUE`, `KEY+=VALUE` or `KEY-=VALUE`.
@@ -305,12 +365,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_in_milliseconds_take_durations() {
+    fn keys_take_durations_and_sizes() {
         let value = |text: &str| pair(text).map(|(_, value)| value);
         assert_eq!(value("retention.ms=7d"), Ok("604800000".to_owned()));
         assert_eq!(value("retention.ms=-1"), Ok("-1".to_owned()));
         assert_eq!(value("retention.ms=soon"), Ok("soon".to_owned()), "the broker says what is wrong");
         assert_eq!(value("segment.bytes=7d"), Ok("7d".to_owned()));
+        assert_eq!(value("retention.bytes=10GiB"), Ok("10737418240".to_owned()));
+        assert_eq!(value("retention.bytes=-1"), Ok("-1".to_owned()));
+        assert_eq!(value("producer_byte_rate=1MB"), Ok("1000000".to_owned()));
+        assert_eq!(value("producer_byte_rate=1.5"), Ok("1.5".to_owned()));
+        assert_eq!(value("cleanup.policy=1MB"), Ok("1MB".to_owned()));
     }
 
     #[test]

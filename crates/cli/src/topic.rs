@@ -5,6 +5,7 @@ mod describe;
 mod sizes;
 mod trim;
 
+use std::cmp::Reverse;
 use std::io::Write;
 
 use clap::Subcommand;
@@ -22,7 +23,7 @@ pub(crate) use self::sizes::TopicSizes;
 use crate::cluster::ClusterCommand;
 use crate::outcomes::{Outcome, Outcomes};
 use crate::settings::{self, Resource};
-use crate::{kafka_error, question};
+use crate::{kafka_error, question, selection};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};
 
@@ -77,21 +78,36 @@ pub(crate) struct Create {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada topic list
+  levada topic list 'logs-*' --sort size
   levada topic list --output json | jq -r '.[].name'")]
 pub(crate) struct List {
+    /// Only topics with these names or patterns, such as logs-*
+    #[arg(value_name = "TOPIC")]
+    topics: Vec<String>,
     /// Include internal topics
     #[arg(short, long)]
     internal: bool,
+    /// Order of the rows; numbers and sizes in descending order
+    #[arg(long, value_name = "COLUMN", default_value = "name")]
+    sort: Order,
     #[command(flatten)]
     format: FormatArgs,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Order {
+    Name,
+    Partitions,
+    Size,
 }
 
 /// Delete topics and all their records
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  levada topic delete clicks views")]
+  levada topic delete clicks views
+  levada topic delete 'test-*'                  names them before it asks")]
 pub(crate) struct Delete {
-    /// Names of the topics
+    /// Names of the topics, or patterns
     #[arg(required = true, value_name = "TOPIC")]
     topics: Vec<String>,
     /// A topic that does not exist is not an error
@@ -174,12 +190,17 @@ impl Create {
 impl List {
     fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let mut topics = cluster.metadata(None, false)?.topics;
-        topics.retain(|topic| self.internal || !topic.is_internal);
+        topics.retain(|topic| self.wants(topic));
         topics.sort_by(|a, b| a.name.as_deref().cmp(&b.name.as_deref()));
         let replicas = |topic: &MetadataResponseTopic| {
             topic.partitions.first().map_or(0, |partition| partition.replica_nodes.len())
         };
         let sizes = TopicSizes::ask(cluster, &topics)?;
+        match self.sort {
+            Order::Name => {}
+            Order::Partitions => topics.sort_by_key(|topic| Reverse(topic.partitions.len())),
+            Order::Size => topics.sort_by_key(|topic| Reverse(sizes.of(topic))),
+        }
         if self.format.format == Format::Json {
             let object = |topic: &MetadataResponseTopic| {
                 let name = describe::name(topic);
@@ -205,10 +226,19 @@ impl List {
     }
 }
 
+impl List {
+    fn wants(&self, topic: &MetadataResponseTopic) -> bool {
+        let name = describe::name(topic);
+        let is_named = self.topics.iter().any(|word| selection::matches(word, name));
+        is_named || (self.topics.is_empty() && (self.internal || !topic.is_internal))
+    }
+}
+
 impl Delete {
     fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
+        let topics = selection::topics(cluster, &self.topics)?;
         self.question
-            .ask(&format!("delete {} with all records", self.topics.join(", ")), question::NOTHING_DELETED)?;
+            .ask(&format!("delete {} with all records", topics.join(", ")), question::NOTHING_DELETED)?;
         let mut request = DeleteTopicsRequest::default();
         // Version 6 has a separate list for names, next to ids.
         if cluster.version::<DeleteTopicsRequest>()? >= 6 {
@@ -217,9 +247,9 @@ impl Delete {
                 state.name = Some(StrBytes::from(name.as_str()));
                 state
             };
-            request.topics = self.topics.iter().map(state).collect();
+            request.topics = topics.iter().map(state).collect();
         } else {
-            request.topic_names = self.topics.iter().map(|name| StrBytes::from(name.as_str())).collect();
+            request.topic_names = topics.iter().map(|name| StrBytes::from(name.as_str())).collect();
         }
         request.timeout_ms = TIMEOUT_MS;
         let response = cluster.ask_controller(&request, |response| {

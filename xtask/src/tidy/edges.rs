@@ -21,6 +21,7 @@ const EDGES: [(&str, &[&str]); 23] = [
             "levada-process",
             "levada-security",
             "levada-terminal",
+            "levada-testing",
             "levada-web",
             "levada-wire",
         ],

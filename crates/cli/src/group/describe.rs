@@ -8,10 +8,11 @@ use levada_client::{Cluster, FoundOffset, Isolation, LATEST, TopicPartition};
 use levada_wire::error_code::ErrorCode;
 use serde::Serialize;
 
+use super::list;
 use super::share::{self, SHARE};
 use super::state::{self, Group, Member};
 use super::streams::{self, STREAMS};
-use crate::kafka_error;
+use crate::{kafka_error, selection};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, FormatArgs};
 
@@ -25,11 +26,16 @@ use levada_terminal::output::{self, FormatArgs};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada group describe readers
+  levada group describe --all
+  levada group describe 'app-*'
   levada group describe readers --output json | jq '.[0].lag'")]
 pub(crate) struct Describe {
-    /// Names of the groups
-    #[arg(required = true, value_name = "GROUP")]
+    /// Names of the groups, or patterns
+    #[arg(required_unless_present = "all", value_name = "GROUP")]
     groups: Vec<String>,
+    /// Every group
+    #[arg(long, conflicts_with = "groups")]
+    all: bool,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -71,9 +77,35 @@ struct Row {
 
 impl Describe {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let asked = self.groups.iter().map(|id| ask(cluster, id));
+        let groups = self.chosen(cluster)?;
+        let asked = groups.iter().map(|id| ask(cluster, id));
         let as_json = |out: &mut dyn Write, all: &[Described]| output::json(out, &all);
         output::descriptions(out, self.format.format, asked, as_json, Described::print)
+    }
+}
+
+impl Describe {
+    /// Names of the groups; a pattern stands for those that match it.
+    fn chosen(&self, cluster: &mut Cluster) -> Result<Vec<String>, Failure> {
+        if !self.all && !self.groups.iter().any(|word| selection::is_pattern(word)) {
+            return Ok(self.groups.clone());
+        }
+        let known = list::names(cluster)?;
+        let mut chosen = BTreeSet::new();
+        let everything = ["*".to_owned()];
+        for word in if self.all { &everything[..] } else { &self.groups } {
+            if !selection::is_pattern(word) {
+                chosen.insert(word.clone());
+                continue;
+            }
+            let mut matching = known.iter().filter(|name| selection::matches(word, name)).cloned().peekable();
+            if matching.peek().is_none() && !self.all {
+                let next = "levada group list shows all groups";
+                return Err(Failure::with_next(format!("no group matches {word}"), next));
+            }
+            chosen.extend(matching);
+        }
+        Ok(chosen.into_iter().collect())
     }
 }
 

@@ -92,6 +92,12 @@ fn list_of_brokers(cluster: &mut Cluster, request: &ListGroupsRequest) -> Result
     Ok(rows)
 }
 
+/// Names of all groups.
+pub(super) fn names(cluster: &mut Cluster) -> Result<Vec<String>, Failure> {
+    let rows = list_of_brokers(cluster, &ListGroupsRequest::default())?;
+    Ok(rows.into_iter().map(|row| row.group).collect())
+}
+
 /// The type of a group, if there is one.
 pub(super) fn kind(cluster: &mut Cluster, id: &str) -> Result<Option<String>, Failure> {
     let rows = list_of_brokers(cluster, &ListGroupsRequest::default())?;

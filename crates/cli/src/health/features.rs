@@ -8,11 +8,11 @@ use levada_client::Cluster;
 use levada_metadata::features::{self, FEATURES, KRAFT_VERSION, METADATA_VERSION};
 use levada_wire::StrBytes;
 use levada_wire::messages::update_features_request::FeatureUpdateKey;
-use levada_wire::messages::{ApiVersionsRequest, ApiVersionsResponse, UpdateFeaturesRequest};
+use levada_wire::messages::{ApiVersionsResponse, UpdateFeaturesRequest};
 use serde::Serialize;
 
 use crate::outcomes::{Outcome, Outcomes};
-use crate::{kafka_error, question};
+use crate::{kafka_error, layout, question};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};
 
@@ -113,7 +113,7 @@ fn level(text: &str) -> Result<(String, i16), String> {
 
 impl Features {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let answers: Vec<ApiVersionsResponse> = versions(cluster)?.into_values().collect();
+        let answers: Vec<ApiVersionsResponse> = layout::versions(cluster)?.into_values().collect();
         let rows = rows(&answers);
         match self {
             Self::Describe(describe) => describe.run(&rows, out),
@@ -291,20 +291,6 @@ impl LevelChange {
         }
         (!notes.is_empty()).then(|| notes.join("; "))
     }
-}
-
-/// The response of each broker to ApiVersions.
-pub(crate) fn versions(cluster: &mut Cluster) -> Result<BTreeMap<i32, ApiVersionsResponse>, Failure> {
-    let mut answers = BTreeMap::new();
-    for node in cluster.brokers()? {
-        let mut request = ApiVersionsRequest::default();
-        request.client_software_name = StrBytes::from("levada");
-        request.client_software_version = StrBytes::from(env!("CARGO_PKG_VERSION"));
-        let answer = cluster.broker(node)?.request(&request)?;
-        kafka_error::check(answer.error_code, &format!("versions of broker {node}"), None)?;
-        answers.insert(node, answer);
-    }
-    Ok(answers)
 }
 
 /// The features that all brokers support. The answer with the newest levels has the ones in force.

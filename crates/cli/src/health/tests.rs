@@ -62,3 +62,26 @@ fn a_cluster_whose_directories_may_not_be_described_is_not_healthy() {
     let what = verdict["problems"][0]["what"].as_str().unwrap();
     assert!(what.contains("may not describe the cluster"), "{verdict}");
 }
+
+#[test]
+fn partitions_with_the_same_problem_are_one_row() {
+    let problem = |topic: Option<&str>, partition: Option<i32>, what: &str| Problem {
+        broker: partition.is_none().then_some(4),
+        topic: topic.map(str::to_owned),
+        partition,
+        what: what.to_owned(),
+    };
+    let lagging = "2 of 3 replicas are in sync";
+    let mut problems = vec![problem(None, None, "fenced")];
+    problems.extend((0..50).map(|index| problem(Some(["a", "b"][index as usize % 2]), Some(index), lagging)));
+    problems.push(problem(Some("solo"), Some(0), NO_LEADER));
+    problems.push(problem(Some("solo"), Some(3), NO_LEADER));
+    let verdict = Verdict { healthy: false, problems };
+    let rows = verdict.grouped();
+    let expected = [
+        ["4", "-", "-", "fenced"],
+        ["-", "solo", "0,3", "no leader"],
+        ["-", "2 topics", "50 partitions", lagging],
+    ];
+    assert_eq!(rows, expected);
+}

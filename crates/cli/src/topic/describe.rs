@@ -1,18 +1,18 @@
 //! `levada topic describe`: partitions with their leaders and offsets, and the topic's settings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use levada_client::{Cluster, EARLIEST, LATEST, Topic};
 use levada_config::durability_label;
-use levada_terminal::failure::Failure;
+use levada_terminal::failure::{Cause, Failure};
 use levada_terminal::output::{self, FormatArgs};
 use levada_wire::Uuid;
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 use serde_json::{Value, json};
 
-use crate::kafka_error;
 use crate::settings::{self, Resource, Setting};
+use crate::{kafka_error, selection};
 
 /// Describe topics: partitions, leaders, offsets, settings
 #[derive(Debug, clap::Args)]
@@ -20,7 +20,7 @@ use crate::settings::{self, Resource, Setting};
   levada topic describe clicks
   levada topic describe clicks --all --output json | jq -r '.[0].settings[] | [.key, .value] | @tsv'")]
 pub(crate) struct Describe {
-    /// Names of the topics
+    /// Names of the topics, or patterns
     #[arg(required = true, value_name = "TOPIC")]
     topics: Vec<String>,
     /// Include settings with their default value
@@ -33,15 +33,16 @@ pub(crate) struct Describe {
 /// Everything that is shown of a topic.
 struct Description {
     topic: MetadataResponseTopic,
-    starts: BTreeMap<i32, i64>,
-    ends: BTreeMap<i32, i64>,
+    starts: PartitionOffsets,
+    ends: PartitionOffsets,
     durability: String,
     settings: Vec<Setting>,
 }
 
 impl Describe {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let names: Vec<&str> = self.topics.iter().map(String::as_str).collect();
+        let topics = selection::topics(cluster, &self.topics)?;
+        let names: Vec<&str> = topics.iter().map(String::as_str).collect();
         let response = cluster.metadata(Some(&names), false)?;
         let asked = response.topics.into_iter().map(|topic| self.ask(cluster, topic));
         let as_json = |out: &mut dyn Write, all: &[Description]| {
@@ -61,10 +62,8 @@ impl Describe {
             .map(|one| (one.partition_index, one.leader_id))
             .filter(|one| one.1 >= 0)
             .collect();
-        let at = |timestamp| led.keys().map(|partition| (*partition, timestamp)).collect();
-        let known = Topic { name: name.clone(), id: topic.topic_id, leaders: led.clone() };
-        let starts = cluster.offsets(&known, &at(EARLIEST))?;
-        let ends = cluster.offsets(&known, &at(LATEST))?;
+        let known = Topic { name: name.clone(), id: topic.topic_id, leaders: led };
+        let (starts, ends) = offsets(cluster, &known)?;
         let mut settings = settings::describe(cluster, &Resource::topic(&name), &[])?;
         let durability = durability(&settings);
         settings.retain(|setting| self.all || !setting.is_default());
@@ -123,6 +122,35 @@ impl Description {
             "settings": self.settings,
         })
     }
+}
+
+/// An offset of each partition.
+type PartitionOffsets = BTreeMap<i32, i64>;
+
+/// First and last offsets of partitions. Those of a leader that does not respond are missing, with
+/// a note.
+fn offsets(cluster: &mut Cluster, topic: &Topic) -> Result<(PartitionOffsets, PartitionOffsets), Failure> {
+    let (mut starts, mut ends) = (BTreeMap::new(), BTreeMap::new());
+    let leaders: BTreeSet<i32> = topic.leaders.values().copied().collect();
+    for leader in leaders {
+        let led = topic.leaders.iter().filter(|(_, one)| **one == leader).map(|(partition, _)| *partition);
+        let led: Vec<i32> = led.collect();
+        let mut at = |timestamp| {
+            cluster.offsets(topic, &led.iter().map(|partition| (*partition, timestamp)).collect())
+        };
+        let found = at(EARLIEST).and_then(|earliest| Ok((earliest, at(LATEST)?)));
+        match found.map_err(Failure::from) {
+            Ok((earliest, latest)) => {
+                starts.extend(earliest);
+                ends.extend(latest);
+            }
+            Err(failure) if failure.cause() == Cause::Connection => {
+                tell!("note: the offsets on broker {leader} are not known: {}", failure.line());
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok((starts, ends))
 }
 
 /// The promise of an acknowledgement about the device.

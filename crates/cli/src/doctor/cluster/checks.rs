@@ -141,7 +141,7 @@ fn single_replicas(facts: &Facts, own: Option<i32>) -> Check {
         Check::warning(
             "single replicas",
             format!("not available while the broker is replaced: {}", some(&single)),
-            "add replicas with kafka-reassign-partitions",
+            "levada partition move TOPIC --to BROKER,BROKER adds replicas",
         )
     }
 }

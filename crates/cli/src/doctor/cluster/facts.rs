@@ -3,18 +3,12 @@
 use std::collections::BTreeMap;
 
 use levada_client::Cluster;
-use levada_wire::StrBytes;
+use levada_wire::messages::ApiVersionsResponse;
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
-use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
 use levada_wire::messages::metadata_response::MetadataResponseTopic;
-use levada_wire::messages::{ApiVersionsResponse, DescribeConfigsRequest};
 
-use crate::settings::Kind;
-use crate::{health, kafka_error};
+use crate::{kafka_error, layout, settings};
 use levada_terminal::failure::Failure;
-
-/// Topics of one DescribeConfigs.
-const TOPICS_PER_REQUEST: usize = 500;
 
 /// Keys of topics that matter.
 const KEYS: [&str; 2] = ["min.insync.replicas", "remote.storage.enable"];
@@ -42,7 +36,7 @@ pub(super) struct TopicSettings {
 
 impl Facts {
     pub(super) fn ask(cluster: &mut Cluster) -> Result<Self, Failure> {
-        let described = health::describe(cluster)?;
+        let described = layout::describe(cluster)?;
         let mut facts = Self {
             cluster_id: described.cluster_id.as_str().to_owned(),
             brokers: described.brokers,
@@ -50,38 +44,27 @@ impl Facts {
             ..Self::default()
         };
         facts.brokers.sort_by_key(|broker| broker.broker_id);
-        facts.versions = health::versions(cluster)?;
+        facts.versions = layout::versions(cluster)?;
         facts.ask_settings(cluster)?;
         Ok(facts)
     }
 
     fn ask_settings(&mut self, cluster: &mut Cluster) -> Result<(), Failure> {
-        let names: Vec<StrBytes> =
-            self.topics.iter().filter_map(|topic| Some(StrBytes::from(topic.name.as_deref()?))).collect();
-        for names in names.chunks(TOPICS_PER_REQUEST) {
-            let resource = |name: &StrBytes| {
-                let mut resource = DescribeConfigsResource::default();
-                (resource.resource_type, resource.resource_name) = (Kind::Topic as i8, name.clone());
-                resource.configuration_keys = Some(KEYS.map(StrBytes::from).to_vec());
-                resource
-            };
-            let mut request = DescribeConfigsRequest::default();
-            request.resources = names.iter().map(resource).collect();
-            for result in cluster.ask(&request)?.results {
-                if result.error_code != 0 {
-                    self.settings_refused = Some(kafka_error::name(result.error_code));
-                    continue;
-                }
-                let value = |key: &str| {
-                    let config = result.configs.iter().find(|config| config.name.as_str() == key);
-                    config.and_then(|config| config.value.as_deref())
-                };
-                let settings = TopicSettings {
-                    min_in_sync: value(KEYS[0]).and_then(|value| value.parse().ok()).unwrap_or(1),
-                    is_tiered: value(KEYS[1]) == Some("true"),
-                };
-                self.settings.insert(result.resource_name.as_str().to_owned(), settings);
+        let names: Vec<&str> = self.topics.iter().filter_map(|topic| topic.name.as_deref()).collect();
+        for result in settings::raw_of_topics(cluster, &names, &KEYS)? {
+            if result.error_code != 0 {
+                self.settings_refused = Some(kafka_error::name(result.error_code));
+                continue;
             }
+            let value = |key: &str| {
+                let config = result.configs.iter().find(|config| config.name.as_str() == key);
+                config.and_then(|config| config.value.as_deref())
+            };
+            let settings = TopicSettings {
+                min_in_sync: value(KEYS[0]).and_then(|value| value.parse().ok()).unwrap_or(1),
+                is_tiered: value(KEYS[1]) == Some("true"),
+            };
+            self.settings.insert(result.resource_name.as_str().to_owned(), settings);
         }
         Ok(())
     }

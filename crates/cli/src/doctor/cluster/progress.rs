@@ -14,7 +14,7 @@ use levada_wire::messages::metadata_response::{MetadataResponsePartition, Metada
 use serde::Serialize;
 
 use crate::cluster::BrokerArgs;
-use crate::health;
+use crate::layout;
 use crate::notices::Reporter;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format};
@@ -82,7 +82,7 @@ pub(in crate::doctor) fn run(
 
 impl Sample {
     fn take(cluster: &mut Cluster) -> Result<Self, Failure> {
-        let described = health::describe(cluster)?;
+        let described = layout::describe(cluster)?;
         let topics = cluster.metadata(None, false)?.topics;
         let sizes = sizes(cluster, &described.brokers, &topics);
         Ok(Self::of(&described.brokers, &topics, &sizes))

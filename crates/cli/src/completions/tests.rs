@@ -1,0 +1,68 @@
+//! Tests of names in completions.
+
+use std::process::Command;
+
+use clap::Parser;
+use levada_client::fake_broker::FakeBroker;
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    names: NamesArgs,
+}
+
+#[test]
+fn names_come_from_the_cluster() {
+    let broker = FakeBroker::start(|asked| asked.metadata(&[("clicks", 1, &[1]), ("a;b", 2, &[1])]));
+    let line = Line::try_parse_from(["names", "topics", "-b", broker.address()]).unwrap();
+    let mut out = Vec::new();
+    names(line.names, &mut out).unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), "clicks\n");
+    let line = Line::try_parse_from(["names", "topics", "-b", "127.0.0.1:1"]).unwrap();
+    names(line.names, &mut out_of_nothing()).unwrap();
+}
+
+/// Output that must stay empty.
+fn out_of_nothing() -> impl Write {
+    &mut [][..]
+}
+
+#[test]
+fn named_commands_exist() {
+    let command = Cli::command();
+    for (_, noun, verbs) in NAMED {
+        let found = command.find_subcommand(noun).expect(noun);
+        assert_eq!(found.has_subcommands(), !verbs.is_empty(), "{noun}");
+        for verb in verbs {
+            assert!(found.find_subcommand(verb).is_some(), "{noun} {verb}");
+        }
+    }
+}
+
+#[test]
+fn bash_completes_names() {
+    if Command::new("bash").arg("--version").output().is_err() {
+        println!("skipped: no bash");
+        return;
+    }
+    let completed = |words: &str| {
+        let script = format!(
+            "_levada() {{ COMPREPLY=(); }}\nlevada() {{ echo \"$2-one $2-two\"; }}\n{}
+            COMP_WORDS=({words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
+            _levada_with_names; echo \"${{COMPREPLY[@]}}\"",
+            bash()
+        );
+        let ended = Command::new("bash").args(["-c", &script]).output().unwrap();
+        assert!(ended.stderr.is_empty(), "{}", String::from_utf8_lossy(&ended.stderr));
+        String::from_utf8(ended.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(completed("levada topic describe top"), "topics-one topics-two");
+    assert_eq!(completed("levada group kick groups-t"), "groups-two");
+    assert_eq!(completed("levada consume topics-o"), "topics-one");
+    assert_eq!(completed("levada broker drain b"), "brokers-one brokers-two");
+    assert_eq!(completed("levada topic describe --al"), "");
+    assert_eq!(completed("levada topic t"), "");
+    assert_eq!(completed("levada config t"), "");
+}
