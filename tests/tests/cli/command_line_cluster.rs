@@ -386,6 +386,13 @@ fn shape(value: &Value) -> String {
 #[test]
 fn json_has_the_fields_that_the_documentation_promises() {
     const SETTING: &str = "{key read_only sensitive source synonyms:[{key source value}] value}";
+    const BROKERS: &str = "[{bytes fenced free_bytes host id leaders out_of_sync port rack replicas}]";
+    const PARTITIONS: &str = "[{bytes in_sync:[] internal leader leader_epoch offline_replicas:[] partition \
+                              replicas:[] topic}]";
+    const DIRECTORIES: &str = "{directories:[{broker bytes copies cordoned directory error free_bytes partitions \
+                               total_bytes}] largest:[{broker bytes directory partition topic}]}";
+    const QUORUM: &str = "{epoch high_watermark leader nodes:[{addresses:[] directory_id end_offset id lag \
+                          last_caught_up_ms last_fetch_ms role}]}";
     let node = Node::started();
     filled(&node, "clicks", 1, 20);
     let reader = reader(&node, "readers", "consumer");
@@ -400,7 +407,11 @@ fn json_has_the_fields_that_the_documentation_promises() {
     for (line, expected) in [
         ("topic list", "[{bytes internal name partitions replicas}]"),
         ("cluster info", "{brokers:[{host id port rack}] bytes controller id partitions topics}"),
-        ("cluster brokers", "[{fenced host id leaders port rack replicas}]"),
+        ("cluster brokers", BROKERS),
+        ("broker list", BROKERS),
+        ("partition list", PARTITIONS),
+        ("logdirs --largest 1", DIRECTORIES),
+        ("cluster quorum describe", QUORUM),
         ("cluster health", "{healthy problems:[]}"),
         ("group export readers", "[{group offset partition topic}]"),
         ("topic describe clicks --all", &topic),

@@ -2,6 +2,7 @@
 
 mod administration;
 mod command_line;
+mod command_line_brokers;
 mod command_line_changes;
 mod command_line_cluster;
 mod command_line_messages;
