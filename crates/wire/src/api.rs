@@ -38,7 +38,7 @@ macro_rules! apis {
         }
 
         /// Every API that a Kafka 4.3 broker can advertise on a client listener, by key, with the
-        /// versions of Kafka 4.4, and an API that is new there.
+        /// versions of Kafka 4.4, and the APIs that are new there.
         pub const APIS: &[Api] = &[
             $(Api {
                 key: ApiKey::$name,
@@ -144,11 +144,12 @@ apis! {
     85 WriteShareGroupState 0..=1 flexible 0;
     86 DeleteShareGroupState 0..=0 flexible 0;
     87 ReadShareGroupStateSummary 0..=1 flexible 0;
-    88 StreamsGroupHeartbeat 0..=0 flexible 0;
-    89 StreamsGroupDescribe 0..=0 flexible 0;
+    88 StreamsGroupHeartbeat 0..=1 flexible 0;
+    89 StreamsGroupDescribe 0..=1 flexible 0;
     90 DescribeShareGroupOffsets 0..=1 flexible 0;
     91 AlterShareGroupOffsets 0..=0 flexible 0;
     92 DeleteShareGroupOffsets 0..=0 flexible 0;
+    93 StreamsGroupTopologyDescriptionUpdate 0..=0 flexible 0;
     94 UnregisterController 0..=0 flexible 0;
 }
 

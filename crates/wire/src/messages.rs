@@ -7,8 +7,12 @@
 //! field ignorable; see `docs/decisions/2026-11-21-codec.md` for the list.
 
 mod by_type;
+mod streams_group_describe;
 mod unregister_controller;
 
+pub use self::streams_group_describe::{
+    StreamsGroupDescribeRequest, StreamsGroupDescribeResponse, streams_group_describe_response,
+};
 #[cfg(test)]
 pub(crate) use self::unregister_controller::UNREGISTER_CONTROLLER;
 pub use self::unregister_controller::{UnregisterControllerRequest, UnregisterControllerResponse};
@@ -51,11 +55,12 @@ pub use kafka_wire::{
     RenewDelegationTokenResponse, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
     SaslHandshakeResponse, ShareAcknowledgeRequest, ShareAcknowledgeResponse, ShareFetchRequest,
     ShareFetchResponse, ShareGroupDescribeRequest, ShareGroupDescribeResponse, ShareGroupHeartbeatRequest,
-    ShareGroupHeartbeatResponse, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse,
-    StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, SyncGroupRequest, SyncGroupResponse,
-    TxnOffsetCommitRequest, TxnOffsetCommitResponse, UnregisterBrokerRequest, UnregisterBrokerResponse,
-    UpdateFeaturesRequest, UpdateFeaturesResponse, WriteShareGroupStateRequest, WriteShareGroupStateResponse,
-    WriteTxnMarkersRequest, WriteTxnMarkersResponse,
+    ShareGroupHeartbeatResponse, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
+    StreamsGroupTopologyDescriptionUpdateRequest, StreamsGroupTopologyDescriptionUpdateResponse,
+    SyncGroupRequest, SyncGroupResponse, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
+    UnregisterBrokerRequest, UnregisterBrokerResponse, UpdateFeaturesRequest, UpdateFeaturesResponse,
+    WriteShareGroupStateRequest, WriteShareGroupStateResponse, WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 };
 /// Requests to a controller. `AlterPartition`, `BrokerRegistration` and their kin are never served
 /// by a broker.
@@ -115,13 +120,31 @@ pub use kafka_wire::{
     sasl_authenticate_response, sasl_handshake_request, sasl_handshake_response, share_acknowledge_request,
     share_acknowledge_response, share_fetch_request, share_fetch_response, share_group_describe_request,
     share_group_describe_response, share_group_heartbeat_request, share_group_heartbeat_response,
-    streams_group_describe_request, streams_group_describe_response, streams_group_heartbeat_request,
-    streams_group_heartbeat_response, sync_group_request, sync_group_response, txn_offset_commit_request,
-    txn_offset_commit_response, unregister_broker_request, unregister_broker_response,
-    update_features_request, update_features_response, write_share_group_state_request,
-    write_share_group_state_response, write_txn_markers_request, write_txn_markers_response,
+    streams_group_heartbeat_request, streams_group_heartbeat_response, sync_group_request,
+    sync_group_response, txn_offset_commit_request, txn_offset_commit_response, unregister_broker_request,
+    unregister_broker_response, update_features_request, update_features_response,
+    write_share_group_state_request, write_share_group_state_response, write_txn_markers_request,
+    write_txn_markers_response,
 };
 pub use kafka_wire_core::{
     ApiVersion, DecodeLimits, Decoder, Encoder, KafkaDecode, KafkaEncode, StrBytes, TaggedField,
     TaggedFields, Uuid,
 };
+
+/// Checks the version of a message that the codec does not have.
+fn check_decoded<M: KafkaMessage>(version: ApiVersion) -> Result<(), kafka_wire_core::DecodeError> {
+    if M::supports(version) {
+        return Ok(());
+    }
+    let (message, supported) = (M::NAME, M::SUPPORTED_VERSIONS);
+    Err(kafka_wire_core::DecodeError::UnsupportedVersion { message, version, supported })
+}
+
+/// The same before it is encoded.
+fn check_encoded<M: KafkaMessage>(version: ApiVersion) -> Result<(), kafka_wire_core::EncodeError> {
+    if M::supports(version) {
+        return Ok(());
+    }
+    let (message, supported) = (M::NAME, M::SUPPORTED_VERSIONS);
+    Err(kafka_wire_core::EncodeError::UnsupportedVersion { message, version, supported })
+}

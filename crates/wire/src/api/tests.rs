@@ -5,10 +5,10 @@ use crate::golden;
 use crate::messages::{ApiVersionsResponse, UNREGISTER_CONTROLLER};
 
 /// APIs with a version that Kafka has since 4.4: key, and the highest version.
-const NEWER: [(i16, i16); 3] = [(18, 5), (28, 6), (42, 3)];
+const NEWER: [(i16, i16); 5] = [(18, 5), (28, 6), (42, 3), (88, 1), (89, 1)];
 
 /// APIs that Kafka has since 4.4: key, and the versions.
-const NEW: [(i16, i16, i16); 1] = [(94, 0, 0)];
+const NEW: [(i16, i16, i16); 2] = [(93, 0, 0), (94, 0, 0)];
 
 /// APIs that Kafka advertises only with a plug-in, which the recorded one did not have.
 const OF_PLUG_INS: [i16; 2] = [71, 72];
@@ -55,7 +55,7 @@ fn keys_convert_both_ways() {
         assert_eq!(api.key.api(), api);
         assert_eq!(api.key.to_string(), api.name);
     }
-    for key in [-1, 4, 7, 52, 70, 82, 93, i16::MAX, i16::MIN] {
+    for key in [-1, 4, 7, 52, 70, 82, 95, i16::MAX, i16::MIN] {
         assert_eq!(ApiKey::from_wire(key), None, "{key}");
     }
 }

@@ -148,6 +148,8 @@ same_bytes! {
     describe_share_group_offsets DescribeShareGroupOffsetsRequest DescribeShareGroupOffsetsResponse;
     alter_share_group_offsets AlterShareGroupOffsetsRequest AlterShareGroupOffsetsResponse;
     delete_share_group_offsets DeleteShareGroupOffsetsRequest DeleteShareGroupOffsetsResponse;
+    streams_group_topology_description_update StreamsGroupTopologyDescriptionUpdateRequest
+        StreamsGroupTopologyDescriptionUpdateResponse;
     unregister_controller UnregisterControllerRequest UnregisterControllerResponse;
 }
 

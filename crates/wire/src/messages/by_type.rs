@@ -84,6 +84,7 @@ macro_rules! by_request_type {
             DescribeShareGroupOffsets DescribeShareGroupOffsetsRequest
             AlterShareGroupOffsets AlterShareGroupOffsetsRequest
             DeleteShareGroupOffsets DeleteShareGroupOffsetsRequest
+            StreamsGroupTopologyDescriptionUpdate StreamsGroupTopologyDescriptionUpdateRequest
             UnregisterController UnregisterControllerRequest
         }
     };

@@ -10,6 +10,8 @@ use kafka_wire_core::{
     StrBytes, TaggedFields, VersionRange,
 };
 
+use super::{check_decoded, check_encoded};
+
 const KEY: i16 = 94;
 
 /// The only version, which is flexible.
@@ -139,20 +141,6 @@ impl KafkaEncode for UnregisterControllerResponse {
         encoder.write_compact_nullable_string(self.error_message.as_ref())?;
         encoder.write_tagged_fields(&self.unknown_tagged_fields)
     }
-}
-
-fn check_decoded<M: KafkaMessage>(version: ApiVersion) -> Result<(), DecodeError> {
-    if M::supports(version) {
-        return Ok(());
-    }
-    Err(DecodeError::UnsupportedVersion { message: M::NAME, version, supported: VERSIONS })
-}
-
-fn check_encoded<M: KafkaMessage>(version: ApiVersion) -> Result<(), EncodeError> {
-    if M::supports(version) {
-        return Ok(());
-    }
-    Err(EncodeError::UnsupportedVersion { message: M::NAME, version, supported: VERSIONS })
 }
 
 #[cfg(test)]
