@@ -1,6 +1,7 @@
 //! Settings of a group coordinator, as plain numbers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Settings of a group coordinator; the defaults are Kafka's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +91,11 @@ pub struct StreamsConfig {
     pub initial_rebalance_delay_ms: i32,
     /// Number of standby tasks for each task with state (`group.streams.num.standby.replicas`).
     pub num_standby_replicas: i32,
+    /// Shortest time between two reports of task offsets (`group.streams.task.offset.interval.ms`).
+    pub task_offset_interval_ms: i32,
+    /// Number of records that a task may lack to become active
+    /// (`group.streams.acceptable.recovery.lag`).
+    pub acceptable_recovery_lag: i64,
 }
 
 impl Default for StreamsConfig {
@@ -101,6 +107,8 @@ impl Default for StreamsConfig {
             assignment_interval_ms: 1_000,
             initial_rebalance_delay_ms: 3_000,
             num_standby_replicas: 0,
+            task_offset_interval_ms: 60_000,
+            acceptable_recovery_lag: 10_000,
         }
     }
 }
@@ -135,7 +143,7 @@ pub struct OwnSettings {
 
 impl OwnSettings {
     /// The setting of a group by `choose`, if the group has it.
-    pub(super) fn of(&self, group_id: &str, choose: impl FnOnce(&OwnSetting) -> Option<i32>) -> Option<i32> {
+    pub(super) fn of<T>(&self, group_id: &str, choose: impl FnOnce(&OwnSetting) -> Option<T>) -> Option<T> {
         self.groups.get(group_id).and_then(choose)
     }
 }
@@ -147,7 +155,7 @@ impl<const COUNT: usize> From<[(String, OwnSetting); COUNT]> for OwnSettings {
 }
 
 /// Settings of a group; the coordinator's apply to the rest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnSetting {
     /// In place of [`ConsumerConfig::session_timeout_ms`] (`consumer.session.timeout.ms`).
     pub session_timeout_ms: Option<i32>,
@@ -166,7 +174,7 @@ pub struct OwnSetting {
 }
 
 /// Settings of a streams group; the coordinator's apply to the rest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnStreamsSetting {
     /// In place of [`StreamsConfig::session_timeout_ms`] (`streams.session.timeout.ms`).
     pub session_timeout_ms: Option<i32>,
@@ -179,6 +187,13 @@ pub struct OwnStreamsSetting {
     pub initial_rebalance_delay_ms: Option<i32>,
     /// In place of [`StreamsConfig::num_standby_replicas`] (`streams.num.standby.replicas`).
     pub num_standby_replicas: Option<i32>,
+    /// In place of [`StreamsConfig::task_offset_interval_ms`] (`streams.task.offset.interval.ms`).
+    pub task_offset_interval_ms: Option<i32>,
+    /// In place of [`StreamsConfig::acceptable_recovery_lag`] (`streams.acceptable.recovery.lag`).
+    pub acceptable_recovery_lag: Option<i64>,
+    /// Keys of the tags that members must have, separated by commas
+    /// (`streams.rack.aware.assignment.tags`).
+    pub rack_aware_tags: Option<Arc<str>>,
 }
 
 impl Default for ConsumerConfig {

@@ -29,6 +29,7 @@ pub use self::share::{
 };
 pub use self::streams::{
     EndpointPartitions, StreamsBeat, StreamsHeartbeatOutcome, StreamsHeartbeatRequest, StreamsStatus,
+    TaskOffsets,
 };
 
 /// The answer to a request whose effect is stored before it is sent.

@@ -4,7 +4,7 @@
 //! As in consumer groups, the group's state is the state of its records, and a request works on a
 //! copy, a `StreamsDraft`, which replaces the group once its records are in the log. Not in
 //! records, and lost with the coordinator, are the configured topology, the request to shut the
-//! application down, and the epoch of the endpoints for interactive queries.
+//! application down, the epoch of the endpoints for interactive queries, and the offsets of tasks.
 //!
 //! `configure` decides if the topics of a topology are as it needs them, [`assignor`] assigns
 //! tasks to members, and `reconcile` brings a member to its target in steps: it gives tasks up, and
@@ -16,6 +16,8 @@ mod commit;
 mod configure;
 mod describe;
 mod endpoints;
+mod instances;
+mod offsets;
 mod queue;
 mod reason;
 mod reconcile;
@@ -26,6 +28,7 @@ use std::sync::Arc;
 
 pub(in crate::group) use self::beat::StreamsLimits;
 use self::configure::Configured;
+use self::offsets::MemberOffsets;
 use super::records::{
     Record, StreamsCurrentValue, StreamsEpochValue, StreamsMemberMetadata, StreamsRecord, TargetEpoch,
     TaskSets, Topology,
@@ -57,6 +60,8 @@ pub(super) struct StreamsGroup {
     shutdown_by: Option<String>,
     /// Raised when the tasks of a member with an endpoint change.
     endpoint_epoch: i32,
+    /// Offsets of tasks, as members have reported them.
+    offsets: BTreeMap<String, MemberOffsets>,
     /// The log has no record of the group.
     is_new: bool,
 }
@@ -104,6 +109,7 @@ impl StreamsGroup {
             stale: true,
             shutdown_by: None,
             endpoint_epoch: 0,
+            offsets: BTreeMap::new(),
             is_new: true,
         }
     }
@@ -147,6 +153,7 @@ impl StreamsGroup {
             }
             StreamsRecord::Member(member_id, None) => {
                 self.members.remove(&member_id);
+                self.offsets.remove(&member_id);
                 if self.members.is_empty() {
                     self.shutdown_by = None;
                 }

@@ -39,9 +39,7 @@ impl Coordinator {
         let group = founded.as_ref().or_else(|| self.streams.get(group_id));
         let group = group.ok_or(GroupError::GroupIdNotFound)?;
         let beat = group.heartbeat(request, &*self.topics, &self.streams_limits(group_id, now_ms))?;
-        let own = self.own_settings.of(group_id, |own| own.streams.heartbeat_interval_ms);
-        let heartbeat_interval_ms = own.unwrap_or(self.config.streams.heartbeat_interval_ms);
-        let outcome = Outcome::StreamsHeartbeat(Ok(StreamsBeat { heartbeat_interval_ms, ..beat.beat }));
+        let outcome = Outcome::StreamsHeartbeat(Ok(self.timed(group_id, beat.beat)));
         let Some(StreamsDraft { group, records: of_group }) = beat.draft else {
             self.watch_session(group_id, member_id);
             self.reply(ticket, outcome);
@@ -52,6 +50,7 @@ impl Coordinator {
             answer: Some((ticket, outcome)),
             renewed: Some(member_id.clone()),
             delays: beat.delays,
+            gone: beat.replaced.into_iter().collect(),
             ..self.streams_draft(group)
         };
         self.write_draft(records, draft, now_ms);
@@ -87,6 +86,23 @@ impl Coordinator {
         Ok((Some(StreamsGroup::new(group_id.clone())), records))
     }
 
+    /// The answer with the intervals and the lag that are set for the group.
+    fn timed(&self, group_id: &str, beat: StreamsBeat) -> StreamsBeat {
+        let (config, groups) = (&self.config.streams, &self.own_settings);
+        StreamsBeat {
+            heartbeat_interval_ms: groups
+                .of(group_id, |own| own.streams.heartbeat_interval_ms)
+                .unwrap_or(config.heartbeat_interval_ms),
+            task_offset_interval_ms: groups
+                .of(group_id, |own| own.streams.task_offset_interval_ms)
+                .unwrap_or(config.task_offset_interval_ms),
+            acceptable_recovery_lag: groups
+                .of(group_id, |own| own.streams.acceptable_recovery_lag)
+                .unwrap_or(config.acceptable_recovery_lag),
+            ..beat
+        }
+    }
+
     fn streams_limits(&self, group_id: &str, now_ms: i64) -> StreamsLimits {
         let (config, groups) = (&self.config.streams, &self.own_settings);
         StreamsLimits {
@@ -101,6 +117,7 @@ impl Coordinator {
             standby_replicas: groups
                 .of(group_id, |own| own.streams.num_standby_replicas)
                 .unwrap_or(config.num_standby_replicas),
+            tags: groups.of(group_id, |own| own.streams.rack_aware_tags.clone()).unwrap_or_default(),
             is_delayed: self.timers.is_set(&TimerKey::Assignment(group_id.to_owned())),
             now_ms,
         }
@@ -113,12 +130,13 @@ impl Coordinator {
         now_ms: i64,
     ) -> Result<(), GroupError> {
         let group = self.streams.get(&request.group_id).ok_or(GroupError::GroupIdNotFound)?;
-        let StreamsDraft { group, records } =
-            group.leave(&request.member_id, request.shutdown_application)?;
+        let (StreamsDraft { group, records }, is_gone) = group.depart(request)?;
         let outcome = Outcome::StreamsHeartbeat(Ok(StreamsBeat {
             member_id: request.member_id.clone(),
             member_epoch: request.member_epoch,
             heartbeat_interval_ms: 0,
+            task_offset_interval_ms: 0,
+            acceptable_recovery_lag: -1,
             status: Vec::new(),
             assigned: None,
             endpoint_epoch: 0,
@@ -127,7 +145,7 @@ impl Coordinator {
         }));
         let draft = GroupDraft {
             answer: Some((ticket, outcome)),
-            gone: vec![request.member_id.clone()],
+            gone: is_gone.then(|| request.member_id.clone()).into_iter().collect(),
             ..self.streams_draft(group)
         };
         self.write_draft(records, draft, now_ms);

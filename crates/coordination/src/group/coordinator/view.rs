@@ -1,6 +1,7 @@
 //! Read-only queries of a coordinator's groups, which need no append to the log.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -9,6 +10,7 @@ use crate::group::classic::{ClassicGroup, State};
 use crate::group::consumer::ConsumerGroup;
 use crate::group::error::GroupError;
 use crate::group::records::{InternalTopic, Partitions, StreamsMemberMetadata, TaskSets};
+use crate::group::request::TaskOffsets;
 use crate::group::share::ShareGroup;
 use crate::group::streams::StreamsGroup;
 
@@ -176,6 +178,10 @@ pub struct DescribedStreamsMember {
     pub assigned: TaskSets,
     /// Target assignment.
     pub target: TaskSets,
+    /// Progress of its restoration of the state of tasks, as it has reported.
+    pub task_offsets: Arc<TaskOffsets>,
+    /// The ends of their changelogs, as it has reported.
+    pub task_end_offsets: Arc<TaskOffsets>,
 }
 
 /// A group as ListGroups shows it.

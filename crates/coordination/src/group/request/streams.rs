@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use crate::group::error::GroupError;
 use crate::group::records::{Endpoint, InternalTopic, TaskSets, Topology};
 
+/// Offsets in the changelogs of tasks, added up for each task: by subtopology and partition.
+pub type TaskOffsets = BTreeMap<String, BTreeMap<i32, i64>>;
+
 /// StreamsGroupHeartbeat. A field that is `None` has not changed since the last heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamsHeartbeatRequest {
@@ -16,6 +19,8 @@ pub struct StreamsHeartbeatRequest {
     pub member_epoch: i32,
     /// Epoch of the endpoints that the member knows.
     pub endpoint_epoch: i32,
+    /// Name of a static member.
+    pub instance_id: Option<String>,
     /// The member's rack; stored only.
     pub rack_id: Option<String>,
     /// Time that the member may take to give tasks up.
@@ -32,8 +37,14 @@ pub struct StreamsHeartbeatRequest {
     pub process_id: Option<String>,
     /// Address for interactive queries.
     pub user_endpoint: Option<Endpoint>,
-    /// Tags, for assignors that know racks; stored only.
+    /// Tags; a group may require some.
     pub client_tags: Option<BTreeMap<String, String>>,
+    /// Progress of the restoration of the state of tasks.
+    pub task_offsets: Option<TaskOffsets>,
+    /// The ends of their changelogs.
+    pub task_end_offsets: Option<TaskOffsets>,
+    /// The client knows the status `MISSING_CLIENT_TAGS`.
+    pub knows_missing_tags: bool,
     /// All members are to shut down.
     pub shutdown_application: bool,
 }
@@ -47,6 +58,10 @@ pub struct StreamsBeat {
     pub member_epoch: i32,
     /// Its heartbeat interval; 0 for a member that has left.
     pub heartbeat_interval_ms: i32,
+    /// Shortest time between two reports of task offsets; 0 for a member that has left.
+    pub task_offset_interval_ms: i32,
+    /// Number of records that a task may lack to become active; -1 for a member that has left.
+    pub acceptable_recovery_lag: i64,
     /// States of the group that its members should know.
     pub status: Vec<StreamsStatus>,
     /// Tasks of the member, if they have changed.
@@ -81,6 +96,8 @@ impl StreamsStatus {
     pub const SHUTDOWN_APPLICATION: i8 = 4;
     /// The assignment comes later.
     pub const ASSIGNMENT_DELAYED: i8 = 5;
+    /// The member lacks tags that the group requires.
+    pub const MISSING_CLIENT_TAGS: i8 = 6;
 }
 
 /// An endpoint for interactive queries, and the partitions that can be queried there.

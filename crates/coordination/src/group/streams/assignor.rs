@@ -2,16 +2,19 @@
 //!
 //! Active tasks stay with their members, then go to members with a standby task for the same state,
 //! as long as no member has more than its share; the rest goes to the process with the lowest load.
-//! Standby tasks follow in the same way, and a process never has a task twice. The result is the
-//! one of Kafka 4.3, also where the rules leave a choice: Kafka chooses in the order of its hash
-//! tables and of its heaps, which `JavaMap` and `JavaQueue` have.
+//! Standby tasks follow in the same way, and a process never has a task twice. A member that has
+//! restored some of a task's state comes after those with a standby task, the furthest first. The
+//! result is the one of Kafka 4.4, also where the rules leave a choice: Kafka chooses in the order
+//! of its hash tables and of its heaps, which `JavaMap` and `JavaQueue` have.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use super::queue::JavaQueue;
 use crate::group::java_map::JavaMap;
 use crate::group::records::TaskSets;
+use crate::group::request::TaskOffsets;
 
 /// A member as the assignor sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,8 +23,10 @@ pub struct TaskMember {
     pub id: String,
     /// The process that it is a thread of.
     pub process_id: String,
-    /// Previous target assignment.
+    /// Tasks that it has.
     pub before: TaskSets,
+    /// Progress of its restoration of the state of tasks.
+    pub offsets: Arc<TaskOffsets>,
 }
 
 /// A subtopology: it has one active task for each partition.
@@ -116,6 +121,7 @@ struct Assignment<'a> {
     /// In the order in which Kafka has them.
     processes: Vec<Process>,
     active_before: HashMap<Task, usize>,
+    /// Members that have some of a task's state, the best first.
     standby_before: HashMap<Task, Vec<usize>>,
     active_quota: Quota,
     quota: Quota,
@@ -153,18 +159,37 @@ impl<'a> Assignment<'a> {
             .enumerate()
             .map(|(at, source)| (source.subtopology_id.as_str(), at))
             .collect();
+        let mut copies: HashMap<Task, Vec<(bool, i64, usize)>> = HashMap::new();
         for (index, member) in members.iter().enumerate() {
             for (subtopology, partitions) in &member.before.active {
                 let Some(place) = places.get(subtopology.as_str()) else { continue };
                 self.active_before.extend(partitions.iter().map(|partition| ((*place, *partition), index)));
             }
-            for (subtopology, partitions) in &member.before.standby {
-                let Some(place) = places.get(subtopology.as_str()) else { continue };
+            let offset = |id: &str, partition| member.offsets.get(id)?.get(&partition).copied();
+            for (id, partitions) in &member.before.standby {
+                let Some(place) = places.get(id.as_str()) else { continue };
                 for partition in partitions {
-                    self.standby_before.entry((*place, *partition)).or_default().push(index);
+                    let copy = (true, offset(id, *partition).unwrap_or_default(), index);
+                    copies.entry((*place, *partition)).or_default().push(copy);
+                }
+            }
+            let is_standby = |id: &str, partition| {
+                member.before.standby.get(id).is_some_and(|tasks| tasks.contains(&partition))
+            };
+            for (id, partitions) in &*member.offsets {
+                let Some(place) = places.get(id.as_str()) else { continue };
+                for (partition, offset) in
+                    partitions.iter().filter(|(partition, _)| !is_standby(id, **partition))
+                {
+                    copies.entry((*place, *partition)).or_default().push((false, *offset, index));
                 }
             }
         }
+        let best_first = |(task, mut copies): (Task, Vec<(bool, i64, usize)>)| {
+            copies.sort_by_key(|(is_standby, offset, _)| std::cmp::Reverse((*is_standby, *offset)));
+            (task, copies.into_iter().map(|(.., member)| member).collect())
+        };
+        self.standby_before = copies.into_iter().map(best_first).collect();
     }
 
     fn tasks(&self, all: bool) -> Vec<Task> {
@@ -240,22 +265,16 @@ impl<'a> Assignment<'a> {
         true
     }
 
-    /// The member with the lowest load among those that had a standby task. With `without`,
-    /// processes that have the task are passed over, and there is no such member if the process of
-    /// the first one has it: so it is in Kafka.
+    /// The member with the lowest load among those that have some of the task's state. With
+    /// `without`, processes that have the task are passed over.
     fn least_loaded_before(&self, task: Task, without: bool) -> Option<usize> {
-        let members = self.standby_before.get(&task)?;
-        let (first, others) = members.split_first()?;
         let load = |member: usize| self.processes[self.members[member].process].load();
-        let mut best = *first;
-        for other in others {
-            let is_free = !without || !self.has(*other, task);
-            let is_less = load(*other) < load(best) && self.members[*other].count < self.members[best].count;
-            if is_free && is_less {
-                best = *other;
-            }
-        }
-        (!without || !self.has(*first, task)).then_some(best)
+        let is_less = |one: usize, other: usize| {
+            load(one) < load(other) && self.members[one].count < self.members[other].count
+        };
+        let members = self.standby_before.get(&task)?.iter().copied();
+        let free = members.filter(|member| !without || !self.has(*member, task));
+        free.reduce(|best, member| if is_less(member, best) { member } else { best })
     }
 
     /// True if the member's process has the task.

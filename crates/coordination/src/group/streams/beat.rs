@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::configure::{Configured, configure};
+use super::instances::is_relevant;
 use super::reconcile::Goal;
 use super::{NOT_VALID, StreamsDraft, StreamsGroup, StreamsMember};
 use crate::group::error::GroupError;
@@ -15,7 +16,7 @@ use crate::group::request::{StreamsBeat, StreamsHeartbeatRequest, StreamsStatus}
 use crate::group::topics::Topics;
 
 /// Settings of a heartbeat, and its time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::group) struct StreamsLimits {
     /// Most members the group may have.
     pub(in crate::group) max_size: usize,
@@ -25,6 +26,8 @@ pub(in crate::group) struct StreamsLimits {
     pub(in crate::group) initial_delay_ms: i32,
     /// Number of standby tasks for each task with state.
     pub(in crate::group) standby_replicas: i32,
+    /// Keys of the tags that members must have, separated by commas; none if empty.
+    pub(in crate::group) tags: Arc<str>,
     /// True while the first assignment waits.
     pub(in crate::group) is_delayed: bool,
     /// The time, by the wall clock.
@@ -33,7 +36,9 @@ pub(in crate::group) struct StreamsLimits {
 
 impl StreamsLimits {
     fn assignment_configs(&self) -> BTreeMap<String, String> {
-        [("num.standby.replicas".to_owned(), self.standby_replicas.to_string())].into()
+        let replicas = ("num.standby.replicas".to_owned(), self.standby_replicas.to_string());
+        let tags = ("rack.aware.assignment.tags".to_owned(), self.tags.to_string());
+        [replicas, tags].into_iter().filter(|(_, value)| !value.is_empty()).collect()
     }
 }
 
@@ -46,6 +51,8 @@ pub(in crate::group) struct StreamsBeatDraft {
     pub(in crate::group) beat: StreamsBeat,
     /// True if the first assignment is to wait from now on.
     pub(in crate::group) delays: bool,
+    /// The static member whose place the member has taken.
+    pub(in crate::group) replaced: Option<String>,
 }
 
 impl StreamsGroup {
@@ -57,28 +64,33 @@ impl StreamsGroup {
         limits: &StreamsLimits,
     ) -> Result<StreamsBeatDraft, GroupError> {
         let is_joining = request.member_epoch == 0;
-        // As in Kafka, a member that is in the group does not join again either.
-        if is_joining && self.members.len() >= limits.max_size {
-            return Err(GroupError::GroupMaxSizeReached);
+        if is_joining {
+            self.check_room(request, limits.max_size)?;
         }
+        let replaced = self.replaced(request)?;
         let known = self.members.get(&request.member_id);
         match known {
             None if !is_joining => return Err(GroupError::UnknownMemberId),
             None => {}
             Some(member) => check_epoch(member, request)?,
         }
-        let before = known.cloned().unwrap_or_default();
+        let mut before = known.cloned().unwrap_or_default();
         if known.is_some() && self.is_settled(&before, request, limits) {
             self.check_tasks(request)?;
             let mut beat = self.answer(request, (&before, lacks_tasks(&before, request)), topics);
             beat.status.splice(0..0, self.stale_topology(&before.metadata));
-            return Ok(StreamsBeatDraft { draft: None, beat, delays: false });
+            beat.status.extend(missing_tags(&before.metadata, request, limits));
+            return Ok(StreamsBeatDraft { draft: None, beat, delays: false, replaced });
         }
         let mut draft = StreamsDraft::of(self);
+        if let Some(old) = &replaced {
+            before = draft.replace(old, request);
+        }
         let mut status = self.stale_topology(&wanted(&before, request));
         let updated = draft.update(request, &before);
         let is_configured = draft.configure(request, topics)?;
         draft.group.check_tasks(request)?;
+        draft.group.note_offsets(request);
         draft.raise_epoch(updated || is_configured, limits);
         let delays = self.members.is_empty() && limits.initial_delay_ms > 0;
         let is_delayed = delays || limits.is_delayed;
@@ -89,19 +101,21 @@ impl StreamsGroup {
             group.shutdown_by = Some(request.member_id.clone());
         }
         let after = group.members.get(&request.member_id).ok_or(GroupError::UnknownMemberId)?.clone();
-        let has_new_tasks = is_joining || before.current.assigned != after.current.assigned;
-        if has_new_tasks && after.metadata.user_endpoint.is_some() {
+        let has_new_tasks = before.current.assigned != after.current.assigned;
+        let has_new_endpoint = before.metadata.user_endpoint != after.metadata.user_endpoint;
+        if has_new_endpoint || (has_new_tasks && after.metadata.user_endpoint.is_some()) {
             group.endpoint_epoch = group.endpoint_epoch.wrapping_add(1);
         }
         // A member that only reports fewer tasks gets them once its assignment is the latest.
-        let is_told =
-            has_new_tasks || (request.owned.is_some() && request.member_epoch < before.current.epoch);
+        let is_lost = request.owned.is_some() && request.member_epoch < before.current.epoch;
+        let is_told = is_joining || has_new_tasks || is_lost;
         let mut beat = group.answer(request, (&after, is_told), topics);
         beat.status.splice(0..0, status);
+        beat.status.extend(missing_tags(&after.metadata, request, limits));
         if group.is_new {
             (group.endpoint_epoch, beat.endpoint_epoch) = (0, 0);
         }
-        Ok(StreamsBeatDraft { draft: Some(draft), beat, delays })
+        Ok(StreamsBeatDraft { draft: Some(draft), beat, delays, replaced })
     }
 
     /// No change: the member has its target assignment, and the request brings nothing new.
@@ -111,7 +125,10 @@ impl StreamsGroup {
         request: &StreamsHeartbeatRequest,
         limits: &StreamsLimits,
     ) -> bool {
-        let is_same = wanted(member, request) == member.metadata && request.topology.is_none();
+        let is_same = wanted(member, request) == member.metadata
+            && request.topology.is_none()
+            && request.task_offsets.is_none()
+            && request.task_end_offsets.is_none();
         let is_shutdown = request.shutdown_application && self.shutdown_by.is_none();
         let is_current = !self.stale && self.configured.is_some();
         let is_assigned = !limits.is_delayed
@@ -186,6 +203,8 @@ impl StreamsGroup {
             member_id: request.member_id.clone(),
             member_epoch: member.current.epoch,
             heartbeat_interval_ms: 0,
+            task_offset_interval_ms: 0,
+            acceptable_recovery_lag: -1,
             status,
             assigned: is_told.then(|| told(&member.current.assigned)),
             endpoint_epoch: self.endpoint_epoch,
@@ -227,15 +246,15 @@ impl StreamsGroup {
 }
 
 impl StreamsDraft {
-    /// Stores the member; true if it has changed.
+    /// Stores the member; true if it has changed, in ways that matter if it is static.
     fn update(&mut self, request: &StreamsHeartbeatRequest, before: &StreamsMember) -> bool {
         let metadata = wanted(before, request);
         let is_known = self.group.members.contains_key(&request.member_id);
         let is_changed = !is_known || metadata != before.metadata;
         if is_changed {
-            self.write(StreamsRecord::Member(request.member_id.clone(), Some(metadata)));
+            self.write(StreamsRecord::Member(request.member_id.clone(), Some(metadata.clone())));
         }
-        is_changed
+        is_changed && (request.instance_id.is_none() || is_relevant(&before.metadata, &metadata))
     }
 
     /// Takes the topology in if the group has none, and compares it with the topics; true if the
@@ -348,18 +367,41 @@ fn is_within(few: &TaskSets, many: &TaskSets) -> bool {
         && within(&few.warmup, &many.warmup)
 }
 
+/// The status of a member that lacks tags that the group requires.
+fn missing_tags(
+    member: &StreamsMemberMetadata,
+    request: &StreamsHeartbeatRequest,
+    limits: &StreamsLimits,
+) -> Option<StreamsStatus> {
+    let required = limits.tags.split(',').filter(|tag| !tag.is_empty());
+    let missing: Vec<&str> = required.filter(|tag| !member.client_tags.contains_key(*tag)).collect();
+    let is_shown = request.knows_missing_tags && !missing.is_empty();
+    is_shown.then(|| StreamsStatus {
+        code: StreamsStatus::MISSING_CLIENT_TAGS,
+        detail: format!(
+            "Missing required client tags for rack-aware standby assignment: [{}]. \
+             Configure them via 'client.tag.<tagKey>' in your Streams config.",
+            missing.join(", ")
+        ),
+    })
+}
+
 /// The member as the request has it; fields that the request lacks stay as they are.
 fn wanted(member: &StreamsMember, request: &StreamsHeartbeatRequest) -> StreamsMemberMetadata {
     let before = &member.metadata;
+    let is_joining = request.member_epoch == 0;
     StreamsMemberMetadata {
-        instance_id: before.instance_id.clone(),
+        instance_id: request.instance_id.clone().or_else(|| before.instance_id.clone()),
         rack_id: request.rack_id.clone().or_else(|| before.rack_id.clone()),
         client_id: request.client_id.clone(),
         client_host: request.client_host.clone(),
         rebalance_timeout_ms: request.rebalance_timeout_ms.unwrap_or(before.rebalance_timeout_ms),
         topology_epoch: request.topology.as_ref().map_or(before.topology_epoch, |topology| topology.epoch),
         process_id: request.process_id.clone().unwrap_or_else(|| before.process_id.clone()),
-        user_endpoint: request.user_endpoint.clone().or_else(|| before.user_endpoint.clone()),
+        user_endpoint: match &request.user_endpoint {
+            None if is_joining => None,
+            sent => sent.clone().or_else(|| before.user_endpoint.clone()),
+        },
         client_tags: request.client_tags.clone().unwrap_or_else(|| before.client_tags.clone()),
     }
 }

@@ -43,9 +43,10 @@ impl StreamsGroup {
         (self.members.len(), self.epoch)
     }
 
-    /// True if a member has yet to give tasks up.
+    /// True if a member has yet to give tasks up, and has not left for a while.
     pub(in crate::group) fn is_revoking(&self, member_id: &str) -> bool {
-        self.members.get(member_id).is_some_and(|member| member.current.state == UNREVOKED)
+        let is_it = |member: &StreamsMember| member.current.state == UNREVOKED && member.current.epoch >= 0;
+        self.members.get(member_id).is_some_and(is_it)
     }
 
     /// True if a member has got no further than in an earlier state of the group.
@@ -74,12 +75,15 @@ impl StreamsGroup {
     }
 
     fn described_member(&self, id: &str, member: &StreamsMember) -> DescribedStreamsMember {
+        let offsets = self.offsets.get(id).cloned().unwrap_or_default();
         DescribedStreamsMember {
             member_id: id.to_owned(),
             epoch: member.current.epoch,
             metadata: member.metadata.clone(),
             assigned: super::beat::told(&member.current.assigned),
             target: self.targets.get(id).cloned().unwrap_or_default(),
+            task_offsets: offsets.offsets,
+            task_end_offsets: offsets.ends,
         }
     }
 

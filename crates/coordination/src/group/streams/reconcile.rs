@@ -1,5 +1,6 @@
 //! Reconciliation of a member's tasks with its target: the member first gives tasks up, then takes
-//! those that no other process holds.
+//! those that no other process holds. A task that only changes its kind is not given up: it keeps
+//! its state.
 
 use std::collections::BTreeSet;
 
@@ -31,14 +32,16 @@ struct Holders<'a> {
     active: BTreeSet<(&'a str, i32)>,
     /// Tasks that the member's own process has as active ones.
     own_active: BTreeSet<(&'a str, i32)>,
-    /// Tasks that the member's own process has as standby or warm-up tasks.
-    own_copies: BTreeSet<(&'a str, i32)>,
+    /// Tasks that the member's own process has as standby tasks.
+    own_standby: BTreeSet<(&'a str, i32)>,
+    /// Tasks that the member's own process has as warm-up tasks.
+    own_warmup: BTreeSet<(&'a str, i32)>,
 }
 
 impl<'a> Holders<'a> {
     fn of(group: &'a StreamsGroup, process: &'a str, target: &TaskSets) -> Self {
-        let (active, own_active, own_copies) = Default::default();
-        let mut holders = Self { process, active, own_active, own_copies };
+        let (active, own_active, own_standby, own_warmup) = Default::default();
+        let mut holders = Self { process, active, own_active, own_standby, own_warmup };
         let is_wanted = |id: &str, partition: i32| {
             let mut kinds = [&target.active, &target.standby, &target.warmup].into_iter();
             kinds.any(|tasks| tasks.get(id).is_some_and(|tasks| tasks.contains(&partition)))
@@ -61,20 +64,43 @@ impl<'a> Holders<'a> {
                     }
                 }
             }
-            for (id, tasks) in held.standby.iter().chain(&held.warmup).filter(|_| is_own) {
-                let tasks = tasks.iter().filter(|partition| is_wanted(id, **partition));
-                self.own_copies.extend(tasks.map(|partition| (id.as_str(), *partition)));
+            let kinds = [(&held.standby, &mut self.own_standby), (&held.warmup, &mut self.own_warmup)];
+            for (copies, own) in kinds.into_iter().filter(|_| is_own) {
+                for (id, tasks) in copies {
+                    let tasks = tasks.iter().filter(|partition| is_wanted(id, **partition));
+                    own.extend(tasks.map(|partition| (id.as_str(), *partition)));
+                }
             }
         }
     }
 
-    fn block_active(&self, id: &str, partition: i32) -> bool {
-        self.active.contains(&(id, partition)) || self.own_copies.contains(&(id, partition))
+    /// True if the task is an active one somewhere, or a copy of another member of the process.
+    fn block_active(&self, held: &HeldTasks, task: (&str, i32)) -> bool {
+        self.active.contains(&task) || self.others_standby(held, task) || self.others_warmup(held, task)
     }
 
-    fn block_copy(&self, id: &str, partition: i32) -> bool {
-        self.own_active.contains(&(id, partition)) || self.own_copies.contains(&(id, partition))
+    fn block_standby(&self, held: &HeldTasks, task: (&str, i32)) -> bool {
+        let is_mine = held.active.get(task.0).is_some_and(|tasks| tasks.contains_key(&task.1));
+        (self.own_active.contains(&task) && !is_mine)
+            || self.own_standby.contains(&task)
+            || self.others_warmup(held, task)
     }
+
+    fn block_warmup(&self, held: &HeldTasks, task: (&str, i32)) -> bool {
+        self.own_active.contains(&task) || self.others_standby(held, task) || self.own_warmup.contains(&task)
+    }
+
+    fn others_standby(&self, held: &HeldTasks, task: (&str, i32)) -> bool {
+        self.own_standby.contains(&task) && !has(&held.standby, task)
+    }
+
+    fn others_warmup(&self, held: &HeldTasks, task: (&str, i32)) -> bool {
+        self.own_warmup.contains(&task) && !has(&held.warmup, task)
+    }
+}
+
+fn has(tasks: &Tasks, (id, partition): (&str, i32)) -> bool {
+    tasks.get(id).is_some_and(|tasks| tasks.contains(&partition))
 }
 
 impl StreamsGroup {
@@ -151,6 +177,21 @@ impl Change {
         change
     }
 
+    /// Takes a task without a wait, if it may take it.
+    fn take_now(&mut self, task: (&str, i32)) {
+        if remove(&mut self.pending, task) {
+            insert(&mut self.kept, task);
+        }
+    }
+
+    /// The same, of a task that the member has as one of another kind.
+    fn take_from(&mut self, other: &mut Self, task: (&str, i32)) {
+        if remove(&mut self.pending, task) {
+            insert(&mut self.kept, task);
+            remove(&mut other.revoking, task);
+        }
+    }
+
     /// The tasks with those that it takes.
     fn taken(mut self) -> EpochTasks {
         for (id, tasks) in self.pending {
@@ -160,26 +201,97 @@ impl Change {
     }
 }
 
+/// The three kinds of tasks on the way to a target.
+struct Changes {
+    active: Change,
+    standby: Change,
+    warmup: Change,
+}
+
+impl Changes {
+    fn new(held: &HeldTasks, goal: &Goal<'_>, holders: &Holders<'_>) -> Self {
+        let target = goal.target;
+        let block = |id: &str, partition| holders.block_active(held, (id, partition));
+        let active = Change::new(&held.active, &target.active, goal.epoch, block);
+        let block = |id: &str, partition| holders.block_standby(held, (id, partition));
+        let standby = Change::new(&with_epochs(&held.standby), &target.standby, 0, block);
+        let block = |id: &str, partition| holders.block_warmup(held, (id, partition));
+        let warmup = Change::new(&with_epochs(&held.warmup), &target.warmup, 0, block);
+        Self { active, standby, warmup }
+    }
+
+    /// Takes immediately what the member has as a task of another kind: an active task that becomes
+    /// a standby task, and standby and warm-up tasks that become each other. Copies that become
+    /// active are not given up.
+    fn convert(&mut self, held: &HeldTasks, target: &TaskSets) {
+        for (id, tasks) in &held.active {
+            tasks.keys().for_each(|partition| self.standby.take_now((id, *partition)));
+        }
+        let Self { standby, warmup, .. } = self;
+        let (standby_before, warmup_before) = (each(&held.standby), each(&held.warmup));
+        standby_before.clone().for_each(|task| warmup.take_from(standby, task));
+        warmup_before.clone().for_each(|task| standby.take_from(warmup, task));
+        let is_promoted = |task: &(&str, i32)| has(&target.active, *task);
+        for task in standby_before.filter(is_promoted) {
+            remove(&mut standby.revoking, task);
+        }
+        for task in warmup_before.filter(is_promoted) {
+            remove(&mut warmup.revoking, task);
+        }
+    }
+
+    fn revoking(&self) -> HeldTasks {
+        HeldTasks {
+            active: self.active.revoking.clone(),
+            standby: without_epochs(self.standby.revoking.clone()),
+            warmup: without_epochs(self.warmup.revoking.clone()),
+        }
+    }
+
+    /// Keeps copies that are to become active, but do not yet.
+    fn keep_copies(&mut self, held: &HeldTasks, target: &TaskSets, must_revoke: bool) {
+        let Self { active, standby, warmup } = self;
+        let waits = |(id, partition): &(&str, i32)| {
+            let is_granted = active.pending.get(*id).is_some_and(|tasks| tasks.contains_key(partition));
+            has(&target.active, (id, *partition)) && (must_revoke || !is_granted)
+        };
+        each(&held.standby).filter(waits).for_each(|task| insert(&mut standby.kept, task));
+        each(&held.warmup).filter(waits).for_each(|task| insert(&mut warmup.kept, task));
+    }
+}
+
+fn each(tasks: &Tasks) -> impl Iterator<Item = (&str, i32)> + Clone {
+    tasks.iter().flat_map(|(id, tasks)| tasks.iter().map(move |partition| (id.as_str(), *partition)))
+}
+
+fn insert(tasks: &mut EpochTasks, (id, partition): (&str, i32)) {
+    tasks.entry(id.to_owned()).or_default().insert(partition, 0);
+}
+
+fn remove(tasks: &mut EpochTasks, (id, partition): (&str, i32)) -> bool {
+    let Some(of_part) = tasks.get_mut(id) else { return false };
+    let was_there = of_part.remove(&partition).is_some();
+    if of_part.is_empty() {
+        tasks.remove(id);
+    }
+    was_there
+}
+
 fn advance(
     now: &StreamsCurrentValue,
     epoch: i32,
     goal: &Goal<'_>,
     holders: &Holders<'_>,
 ) -> StreamsCurrentValue {
-    let (target, held) = (goal.target, &now.assigned);
-    let is_copied = |id: &str, partition| holders.block_copy(id, partition);
-    let copies = |held: &Tasks, target: &Tasks| Change::new(&with_epochs(held), target, 0, is_copied);
-    let active = Change::new(&held.active, &target.active, goal.epoch, |id, partition| {
-        holders.block_active(id, partition)
-    });
-    let (standby, warmup) = (copies(&held.standby, &target.standby), copies(&held.warmup, &target.warmup));
-    let revoking = HeldTasks {
-        active: active.revoking.clone(),
-        standby: without_epochs(standby.revoking.clone()),
-        warmup: without_epochs(warmup.revoking.clone()),
-    };
+    let held = &now.assigned;
+    let mut changes = Changes::new(held, goal, holders);
+    changes.convert(held, goal.target);
+    let revoking = changes.revoking();
+    let must_revoke = !revoking.is_empty() && owns_any(goal.owned, &revoking);
+    changes.keep_copies(held, goal.target, must_revoke);
+    let Changes { active, standby, warmup } = changes;
     let previous_epoch = now.epoch;
-    if !revoking.is_empty() && owns_any(goal.owned, &revoking) {
+    if must_revoke {
         let assigned = HeldTasks {
             active: active.kept,
             standby: without_epochs(standby.kept),

@@ -1,7 +1,7 @@
 //! The target assignment of a streams group.
 
 use super::assignor::{TaskMember, TaskSource, assign};
-use super::beat::StreamsLimits;
+use super::beat::{StreamsLimits, told};
 use super::configure::Configured;
 use super::{StreamsDraft, StreamsGroup};
 use crate::group::records::{StreamsRecord, TargetEpoch, TaskSets};
@@ -68,7 +68,8 @@ impl StreamsGroup {
         TaskMember {
             id: id.to_owned(),
             process_id: process_id.unwrap_or_default(),
-            before: self.targets.get(id).cloned().unwrap_or_default(),
+            before: self.members.get(id).map(|member| told(&member.current.assigned)).unwrap_or_default(),
+            offsets: self.offsets.get(id).map(|member| member.offsets.clone()).unwrap_or_default(),
         }
     }
 

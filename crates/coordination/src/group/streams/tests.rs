@@ -2,6 +2,7 @@
 
 mod groups;
 mod moves;
+mod newer;
 
 use crate::group::config::{GroupConfig, StreamsConfig};
 use crate::group::consumer::tests::catalogue;
@@ -50,6 +51,7 @@ pub(in crate::group) fn beat(member_id: &str, epoch: i32) -> StreamsHeartbeatReq
         member_id: member_id.into(),
         member_epoch: epoch,
         endpoint_epoch: 0,
+        instance_id: None,
         rack_id: None,
         rebalance_timeout_ms: None,
         client_id: "client".into(),
@@ -59,6 +61,9 @@ pub(in crate::group) fn beat(member_id: &str, epoch: i32) -> StreamsHeartbeatReq
         process_id: None,
         user_endpoint: None,
         client_tags: None,
+        task_offsets: None,
+        task_end_offsets: None,
+        knows_missing_tags: true,
         shutdown_application: false,
     }
 }

@@ -8,7 +8,7 @@ use super::{TaskMember, TaskSource, assign};
 use crate::group::records::{TaskSets, Tasks};
 
 fn member(id: &str, process_id: &str) -> TaskMember {
-    TaskMember { id: id.into(), process_id: process_id.into(), before: TaskSets::default() }
+    TaskMember { id: id.into(), process_id: process_id.into(), ..TaskMember::default() }
 }
 
 fn source(id: &str, tasks: i32, is_stateful: bool) -> TaskSource {
@@ -67,6 +67,24 @@ fn a_standby_becomes_active() {
     let next = assign(&left, &sources, 1);
     assert_eq!(numbers(&next["b"].active).len(), 2);
     assert!(next["b"].standby.is_empty(), "a process never has a task twice");
+}
+
+#[test]
+fn members_with_the_most_state_come_first() {
+    let offsets = |offset: i64| [("0".to_owned(), [(0, offset)].into())].into();
+    let with = |id: &str, offset: i64| TaskMember {
+        offsets: std::sync::Arc::new(offsets(offset)),
+        ..member(id, &format!("process-{id}"))
+    };
+    let sources = [source("0", 1, true)];
+    for (a, b, expected) in [(5, 7, "b"), (7, 5, "a")] {
+        let found = assign(&[with("a", a), with("b", b)], &sources, 0);
+        assert_eq!(numbers(&found[expected].active), [("0", 0)]);
+    }
+    // A standby task is better than a report.
+    let standby = TaskSets { standby: [("0".to_owned(), [0].into())].into(), ..TaskSets::default() };
+    let members = [TaskMember { before: standby, ..member("a", "process-a") }, with("b", 9)];
+    assert_eq!(numbers(&assign(&members, &sources, 0)["a"].active), [("0", 0)]);
 }
 
 /// Members of few processes, and subtopologies.

@@ -214,7 +214,7 @@ fn full_groups_take_no_more_members() {
     let mut rig = rig_with(|config| config.max_size = 1);
     ok(&mut rig, enter("a"));
     assert_eq!(rig.ask(enter("b")), Err(GroupError::GroupMaxSizeReached));
-    assert_eq!(rig.ask(enter("a")), Err(GroupError::GroupMaxSizeReached), "as in Kafka");
+    assert_eq!(ok(&mut rig, enter("a")).member_epoch, 2, "a member of the group joins again");
 }
 
 #[test]
@@ -225,6 +225,8 @@ fn own_settings_apply_at_once() {
     let streams = OwnStreamsSetting {
         heartbeat_interval_ms: Some(7_000),
         num_standby_replicas: Some(1),
+        task_offset_interval_ms: Some(20_000),
+        acceptable_recovery_lag: Some(5),
         ..OwnStreamsSetting::default()
     };
     let own = OwnSetting { streams, ..OwnSetting::default() };
@@ -232,6 +234,7 @@ fn own_settings_apply_at_once() {
     let before = group(&rig).epoch;
     let beat = ok(&mut rig, beat("b", 3));
     assert_eq!((beat.heartbeat_interval_ms, group(&rig).epoch), (7_000, before + 1));
+    assert_eq!((beat.task_offset_interval_ms, beat.acceptable_recovery_lag), (20_000, 5));
 }
 
 #[test]

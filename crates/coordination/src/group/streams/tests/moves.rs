@@ -82,29 +82,21 @@ fn standby_tasks_are_in_other_processes() {
     let mut rig = rig_with(|config| config.num_standby_replicas = 1);
     ok(&mut rig, enter("a"));
     ok(&mut rig, enter("b"));
-    let revoke = ok(&mut rig, owning("a", 2, &[0, 1, 2, 3]));
-    assert_eq!(revoke.assigned, active(&[0, 1]));
-    let gave = ok(&mut rig, owning("a", 2, &[0, 1]));
-    assert_eq!((gave.member_epoch, gave.assigned), (3, None), "the process had the tasks just now");
     let with_standby = |active, standby| {
         Some(TaskSets { active: tasks(active), standby: tasks(standby), ..TaskSets::default() })
     };
-    assert_eq!(ok(&mut rig, beat("a", 3)).assigned, with_standby(&[0, 1], &[2, 3]));
+    let demoted = ok(&mut rig, owning("a", 2, &[0, 1, 2, 3]));
+    assert_eq!(demoted.assigned, with_standby(&[0, 1], &[2, 3]), "the state stays");
+    let sets = with_standby(&[0, 1], &[2, 3]);
+    let gave = ok(&mut rig, StreamsHeartbeatRequest { owned: sets, ..beat("a", 2) });
+    assert_eq!((gave.member_epoch, gave.assigned), (3, None));
     assert_eq!(ok(&mut rig, beat("b", 3)).assigned, with_standby(&[2, 3], &[0, 1]));
     assert_eq!(group(&rig).state, "Stable");
-    // Standby tasks become active without a wait for another process.
+    // Standby tasks become active without a step between.
     rig.ask(beat("a", -1)).unwrap();
     let owned = TaskSets { active: tasks(&[2, 3]), standby: tasks(&[0, 1]), ..TaskSets::default() };
     let promoted = ok(&mut rig, StreamsHeartbeatRequest { owned: Some(owned), ..beat("b", 3) });
-    assert_eq!(promoted.assigned, active(&[2, 3]), "the standby tasks are closed first");
-    let mut epoch = promoted.member_epoch;
-    let mut last = None;
-    for _ in 0..3 {
-        let beat = ok(&mut rig, owning("b", epoch, &[2, 3]));
-        epoch = beat.member_epoch;
-        last = beat.assigned.or(last);
-    }
-    assert_eq!(last, active(&[0, 1, 2, 3]));
+    assert_eq!((promoted.member_epoch, promoted.assigned), (4, active(&[0, 1, 2, 3])));
 }
 
 #[test]
