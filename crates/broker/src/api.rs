@@ -180,6 +180,7 @@ serve! {
         DescribeShareGroupOffsets => k90_describe_share_group_offsets,
         AlterShareGroupOffsets => k91_alter_share_group_offsets,
         DeleteShareGroupOffsets => k92_delete_share_group_offsets,
+        StreamsGroupTopologyDescriptionUpdate => k93_streams_group_topology_description_update,
         UnregisterController => k94_unregister_controller,
     }
 }

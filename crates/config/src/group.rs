@@ -1,7 +1,7 @@
 //! Configuration of single groups: Kafka's keys, their bounds, and the broker keys behind them.
 
 use super::describe::{ConfigSource, Described, Synonym, layers};
-use super::key::{ConfigKey, Valid, boolean, int, string};
+use super::key::{ConfigKey, Valid, boolean, int, list, long, string};
 use super::layers::Values;
 use super::{BrokerConfig, Origin};
 
@@ -11,6 +11,7 @@ mod streams;
 pub use share::{ShareGroupSettings, ShareStart};
 use share::{check_dead_letter_topic, check_offset_reset};
 pub use streams::StreamsGroupSettings;
+use streams::{check_assignor, check_tags};
 
 /// A key that a group may set. The value that holds without it, Kafka's default, has the name
 /// `broker`.
@@ -18,15 +19,26 @@ struct GroupKey {
     key: ConfigKey,
     broker: &'static str,
     /// The minimum and the maximum value that a broker allows, each with its broker key.
-    bounds: Option<[(&'static str, i64); 2]>,
+    bounds: [Option<Bound>; 2],
 }
 
-const fn bounded(key: ConfigKey, broker: &'static str, bounds: [(&'static str, i64); 2]) -> GroupKey {
-    GroupKey { key, broker, bounds: Some(bounds) }
+/// A broker key, and Kafka's default where the table lacks it.
+type Bound = (&'static str, i64);
+
+const fn bounded(key: ConfigKey, broker: &'static str, [least, most]: [Bound; 2]) -> GroupKey {
+    GroupKey { key, broker, bounds: [Some(least), Some(most)] }
+}
+
+const fn at_most(key: ConfigKey, broker: &'static str, most: Bound) -> GroupKey {
+    GroupKey { key, broker, bounds: [None, Some(most)] }
+}
+
+const fn not_below(key: ConfigKey, broker: &'static str, least: Bound) -> GroupKey {
+    GroupKey { key, broker, bounds: [Some(least), None] }
 }
 
 const fn free(key: ConfigKey, broker: &'static str) -> GroupKey {
-    GroupKey { key, broker, bounds: None }
+    GroupKey { key, broker, bounds: [None, None] }
 }
 
 /// Declares the three keys that every kind of group has.
@@ -82,11 +94,47 @@ const RENEW_ENABLE: &str = "share.renew.acknowledge.enable";
 const DEAD_LETTER_TOPIC: &str = "errors.deadletterqueue.topic.name";
 const DEAD_LETTER_COPIES: &str = "errors.deadletterqueue.copy.record.enable";
 
+const RACK_AWARE_TAGS: &str = "streams.rack.aware.assignment.tags";
+const ASSIGNOR_NAME: &str = "streams.assignor.name";
+const TASK_OFFSET_INTERVAL_MS: &str = "streams.task.offset.interval.ms";
+const WARMUP_REPLICAS: &str = "streams.num.warmup.replicas";
+const RECOVERY_LAG: &str = "streams.acceptable.recovery.lag";
+
 /// Keys of Kafka 4.4. They are described only if they are set: tools and records of Kafka 4.3 do
 /// not know them.
-const OF_KAFKA_4_4: [&str; 2] = [DEAD_LETTER_TOPIC, DEAD_LETTER_COPIES];
+const OF_KAFKA_4_4: [&str; 7] = [
+    DEAD_LETTER_TOPIC,
+    DEAD_LETTER_COPIES,
+    RACK_AWARE_TAGS,
+    ASSIGNOR_NAME,
+    TASK_OFFSET_INTERVAL_MS,
+    WARMUP_REPLICAS,
+    RECOVERY_LAG,
+];
 
-const OTHER_KEYS: [GroupKey; 10] = [
+const OTHER_KEYS: [GroupKey; 15] = [
+    free(
+        list(RACK_AWARE_TAGS, "Keys of the client tags that members of a streams group must have.")
+            .default(""),
+        "group.streams.rack.aware.assignment.tags",
+    ),
+    free(string(ASSIGNOR_NAME, "Assignor of a streams group: sticky."), "group.streams.assignors"),
+    not_below(
+        int(TASK_OFFSET_INTERVAL_MS, "Time between two reports of the offsets of tasks.")
+            .default("60000")
+            .at_least(1),
+        "group.streams.task.offset.interval.ms",
+        ("group.streams.min.task.offset.interval.ms", 15_000),
+    ),
+    at_most(
+        int(WARMUP_REPLICAS, "Warm-up tasks at a time; Kafka 4.4 assigns none yet.").default("2").at_least(0),
+        "group.streams.num.warmup.replicas",
+        ("group.streams.max.warmup.replicas", 20),
+    ),
+    free(
+        long(RECOVERY_LAG, "Records that a task may lack to become active.").default("10000").at_least(0),
+        "group.streams.acceptable.recovery.lag",
+    ),
     free(
         string(DEAD_LETTER_TOPIC, "Topic for the dead letters of a share group; empty for none.").default(""),
         DEAD_LETTER_TOPIC,
@@ -134,10 +182,10 @@ const OTHER_KEYS: [GroupKey; 10] = [
         boolean(RENEW_ENABLE, "Allow share consumers to renew their record locks.").default("true"),
         RENEW_ENABLE,
     ),
-    bounded(
+    at_most(
         int("streams.num.standby.replicas", "Standby replicas of each task.").default("0").at_least(0),
         "group.streams.num.standby.replicas",
-        [("group.streams.num.standby.replicas", 0), ("group.streams.max.standby.replicas", 2)],
+        ("group.streams.max.standby.replicas", 2),
     ),
     free(
         int("streams.initial.rebalance.delay.ms", "Time that the first rebalance waits for more members.")
@@ -175,6 +223,8 @@ pub fn check_group(broker: &BrokerConfig, values: &Values) -> Result<(), String>
         Some(refusal) => Err(refusal),
         None if known.key.name == OFFSET_RESET => check_offset_reset(value.trim()),
         None if known.key.name == DEAD_LETTER_TOPIC => check_dead_letter_topic(value.trim()),
+        None if known.key.name == RACK_AWARE_TAGS => check_tags(value),
+        None if known.key.name == ASSIGNOR_NAME => check_assignor(value.trim()),
         None => check_bounds(broker, known, value),
     })?;
     let number = |name| broker.group_number(name, values);
@@ -185,13 +235,13 @@ pub fn check_group(broker: &BrokerConfig, values: &Values) -> Result<(), String>
 }
 
 fn check_bounds(broker: &BrokerConfig, known: &GroupKey, value: &str) -> Result<(), String> {
-    let (Some([least, most]), Ok(value)) = (known.bounds, value.trim().parse::<i64>()) else { return Ok(()) };
+    let (Ok(value), [least, most]) = (value.trim().parse::<i64>(), known.bounds) else { return Ok(()) };
     let name = known.key.name;
-    if value < broker.bound(least) {
-        return Err(format!("{name} must be greater than or equal to {}", least.0));
+    if let Some((least, _)) = least.filter(|least| value < broker.bound(*least)) {
+        return Err(format!("{name} must be greater than or equal to {least}"));
     }
-    if value > broker.bound(most) {
-        return Err(format!("{name} must be less than or equal to {}", most.0));
+    if let Some((most, _)) = most.filter(|most| value > broker.bound(*most)) {
+        return Err(format!("{name} must be less than or equal to {most}"));
     }
     Ok(())
 }
@@ -241,12 +291,12 @@ impl BrokerConfig {
         let inherited = self.settings().text(known.broker).or(known.key.default);
         let number = |text: &str| text.trim().parse::<i64>().ok();
         let value = own.get(name).and_then(|own| number(own)).or_else(|| number(inherited?))?;
-        let Some([least, most]) = known.bounds else { return Some(value) };
-        Some(value.min(self.bound(most)).max(self.bound(least)))
+        let [least, most] = known.bounds.map(|bound| bound.map(|bound| self.bound(bound)));
+        Some(value.min(most.unwrap_or(i64::MAX)).max(least.unwrap_or(i64::MIN)))
     }
 
     /// A bound: the broker's where its table has the key, else Kafka's default.
-    fn bound(&self, (name, default): (&str, i64)) -> i64 {
+    fn bound(&self, (name, default): Bound) -> i64 {
         self.settings().text(name).and_then(|text| text.parse().ok()).unwrap_or(default)
     }
 

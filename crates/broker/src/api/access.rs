@@ -159,6 +159,7 @@ questions! {
     AlterShareGroupOffsets Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
     DeleteShareGroupOffsets Delete Group, "" => "GROUP_AUTHORIZATION_FAILED";
     DeleteShareGroupOffsets Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED";
+    StreamsGroupTopologyDescriptionUpdate Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
     UnregisterController Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
 }
 

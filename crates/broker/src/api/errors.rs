@@ -192,6 +192,7 @@ answers! {
     DescribeShareGroupOffsetsResponse [] { groups { error_code topics { partitions { error_code } } } }
     AlterShareGroupOffsetsResponse [error_code] { responses { partitions { error_code } } }
     DeleteShareGroupOffsetsResponse [error_code] { responses { error_code } }
+    StreamsGroupTopologyDescriptionUpdateResponse [error_code] {}
     UnregisterControllerResponse [error_code] {}
 }
 

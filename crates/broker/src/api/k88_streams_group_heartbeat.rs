@@ -1,4 +1,4 @@
-//! StreamsGroupHeartbeat (key 88), version 0.
+//! StreamsGroupHeartbeat (key 88), versions 0–1.
 //!
 //! A member of a streams group (KIP-1071) joins under an id that it has made up, sends the topology
 //! of its application, gets its tasks, and leaves. If internal topics of the topology are missing,
@@ -9,11 +9,16 @@
 //! internal topics. Without `streams` in `group.coordinator.rebalance.protocols`, or with the
 //! feature `streams.version` at level 0, the response is `UNSUPPORTED_VERSION`.
 //!
-//! As in Kafka 4.3, static members, warm-up tasks, offsets of tasks, expressions of source topics
-//! and changes of the topology are refused with `INVALID_REQUEST`. Racks and client tags are stored
-//! and shown, but do not influence the assignment. Beyond Kafka, a topology is refused
-//! (`STREAMS_INVALID_TOPOLOGY`) that has more than 16 384 entries in its lists, more than 1024
-//! subtopologies, one of them twice, or more than 131 072 tasks.
+//! Expressions of source topics and changes of the topology are refused with `INVALID_REQUEST`; in
+//! version 0, which is that of Kafka 4.3, static members, offsets of tasks and reports of warm-up
+//! tasks as well. In version 1, as in Kafka 4.4, a static member may leave for a while, offsets of
+//! tasks take part in the assignment, and the status `MISSING_CLIENT_TAGS` names tags that the
+//! group requires; `TopologyDescriptionRequired` is false always. Racks and client tags are stored
+//! and shown, and no warm-up tasks are assigned: so it is in Kafka 4.4.
+//!
+//! Beyond Kafka, a topology is refused (`STREAMS_INVALID_TOPOLOGY`) that has more than 16 384
+//! entries in its lists, more than 1024 subtopologies, one of them twice, or more than 131 072
+//! tasks, and so is (`INVALID_REQUEST`) a list of offsets of more than 16 384 tasks.
 
 use levada_coordination::group::records::{InternalTopic, TaskSets, Tasks};
 use levada_coordination::group::request::{EndpointPartitions, StreamsBeat, StreamsStatus};
@@ -33,11 +38,16 @@ mod checks;
 mod creation;
 mod request;
 
+/// The version of Kafka 4.4.
+const NEWER: i16 = 1;
+
 pub(crate) async fn answer(
     context: &Context,
     request: StreamsGroupHeartbeatRequest,
 ) -> StreamsGroupHeartbeatResponse {
-    if let Err(Invalid(error, message)) = permit(context, &request).and_then(|()| checks::check(&request)) {
+    if let Err(Invalid(error, message)) =
+        permit(context, &request).and_then(|()| checks::check(&request, context.version()))
+    {
         return message!(StreamsGroupHeartbeatResponse {
             error_code: error.code(),
             error_message: message.map(text),
@@ -50,7 +60,7 @@ pub(crate) async fn answer(
     match context.broker().coordinators().groups().ask(heartbeat).await {
         Ok(mut beat) => {
             create(context, &mut beat);
-            show(beat)
+            show(beat, context.version())
         }
         Err(error) => message!(StreamsGroupHeartbeatResponse {
             error_code: error_code(Some(error)),
@@ -100,7 +110,7 @@ fn create(context: &Context, beat: &mut StreamsBeat) {
     }
 }
 
-fn show(beat: StreamsBeat) -> StreamsGroupHeartbeatResponse {
+fn show(beat: StreamsBeat, version: i16) -> StreamsGroupHeartbeatResponse {
     let status = beat
         .status
         .into_iter()
@@ -113,6 +123,10 @@ fn show(beat: StreamsBeat) -> StreamsGroupHeartbeatResponse {
         endpoint_information_epoch: beat.endpoint_epoch,
         partitions_by_user_endpoint: beat.endpoints.map(|all| all.into_iter().map(endpoint).collect()),
     });
+    if version >= NEWER {
+        shown.task_offset_interval_ms = beat.task_offset_interval_ms;
+        shown.acceptable_recovery_lag = beat.acceptable_recovery_lag;
+    }
     if let Some(TaskSets { active, standby, warmup }) = beat.assigned {
         shown.active_tasks = Some(tasks(active));
         shown.standby_tasks = Some(tasks(standby));

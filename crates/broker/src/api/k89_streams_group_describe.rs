@@ -1,9 +1,12 @@
-//! StreamsGroupDescribe (key 89), version 0.
+//! StreamsGroupDescribe (key 89), versions 0–1.
 //!
 //! Epochs, topology, and members with their current and target tasks, of streams groups (KIP-1071).
 //! The topology has the numbers of partitions of its internal topics if they are known, else those
 //! that the members have sent. A group of another kind is `GROUP_ID_NOT_FOUND`, like a missing
 //! group; the message distinguishes them.
+//!
+//! Version 1 has the name of the assignor, and says of each group, if asked, that no description of
+//! its topology is stored: members are not asked for one.
 //!
 //! Checks Describe on each group, and on all topics of its topology. Without `streams` in
 //! `group.coordinator.rebalance.protocols`, or with the feature `streams.version` at level 0, each
@@ -13,9 +16,11 @@ use levada_coordination::group::coordinator::{
     DescribedStreamsGroup, DescribedStreamsMember, DescribedSubtopology, DescribedTopology,
 };
 use levada_coordination::group::records::{InternalTopic, TaskSets, Tasks};
+use levada_coordination::group::request::TaskOffsets;
 use levada_security::acl::ResourceType;
 use levada_wire::messages::streams_group_describe_response::{
-    Assignment, DescribedGroup, Endpoint, KeyValue, Member, Subtopology, TaskIds, TopicInfo, Topology,
+    Assignment, DescribedGroup, Endpoint, KeyValue, Member, Subtopology, TaskIds, TaskOffset, TopicInfo,
+    Topology,
 };
 use levada_wire::messages::{StrBytes, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse};
 
@@ -23,6 +28,11 @@ use crate::api::described::{Refusal, check_topics, describe_each, find};
 use crate::api::group_order::members_in_kafkas_order;
 use crate::api::k88_streams_group_heartbeat::are_served;
 use crate::api::{Context, text};
+
+/// No description of the topology is stored.
+const NOT_STORED: i8 = 1;
+/// Name of the only assignor.
+const ASSIGNOR: &str = "sticky";
 
 /// Kafka's text for a group with topics that the client may not describe.
 const UNSEEN_TOPICS: &str = "The described group uses topics that the client is not authorized to describe.";
@@ -33,6 +43,9 @@ pub(crate) async fn answer(
 ) -> StreamsGroupDescribeResponse {
     let describe = |group_id: &str| {
         let mut group = describe(context, group_id)?;
+        if request.include_topology_description {
+            group.topology_description_status = NOT_STORED;
+        }
         if request.include_authorized_operations {
             group.authorized_operations = context.operations(ResourceType::Group, group_id);
         }
@@ -71,6 +84,7 @@ fn show(group: DescribedStreamsGroup) -> DescribedGroup {
         assignment_epoch: group.target_epoch,
         topology: group.topology.map(show_topology),
         members: members.into_iter().map(show_member).collect(),
+        assignor_name: Some(ASSIGNOR.into()),
     })
 }
 
@@ -116,9 +130,19 @@ fn show_member(member: DescribedStreamsMember) -> Member {
         process_id: text(metadata.process_id),
         user_endpoint: endpoint,
         client_tags: pairs(metadata.client_tags),
+        task_offsets: offsets(&member.task_offsets),
+        task_end_offsets: offsets(&member.task_end_offsets),
         assignment: assignment(member.assigned),
         target_assignment: assignment(member.target),
     })
+}
+
+fn offsets(offsets: &TaskOffsets) -> Vec<TaskOffset> {
+    let tasks = offsets.iter().flat_map(|(id, tasks)| tasks.iter().map(move |task| (id, task)));
+    let shown = tasks.map(|(id, (partition, offset))| {
+        message!(TaskOffset { subtopology_id: text(id.clone()), partition: *partition, offset: *offset })
+    });
+    shown.collect()
 }
 
 fn pairs(pairs: impl IntoIterator<Item = (String, String)>) -> Vec<KeyValue> {

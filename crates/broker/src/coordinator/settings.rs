@@ -35,6 +35,7 @@ pub(super) fn group_config(config: &BrokerConfig) -> GroupConfig {
             assignment_interval_ms: config.groups.streams.assignment_interval_ms,
             initial_rebalance_delay_ms: config.groups.streams.initial_rebalance_delay_ms,
             num_standby_replicas: config.groups.streams.num_standby_replicas,
+            ..StreamsConfig::default()
         },
         offset_metadata_max_bytes: config.offsets.metadata_max_bytes as usize,
         offsets_retention_ms: config.offsets.retention_ms,

@@ -107,5 +107,8 @@ fn own_streams(own: StreamsGroupSettings) -> OwnStreamsSetting {
         assignment_interval_ms: own.assignment_interval_ms,
         initial_rebalance_delay_ms: own.initial_rebalance_delay_ms,
         num_standby_replicas: own.num_standby_replicas,
+        task_offset_interval_ms: own.task_offset_interval_ms,
+        acceptable_recovery_lag: own.acceptable_recovery_lag,
+        rack_aware_tags: own.rack_aware_tags,
     }
 }

@@ -4,11 +4,12 @@ use super::*;
 
 #[test]
 fn an_unknown_assignor_and_a_refused_upgrade_are_explained_as_by_kafka() {
-    let assignor = explanation(GroupError::UnsupportedAssignor, "g", Some("sticky".into()));
+    let refused = Refused { kind: "consumer", group: "g", member: "m", members_max: 1 };
+    let assignor = explanation(GroupError::UnsupportedAssignor, &refused, Some("sticky".into()));
     let expected = "ServerAssignor sticky is not supported. Supported assignors: uniform, range.";
     assert_eq!(assignor.as_deref(), Some(expected));
-    let upgrade = explanation(GroupError::NoUpgrade("online upgrade is disabled"), "g", None);
+    let upgrade = explanation(GroupError::NoUpgrade("online upgrade is disabled"), &refused, None);
     let expected = "Cannot upgrade classic group g to consumer group because online upgrade is disabled.";
     assert_eq!(upgrade.as_deref(), Some(expected));
-    assert_eq!(explanation(GroupError::NotCoordinator, "g", None), None);
+    assert_eq!(explanation(GroupError::NotCoordinator, &refused, None), None);
 }

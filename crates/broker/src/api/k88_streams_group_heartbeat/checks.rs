@@ -5,7 +5,11 @@ use std::collections::{BTreeSet, HashSet};
 use levada_metadata::controller::{check_topic_name, is_internal};
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::StreamsGroupHeartbeatRequest;
-use levada_wire::messages::streams_group_heartbeat_request::{Subtopology, TaskIds, TopicInfo, Topology};
+use levada_wire::messages::streams_group_heartbeat_request::{
+    Subtopology, TaskIds, TaskOffset, TopicInfo, Topology,
+};
+
+use super::NEWER;
 
 /// Most entries in all lists of a topology.
 const ENTRIES_MAX: usize = 16_384;
@@ -88,8 +92,8 @@ pub(super) fn check_names(topics: &BTreeSet<&str>) -> Result<(), Invalid> {
 }
 
 /// Checks a heartbeat for itself, in the order and the words of Kafka.
-pub(super) fn check(request: &StreamsGroupHeartbeatRequest) -> Result<(), Invalid> {
-    check_supported(request)?;
+pub(super) fn check(request: &StreamsGroupHeartbeatRequest, version: i16) -> Result<(), Invalid> {
+    check_supported(request, version)?;
     check_texts(request)?;
     // Kafka takes a list that is not given for one that is not empty.
     let has = |tasks: &Option<Vec<TaskIds>>| tasks.as_ref().is_none_or(|tasks| !tasks.is_empty());
@@ -114,7 +118,7 @@ pub(super) fn check(request: &StreamsGroupHeartbeatRequest) -> Result<(), Invali
             check_topology(request)?;
         }
         // A member leaves for a while only if it is static.
-        -2 => return Err(invalid_request("InstanceId can't be null.")),
+        -2 if request.instance_id.is_none() => return Err(invalid_request("InstanceId can't be null.")),
         epoch if epoch < -2 => {
             return Err(invalid_request(format!(
                 "MemberEpoch is {epoch}, but must be greater than or equal to -2."
@@ -129,18 +133,41 @@ pub(super) fn check(request: &StreamsGroupHeartbeatRequest) -> Result<(), Invali
     if request.member_epoch != 0 && request.topology.is_some() {
         return Err(invalid_request("Topology can only be provided when (re-)joining."));
     }
-    Ok(())
+    [&request.task_offsets, &request.task_end_offsets]
+        .into_iter()
+        .flatten()
+        .try_for_each(|all| check_offsets(all))
 }
 
-fn check_supported(request: &StreamsGroupHeartbeatRequest) -> Result<(), Invalid> {
+/// Checks that a list of offsets has each task once.
+fn check_offsets(offsets: &[TaskOffset]) -> Result<(), Invalid> {
+    if offsets.len() > ENTRIES_MAX {
+        return Err(invalid_request(format!(
+            "The request has offsets of {} tasks, more than the limit of {ENTRIES_MAX}.",
+            offsets.len()
+        )));
+    }
+    let mut tasks = HashSet::new();
+    let twice = offsets.iter().find(|one| !tasks.insert((one.subtopology_id.as_str(), one.partition)));
+    twice.map_or(Ok(()), |one| {
+        Err(invalid_request(format!(
+            "Task offsets contain a duplicate entry for subtopology {} and partition {}.",
+            one.subtopology_id.as_str(),
+            one.partition
+        )))
+    })
+}
+
+fn check_supported(request: &StreamsGroupHeartbeatRequest, version: i16) -> Result<(), Invalid> {
+    let is_older = version < NEWER;
     let mut parts = request.topology.iter().flat_map(|topology| &topology.subtopologies);
-    let what = if request.instance_id.is_some() {
+    let what = if is_older && request.instance_id.is_some() {
         "Static membership is not yet supported."
-    } else if request.task_offsets.is_some() {
+    } else if is_older && request.task_offsets.is_some() {
         "TaskOffsets are not supported yet."
-    } else if request.task_end_offsets.is_some() {
+    } else if is_older && request.task_end_offsets.is_some() {
         "TaskEndOffsets are not supported yet."
-    } else if request.warmup_tasks.as_ref().is_some_and(|tasks| !tasks.is_empty()) {
+    } else if is_older && request.warmup_tasks.as_ref().is_some_and(|tasks| !tasks.is_empty()) {
         "WarmupTasks are not supported yet."
     } else if parts.any(|part| !part.source_topic_regex.is_empty()) {
         "Regular expressions for source topics are not supported yet."
@@ -156,6 +183,8 @@ fn check_texts(request: &StreamsGroupHeartbeatRequest) -> Result<(), Invalid> {
         "MemberId can't be empty."
     } else if blank(request.group_id.as_str()) {
         "GroupId can't be empty."
+    } else if request.instance_id.as_ref().is_some_and(|instance| blank(instance.as_str())) {
+        "InstanceId can't be empty."
     } else if request.rack_id.as_ref().is_some_and(|rack| blank(rack.as_str())) {
         "RackId can't be empty."
     } else {

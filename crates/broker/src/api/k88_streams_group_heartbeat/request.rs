@@ -3,10 +3,11 @@
 use levada_coordination::group::records::{
     CopartitionGroup, Endpoint, InternalTopic, Subtopology, TaskSets, Tasks, Topology,
 };
-use levada_coordination::group::request::StreamsHeartbeatRequest;
+use levada_coordination::group::request::{StreamsHeartbeatRequest, TaskOffsets};
 use levada_wire::messages::streams_group_heartbeat_request as wire;
 use levada_wire::messages::{StrBytes, StreamsGroupHeartbeatRequest};
 
+use super::NEWER;
 use crate::api::Context;
 
 pub(super) fn heartbeat(context: &Context, request: StreamsGroupHeartbeatRequest) -> StreamsHeartbeatRequest {
@@ -22,6 +23,7 @@ pub(super) fn heartbeat(context: &Context, request: StreamsGroupHeartbeatRequest
         member_id: request.member_id.into_string(),
         member_epoch: request.member_epoch,
         endpoint_epoch: request.endpoint_information_epoch,
+        instance_id: request.instance_id.map(StrBytes::into_string),
         rack_id: request.rack_id.map(StrBytes::into_string),
         rebalance_timeout_ms: Some(request.rebalance_timeout_ms).filter(|timeout_ms| *timeout_ms != -1),
         client_id: context.client_id().to_owned(),
@@ -30,6 +32,9 @@ pub(super) fn heartbeat(context: &Context, request: StreamsGroupHeartbeatRequest
         owned,
         process_id: request.process_id.map(StrBytes::into_string),
         user_endpoint: request.user_endpoint.map(endpoint),
+        task_offsets: request.task_offsets.map(offsets),
+        task_end_offsets: request.task_end_offsets.map(offsets),
+        knows_missing_tags: context.version() >= NEWER,
         client_tags: request.client_tags.map(|tags| pairs(tags).into_iter().collect()),
         shutdown_application: request.shutdown_application,
     }
@@ -39,6 +44,14 @@ fn tasks(tasks: Vec<wire::TaskIds>) -> Tasks {
     let mut all = Tasks::new();
     for task in tasks {
         all.entry(task.subtopology_id.into_string()).or_default().extend(task.partitions);
+    }
+    all
+}
+
+fn offsets(offsets: Vec<wire::TaskOffset>) -> TaskOffsets {
+    let mut all = TaskOffsets::new();
+    for one in offsets {
+        all.entry(one.subtopology_id.into_string()).or_default().insert(one.partition, one.offset);
     }
     all
 }

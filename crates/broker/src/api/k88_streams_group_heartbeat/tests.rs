@@ -2,7 +2,9 @@
 
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::StreamsGroupHeartbeatRequest;
-use levada_wire::messages::streams_group_heartbeat_request::{Subtopology, TaskIds, TopicInfo, Topology};
+use levada_wire::messages::streams_group_heartbeat_request::{
+    Subtopology, TaskIds, TaskOffset, TopicInfo, Topology,
+};
 
 use super::checks::{Invalid, check, check_names, check_size, topics};
 
@@ -33,7 +35,7 @@ fn refusal(checked: Result<(), Invalid>) -> (ErrorCode, String) {
 
 #[test]
 fn heartbeats_are_checked_in_kafkas_order() {
-    assert_eq!(check(&join()), Ok(()));
+    assert_eq!(check(&join(), 0), Ok(()));
     let owned = || Some(vec![TaskIds::default()]);
     type Change = fn(&mut StreamsGroupHeartbeatRequest);
     let changes: [(Change, &str); 13] = [
@@ -54,21 +56,45 @@ fn heartbeats_are_checked_in_kafkas_order() {
     for (change, message) in changes {
         let mut request = join();
         change(&mut request);
-        assert_eq!(refusal(check(&request)), (ErrorCode::InvalidRequest, message.to_owned()));
+        assert_eq!(refusal(check(&request, 0)), (ErrorCode::InvalidRequest, message.to_owned()));
     }
     let mut later = join();
     (later.member_epoch, later.topology, later.standby_tasks) = (1, None, None);
-    assert_eq!(refusal(check(&later)).1, "If one task-type is non-null, all must be non-null.");
+    assert_eq!(refusal(check(&later, 0)).1, "If one task-type is non-null, all must be non-null.");
     let warmup = message!(StreamsGroupHeartbeatRequest { warmup_tasks: owned() });
-    assert_eq!(refusal(check(&warmup)).1, "WarmupTasks are not supported yet.");
+    assert_eq!(refusal(check(&warmup, 0)).1, "WarmupTasks are not supported yet.");
     for (active, standby, message) in [
         (owned(), Some(Vec::new()), "ActiveTasks must be empty when (re-)joining."),
         (Some(Vec::new()), owned(), "StandbyTasks must be empty when (re-)joining."),
     ] {
         let mut request = join();
         (request.active_tasks, request.standby_tasks) = (active, standby);
-        assert_eq!(refusal(check(&request)).1, message);
+        assert_eq!(refusal(check(&request, 0)).1, message);
     }
+}
+
+#[test]
+fn members_of_kafka_4_4_may_be_static() {
+    let mut request = join();
+    request.instance_id = Some("i".into());
+    let offset = |partition| message!(TaskOffset { subtopology_id: "0".into(), partition: partition });
+    request.task_offsets = Some(vec![offset(0), offset(1)]);
+    assert_eq!(check(&request, 1), Ok(()));
+    request.task_end_offsets = Some(vec![offset(1), offset(1)]);
+    let expected = "Task offsets contain a duplicate entry for subtopology 0 and partition 1.";
+    assert_eq!(refusal(check(&request, 1)).1, expected);
+    request.task_end_offsets = Some((0..=16_384).map(offset).collect());
+    assert!(refusal(check(&request, 1)).1.contains("16385 tasks"));
+    request.instance_id = Some(" ".into());
+    assert_eq!(refusal(check(&request, 1)).1, "InstanceId can't be empty.");
+    let mut away = message!(StreamsGroupHeartbeatRequest {
+        group_id: "g".into(),
+        member_id: "m".into(),
+        member_epoch: -2,
+    });
+    assert_eq!(refusal(check(&away, 1)).1, "InstanceId can't be null.");
+    away.instance_id = Some("i".into());
+    assert_eq!(check(&away, 1), Ok(()));
 }
 
 #[test]
@@ -78,10 +104,10 @@ fn topologies_are_checked_before_they_are_kept() {
     let mut request = join();
     request.topology = Some(topology(vec![changelog]));
     let expected = "Changelog topic c must have an undefined partition count, but it is set to 3.";
-    assert_eq!(refusal(check(&request)), (ErrorCode::StreamsInvalidTopology, expected.to_owned()));
+    assert_eq!(refusal(check(&request, 0)), (ErrorCode::StreamsInvalidTopology, expected.to_owned()));
     let mut negative = join();
     negative.topology.as_mut().expect("a topology").epoch = -1;
-    assert_eq!(refusal(check(&negative)).0, ErrorCode::StreamsInvalidTopology);
+    assert_eq!(refusal(check(&negative, 0)).0, ErrorCode::StreamsInvalidTopology);
     let twice = topology(vec![part("0"), part("0")]);
     assert_eq!(refusal(check_size(&twice)).0, ErrorCode::StreamsInvalidTopology);
     let many = |count: usize| message!(Subtopology { source_topics: vec!["t".into(); count] });

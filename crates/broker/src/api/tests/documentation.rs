@@ -1,5 +1,5 @@
 //! `docs/operating/authorization.md` is made from the table of questions, `docs/apis.md` from that
-//! of APIs; whatever Kafka serves and we do not has its reason here.
+//! of APIs.
 
 use std::fs;
 use std::path::Path;
@@ -7,19 +7,11 @@ use std::path::Path;
 use levada_metadata::features::FEATURES;
 use levada_security::acl::ResourceType;
 use levada_wire::ApiKey;
-use levada_wire::api::APIS;
+use levada_wire::api::{APIS, Api};
 
 use crate::api::SERVED;
 use crate::api::access::{QUESTIONS, Question};
 use crate::api::k18_api_versions::{SHOWN_FEATURES, TELEMETRY};
-
-/// APIs of Kafka 4.4 that the table of APIs lacks: key, name, versions, and the reason.
-const NOT_SERVED: [(i16, &str, &str, &str); 1] = [(
-    93,
-    "StreamsGroupTopologyDescriptionUpdate",
-    "0",
-    "belongs to version 1 of streams groups (Kafka 4.4), which is not served yet",
-)];
 
 /// The reason why clients are not told of a feature of Kafka's.
 const FEATURE_REASONS: &[(&str, &str)] =
@@ -47,13 +39,6 @@ fn check_page(name: &str, make: impl FnOnce(&str) -> String) {
     );
 }
 
-#[test]
-fn no_api_is_served_and_not_served() {
-    for (key, name, ..) in NOT_SERVED {
-        assert!(APIS.iter().all(|api| api.key.wire() != key), "{name} is in the table of APIs");
-    }
-}
-
 /// The page with `table` between the line `marker` and the next `<!-- end -->`.
 fn replace(page: &str, marker: &str, table: &str) -> String {
     let start = page.find(marker).unwrap() + marker.len() + 1;
@@ -62,23 +47,24 @@ fn replace(page: &str, marker: &str, table: &str) -> String {
 }
 
 fn api_table() -> String {
-    let mut rows: Vec<(i16, String)> = NOT_SERVED
-        .iter()
-        .map(|(key, name, versions, why)| (*key, format!("| {key} | {name} | {versions} |  | {why} |\n")))
-        .collect();
-    rows.extend(APIS.iter().map(|api| {
+    let row = |api: &Api| {
         let (key, name) = (api.key.wire(), api.name);
         let versions =
             if api.min == api.max { api.min.to_string() } else { format!("{}–{}", api.min, api.max) };
-        (key, format!("| {key} | {name} | {versions} | ✓ |  |\n"))
-    }));
-    rows.sort();
-    let rows: String = rows.into_iter().map(|(_, row)| row).collect();
+        format!("| {key} | {name} | {versions} | ✓ |\n")
+    };
+    let rows: String = APIS.iter().map(row).collect();
     let count = SERVED.iter().filter(|key| !TELEMETRY.contains(key)).count();
-    let all = count + NOT_SERVED.len();
     format!(
-        "\n{count} of Kafka's {all}, and the two of [client telemetry](operating/client-telemetry.md), 71 and 72, which a broker lists by `levada.client.telemetry`.\n\n| Key | API | Kafka's versions | Served | If not, why |\n|---|---|---|---|---|\n{rows}\n"
+        "\nAll {count} of Kafka's, and the two of [client telemetry](operating/client-telemetry.md), 71 and 72, which a broker lists by `levada.client.telemetry`.\n\n| Key | API | Kafka's versions | Served |\n|---|---|---|---|\n{rows}\n"
     )
+}
+
+#[test]
+fn every_api_of_the_table_is_served() {
+    for api in APIS {
+        assert!(SERVED.contains(&api.key), "{}", api.name);
+    }
 }
 
 fn feature_table() -> String {
