@@ -61,6 +61,23 @@ pub fn own_class_path() -> String {
     format!("{}:{}", own.display(), class_path())
 }
 
+/// A class path with the tests' own Java programs and the classes of the next Kafka.
+pub fn newer_class_path() -> String {
+    let own = target().join("test-java");
+    assert!(own.exists(), "{} is missing: cargo xtask deps", own.display());
+    format!("{}:{}/libs/*", own.display(), installed("newer-kafka").display())
+}
+
+/// A Java program for the classes of the next Kafka: its source, which Java itself compiles.
+pub fn newer_program(name: &str) -> PathBuf {
+    root().join("tests/newer-kafka").join(name)
+}
+
+/// True if the Kafka that the tests run is the next one.
+pub fn is_newer() -> bool {
+    kafka() == "newer-kafka"
+}
+
 /// A class path with the tests' own Java programs after Kafka's classes.
 pub fn class_path_before_own() -> String {
     format!("{}:{}", class_path(), target().join("test-java").display())

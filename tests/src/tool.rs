@@ -41,6 +41,19 @@ impl Tool {
         Self::jvm(&paths::own_class_path(), flags.map(str::to_owned).collect(), class)
     }
 
+    /// The same with the classes of the next Kafka.
+    pub fn newer_java(class: &str) -> Self {
+        let flags = paths::JVM_FLAGS.into_iter().chain(["-Dlog4j2.level=OFF"]);
+        Self::jvm(&paths::newer_class_path(), flags.map(str::to_owned).collect(), class)
+    }
+
+    /// A program of `tests/newer-kafka`. It logs nothing.
+    pub fn newer_source(name: &str) -> Self {
+        let flags = paths::JVM_FLAGS.into_iter().chain(["-Dlog4j2.level=OFF"]);
+        let source = paths::newer_program(name).display().to_string();
+        Self::jvm(&paths::newer_class_path(), flags.map(str::to_owned).collect(), &source)
+    }
+
     fn jvm(class_path: &str, flags: Vec<String>, class: &str) -> Self {
         let mut command = Command::new("java");
         command.arg("-Xmx512m").args(flags).arg("-cp").arg(class_path).arg(class);

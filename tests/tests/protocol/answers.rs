@@ -43,12 +43,16 @@ fn lines(text: &str) -> BTreeMap<&str, &str> {
 
 /// The answers of a broker with these options to the requests of a file.
 pub(super) fn ask(requests: &str, options: &[(&str, &str)]) -> String {
+    ask_with(Tool::own_java("Ask"), requests, options)
+}
+
+/// The same, where the tool asks that is `Ask`.
+pub(super) fn ask_with(mut tool: Tool, requests: &str, options: &[(&str, &str)]) -> String {
     let mut node = Node::new().option("auto.create.topics.enable", "true").option("node.id", "1");
     for (key, value) in options {
         node = node.option(key, value);
     }
     node.start();
-    let mut tool = Tool::own_java("Ask");
     tool.args([&node.bootstrap(), &file(requests).display().to_string()]);
     let said = tool.run().stdout;
     node.assert_running("after the requests");
@@ -186,13 +190,15 @@ fn odd_token_requests_are_answered_as_by_kafka() {
 }
 
 /// APIs that are of Kafka 4.4.
-const NEW: [&str; 1] = ["94"];
+const NEW: [&str; 2] = ["93", "94"];
 
 /// Highest versions and levels that are of Kafka 4.4; the others are of the recorded Kafka 4.3.1.
-const NEWER: [(&str, &str, i64); 5] = [
+const NEWER: [(&str, &str, i64); 7] = [
     ("apiKeys", "18", 5),
     ("apiKeys", "28", 6),
     ("apiKeys", "42", 3),
+    ("apiKeys", "88", 1),
+    ("apiKeys", "89", 1),
     ("supportedFeatures", "metadata.version", 33),
     ("supportedFeatures", "share.version", 2),
 ];

@@ -1,13 +1,15 @@
 //! Task assignments of streams groups against those of Kafka's assignor: random groups that start,
 //! grow, shrink and change, each from the assignment before.
 //!
-//! Suite: long; 6 s; needs java; share streams
+//! Suite: long; 6 s; needs java, newer-kafka; share streams
 //! Soak: scale 25, repeated
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use levada_coordination::group::records::TaskSets;
+use levada_coordination::group::request::TaskOffsets;
 use levada_coordination::group::streams::assignor::{TaskMember, TaskSource, assign};
 use levada_testing::{scaled, seed};
 use levada_tests::Tool;
@@ -58,7 +60,8 @@ impl Group {
         let process_id = if long { format!("process-{process:08x}") } else { format!("p{process}") };
         let before = if random.random_bool(0.1) { self.odd_tasks() } else { TaskSets::default() };
         let at = self.random.random_range(0..=self.members.len());
-        self.members.insert(at, TaskMember { id, process_id, before });
+        let offsets = self.offsets();
+        self.members.insert(at, TaskMember { id, process_id, before, offsets });
     }
 
     /// Tasks that no assignor gave: of other members, of absent subtopologies, beyond the end.
@@ -73,8 +76,23 @@ impl Group {
         sets
     }
 
+    /// A report of the state of a few tasks, some of which do not exist.
+    fn offsets(&mut self) -> Arc<TaskOffsets> {
+        let mut offsets = TaskOffsets::new();
+        let count = [0, 0, 1, 2, 5][self.random.random_range(0..5)];
+        for _ in 0..count {
+            let of_part = offsets.entry(format!("{}", self.random.random_range(0..5))).or_default();
+            of_part.insert(self.random.random_range(0..10), self.random.random_range(0..4));
+        }
+        Arc::new(offsets)
+    }
+
     fn change(&mut self) {
-        match self.random.random_range(0..10) {
+        match self.random.random_range(0..11) {
+            10 => {
+                let at = self.random.random_range(0..self.members.len());
+                self.members[at].offsets = self.offsets();
+            }
             0..4 => self.add(),
             4..7 if self.members.len() > 1 => {
                 let at = self.random.random_range(0..self.members.len());
@@ -95,7 +113,7 @@ impl Group {
         let member = |one: &TaskMember| {
             json!({
                 "id": one.id, "process": one.process_id,
-                "active": one.before.active, "standby": one.before.standby,
+                "active": one.before.active, "standby": one.before.standby, "offsets": *one.offsets,
             })
         };
         let subtopology = |one: &TaskSource| json!([one.subtopology_id, one.tasks, one.is_stateful]);
@@ -125,7 +143,7 @@ impl Group {
 #[test]
 fn random_groups_are_assigned_as_by_kafka() {
     let mut random = StdRng::seed_from_u64(seed());
-    let mut kafka = Tool::own_java("TaskAssignments").spawn();
+    let mut kafka = Tool::newer_source("TaskAssignments.java").spawn();
     for _ in 0..scaled(GROUPS) {
         let mut group = Group::new(StdRng::seed_from_u64(random.random()));
         group.assign(&mut kafka);

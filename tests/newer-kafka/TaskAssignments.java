@@ -13,16 +13,17 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import org.apache.kafka.coordinator.group.streams.assignor.AssignmentMemberSpec;
+import org.apache.kafka.coordinator.group.api.streams.assignor.TaskAssignorException;
+import org.apache.kafka.coordinator.group.api.streams.assignor.TopologyDescriber;
+import org.apache.kafka.coordinator.group.streams.assignor.AssignmentConfigsImpl;
 import org.apache.kafka.coordinator.group.streams.assignor.GroupSpecImpl;
+import org.apache.kafka.coordinator.group.streams.assignor.MemberMetadataAndStateImpl;
 import org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor;
-import org.apache.kafka.coordinator.group.streams.assignor.TaskAssignorException;
-import org.apache.kafka.coordinator.group.streams.assignor.TopologyDescriber;
 
 /**
  * The task assignments that Kafka's coordinator computes for streams groups. Each line of standard input is a group as JSON,
  * {@code {"standbys": 1, "subtopologies": [["0", PARTITIONS, IS_STATEFUL]...], "members": [{"id", "process", "active": {"0":
- * [PARTITION...]}, "standby": {}}...]}}, and one line answers it: {@code {MEMBER: {"active": {}, "standby": {}}}}, or a text.
+ * [PARTITION...]}, "standby": {}, "offsets": {"0": {"PARTITION": OFFSET}}}...]}}, and one line answers it: {@code {MEMBER: {"active": {}, "standby": {}}}}, or a text.
  */
 public final class TaskAssignments {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -59,12 +60,12 @@ public final class TaskAssignments {
         TreeMap<String, Subtopology> subtopologies = new TreeMap<>();
         group.get("subtopologies").forEach(one ->
             subtopologies.put(one.get(0).asText(), new Subtopology(one.get(1).asInt(), one.get(2).asBoolean())));
-        Map<String, AssignmentMemberSpec> members = new HashMap<>();
+        Map<String, MemberMetadataAndStateImpl> members = new HashMap<>();
         group.get("members").forEach(one -> members.put(one.get("id").asText(), member(one)));
         Map<String, String> settings = Map.of("num.standby.replicas", group.get("standbys").asText());
         ObjectNode answer = JSON.createObjectNode();
         try {
-            var assigned = new StickyTaskAssignor().assign(new GroupSpecImpl(members, settings), new Described(subtopologies));
+            var assigned = new StickyTaskAssignor().assign(new GroupSpecImpl(members, AssignmentConfigsImpl.fromMap(settings)), new Described(subtopologies));
             new TreeMap<>(assigned.members()).forEach((id, tasks) -> {
                 ObjectNode both = answer.putObject(id);
                 both.set("active", sorted(tasks.activeTasks()));
@@ -76,9 +77,19 @@ public final class TaskAssignments {
         return JSON.writeValueAsString(answer);
     }
 
-    private static AssignmentMemberSpec member(JsonNode member) {
-        return new AssignmentMemberSpec(Optional.empty(), Optional.empty(), tasks(member.get("active")),
-            tasks(member.get("standby")), Map.of(), member.get("process").asText(), Map.of(), Map.of(), Map.of());
+    private static MemberMetadataAndStateImpl member(JsonNode member) {
+        return new MemberMetadataAndStateImpl(Optional.empty(), Optional.empty(), member.get("process").asText(), Map.of(),
+            tasks(member.get("active")), tasks(member.get("standby")), Map.of(), offsets(member.get("offsets")), Map.of());
+    }
+
+    private static Map<String, Map<Integer, Long>> offsets(JsonNode offsets) {
+        Map<String, Map<Integer, Long>> found = new HashMap<>();
+        offsets.properties().forEach(one -> {
+            Map<Integer, Long> partitions = new HashMap<>();
+            one.getValue().properties().forEach(task -> partitions.put(Integer.valueOf(task.getKey()), task.getValue().asLong()));
+            found.put(one.getKey(), partitions);
+        });
+        return found;
     }
 
     private static Map<String, Set<Integer>> tasks(JsonNode tasks) {
