@@ -1,0 +1,24 @@
+//! The state of copying that follows from the metadata: how far the copies of a log reach, and
+//! where the log begins with them.
+
+use crate::cache::SegmentCache;
+use crate::segment::EpochStart;
+
+/// The last offset of a log that the store has, `None` if it has none. `lineage` has the leader
+/// epochs of the log: the latest of them with a copied segment decides.
+pub fn highest_copied(cache: &SegmentCache, lineage: &[EpochStart], log_end: i64) -> Option<i64> {
+    (0..lineage.len()).rev().find_map(|at| {
+        let highest = cache.highest_offset(lineage[at].0)?;
+        let end = lineage.get(at + 1).map_or(log_end, |next| next.1);
+        // The store may have records of the epoch that this log has lost.
+        Some(highest.min(end - 1))
+    })
+}
+
+/// The first offset of a log, with its segments in the store; `None` if the store has none of them.
+pub fn first_copied(cache: &SegmentCache, lineage: &[EpochStart]) -> Option<i64> {
+    lineage.iter().find_map(|(epoch, _)| cache.list_epoch(*epoch).first().map(|first| first.start_offset))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! The choice of the remote segments to delete: by size, by time, by the log's start, and segments
+//! of leader epochs that the log no longer has.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use levada_wire::Uuid;
+
+use crate::cache::SegmentCache;
+use crate::lineage::{within_lineage, without_empty_epochs};
+use crate::segment::{EpochStart, RemoteSegment, SegmentState};
+
+/// Facts about a log, and its limits.
+#[derive(Clone, Copy, Debug)]
+pub struct LogFacts<'a> {
+    /// Leader epochs of the log and their first offsets, in order.
+    pub lineage: &'a [EpochStart],
+    /// First offset of the log.
+    pub log_start: i64,
+    /// Offset after the last.
+    pub log_end: i64,
+    /// Bytes of the segments that the store does not have.
+    pub only_local_bytes: u64,
+    /// `retention.bytes`; negative for no limit.
+    pub retention_bytes: i64,
+    /// `retention.ms`; negative for no limit.
+    pub retention_ms: i64,
+    /// Time of the choice.
+    pub now_ms: i64,
+}
+
+/// Remote segments to delete.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExpiredSegments {
+    /// The segments, in the order of deletion.
+    pub segments: Vec<Arc<RemoteSegment>>,
+    /// New first offset of the log, which is in force before the deletions; `None` if it stays.
+    pub log_start: Option<i64>,
+}
+
+/// Chooses the segments to delete, epoch by epoch and oldest first, up to the first that stays.
+/// Segments whose copying is in progress (`in_copy`) stay, and all later ones.
+pub fn expired(cache: &SegmentCache, log: LogFacts<'_>, in_copy: &BTreeSet<Uuid>) -> ExpiredSegments {
+    let lineage = without_empty_epochs(log.lineage);
+    let mut choice = Choice {
+        log,
+        breached_bytes: breached_bytes(cache, log, &lineage),
+        lineage,
+        chosen: BTreeSet::new(),
+        expired: ExpiredSegments::default(),
+    };
+    'epochs: for at in 0..choice.lineage.len() {
+        for segment in cache.list_epoch(choice.lineage[at].0) {
+            if in_copy.contains(&segment.id.id) || !choice.consider(segment) {
+                break 'epochs;
+            }
+        }
+    }
+    if let Some((first, _)) = log.lineage.first() {
+        for segment in cache.list() {
+            if segment.epochs.iter().all(|(epoch, _)| epoch < first) && !in_copy.contains(&segment.id.id) {
+                choice.take(segment);
+            }
+        }
+    }
+    choice.expired
+}
+
+/// Bytes by which the log exceeds its limit; 0 without a limit.
+fn breached_bytes(cache: &SegmentCache, log: LogFacts<'_>, lineage: &[EpochStart]) -> u64 {
+    let Ok(limit) = u64::try_from(log.retention_bytes) else { return 0 };
+    if log.only_local_bytes + cache.copied_bytes() <= limit {
+        return 0;
+    }
+    let counted = cache.list().filter(|segment| {
+        let is_ours = segment.epochs.iter().any(|(epoch, _)| lineage.iter().any(|(own, _)| own == epoch));
+        is_ours
+            && segment.state == SegmentState::CopyFinished
+            && within_lineage(segment, log.log_end, lineage)
+    });
+    let remote: u64 = counted.map(|segment| bytes_of(segment)).sum();
+    (log.only_local_bytes + remote).saturating_sub(limit)
+}
+
+fn bytes_of(segment: &RemoteSegment) -> u64 {
+    u64::try_from(segment.size).unwrap_or(0)
+}
+
+/// The choice so far.
+struct Choice<'a> {
+    log: LogFacts<'a>,
+    lineage: Vec<EpochStart>,
+    breached_bytes: u64,
+    chosen: BTreeSet<Uuid>,
+    expired: ExpiredSegments,
+}
+
+impl Choice<'_> {
+    /// Returns false if the segment ends the choice: it stays, and is part of the log.
+    fn consider(&mut self, segment: &Arc<RemoteSegment>) -> bool {
+        if self.chosen.contains(&segment.id.id) {
+            return true;
+        }
+        // A deletion that was begun is finished.
+        if segment.state == SegmentState::DeleteStarted || self.is_before_start(segment) {
+            self.take(segment);
+            return true;
+        }
+        if !within_lineage(segment, self.log.log_end, &self.lineage) {
+            return true;
+        }
+        let is_expired = self.is_old(segment) || self.is_excess(segment);
+        if is_expired {
+            let after = segment.end_offset.saturating_add(1);
+            self.expired.log_start = self.expired.log_start.max(Some(after));
+            self.take(segment);
+        }
+        is_expired
+    }
+
+    fn take(&mut self, segment: &Arc<RemoteSegment>) {
+        if self.chosen.insert(segment.id.id) {
+            self.expired.segments.push(segment.clone());
+        }
+    }
+
+    /// True if the records were deleted by a client, or by retention in an earlier round.
+    fn is_before_start(&self, segment: &RemoteSegment) -> bool {
+        let first = self.lineage.first().map(|(epoch, _)| *epoch);
+        let is_early = |first| segment.epochs.iter().all(|(epoch, _)| *epoch <= first);
+        first.is_some_and(is_early) && segment.end_offset < self.log.log_start
+    }
+
+    fn is_old(&mut self, segment: &RemoteSegment) -> bool {
+        let until_ms = self.log.now_ms.saturating_sub(self.log.retention_ms);
+        let is_old = self.log.retention_ms >= 0 && until_ms >= 0 && segment.max_timestamp_ms < until_ms;
+        if is_old {
+            self.breached_bytes = self.breached_bytes.saturating_sub(bytes_of(segment));
+        }
+        is_old
+    }
+
+    fn is_excess(&mut self, segment: &RemoteSegment) -> bool {
+        let left = self.breached_bytes.checked_sub(bytes_of(segment));
+        match left.filter(|_| self.breached_bytes > 0) {
+            Some(left) => {
+                self.breached_bytes = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
