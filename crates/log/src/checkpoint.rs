@@ -9,7 +9,7 @@ mod offsets;
 mod replace;
 
 pub use clean_shutdown::CleanShutdown;
-pub use epochs::{LEADER_EPOCHS, leader_epochs_text};
+pub use epochs::{LEADER_EPOCHS, leader_epochs_text, parse_leader_epochs};
 pub use identity::{MetaProperties, PartitionMetadata};
 pub use lines::{read_content, read_text};
 pub use offsets::OffsetCheckpoint;

@@ -28,6 +28,19 @@ pub enum AppendBy {
     Mapped,
 }
 
+/// Part of a log that remote storage has: `remote.storage.enable` and `remote.log.copy.disable`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Tiering {
+    /// None. The log begins in its first segment.
+    #[default]
+    Local,
+    /// The old records. Closed segments are copied, and local ones are deleted once they are
+    /// copied.
+    Copied,
+    /// The old records, and no further ones.
+    ReadOnly,
+}
+
 /// A partition's configuration. Taken by value; hand a changed one to
 /// [`crate::Writer::set_config`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +66,12 @@ pub struct LogConfig {
     pub retention_bytes: i64,
     /// `retention.ms`: -1 for no limit.
     pub retention_ms: i64,
+    /// Part of the log that remote storage has.
+    pub tiering: Tiering,
+    /// `local.retention.bytes` of a log whose segments are copied: -1 for no limit.
+    pub local_retention_bytes: i64,
+    /// `local.retention.ms` of a log whose segments are copied: -1 for no limit.
+    pub local_retention_ms: i64,
     /// `delete.retention.ms`: how long compaction keeps tombstones, and markers of transactions of
     /// which nothing is left.
     pub delete_retention_ms: i64,
@@ -67,6 +86,14 @@ pub struct LogConfig {
 }
 
 impl LogConfig {
+    /// Bytes and ms for which the local segments stay, -1 each for no limit.
+    pub(crate) fn local_limits(&self) -> (i64, i64) {
+        match self.tiering {
+            Tiering::Copied => (self.local_retention_bytes, self.local_retention_ms),
+            Tiering::Local | Tiering::ReadOnly => (self.retention_bytes, self.retention_ms),
+        }
+    }
+
     /// By how much a batch may be later than the first of the segment with this base offset; `salt`
     /// differs between partitions.
     pub(crate) fn roll_after_ms(&self, salt: &impl Hash, base: i64) -> i64 {
@@ -93,6 +120,9 @@ impl Default for LogConfig {
             timestamp_type: TimestampType::CreateTime,
             retention_bytes: -1,
             retention_ms: days(7),
+            tiering: Tiering::Local,
+            local_retention_bytes: -1,
+            local_retention_ms: days(7),
             delete_retention_ms: days(1),
             min_compaction_lag_ms: 0,
             max_compaction_lag_ms: i64::MAX,

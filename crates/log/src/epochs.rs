@@ -4,8 +4,9 @@ use std::io;
 use std::path::Path;
 
 use crate::LogError;
-use crate::checkpoint::lines::Lines;
-use crate::checkpoint::{self, LEADER_EPOCHS, Replacement, Rights, leader_epochs_text, read_text};
+use crate::checkpoint::{
+    self, LEADER_EPOCHS, Replacement, Rights, leader_epochs_text, parse_leader_epochs, read_text,
+};
 use crate::disk::{At, Disk};
 
 #[cfg(test)]
@@ -18,9 +19,34 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
+    /// Epochs from entries; none if the entries are not in order.
+    pub(crate) fn of(entries: Vec<(i32, i64)>) -> Option<Self> {
+        let in_order = |pair: &[(i32, i64)]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
+        let is_valid = entries.windows(2).all(in_order)
+            && entries.iter().all(|(epoch, offset)| *epoch >= 0 && *offset >= 0);
+        is_valid.then_some(Self { entries })
+    }
+
     /// The latest epoch, -1 if there is none.
     pub(crate) fn latest(&self) -> i32 {
         self.entries.last().map_or(-1, |entry| entry.0)
+    }
+
+    /// Epochs that begin below an offset.
+    pub(crate) fn before(&self, offset: i64) -> Vec<(i32, i64)> {
+        self.entries.iter().copied().filter(|entry| entry.1 < offset).collect()
+    }
+
+    /// Epochs of the records in a range of offsets. The first begins at the range's start.
+    pub(crate) fn within(&self, range: std::ops::Range<i64>) -> Vec<(i32, i64)> {
+        let mut cut = Self { entries: self.before(range.end) };
+        cut.truncate_start(range.start);
+        cut.entries
+    }
+
+    /// All epochs and their first offsets.
+    pub(crate) fn all(&self) -> &[(i32, i64)] {
+        &self.entries
     }
 
     /// Start offset of the first epoch.
@@ -112,20 +138,7 @@ impl Epochs {
         if text.is_empty() {
             return Ok(Self::default());
         }
-        let damaged = |detail: String| LogError::corrupt(&path, detail);
-        let mut entries = Vec::new();
-        for line in Lines::parse(&text).map_err(damaged)? {
-            let mut words = line.split_ascii_whitespace();
-            let epoch = words.next().and_then(|word| word.parse().ok());
-            let offset = words.next().and_then(|word| word.parse().ok());
-            let (Some(epoch), Some(offset), None) = (epoch, offset, words.next()) else {
-                return Err(damaged(format!("{line:?} is not an epoch and an offset")));
-            };
-            if entries.last().is_some_and(|last: &(i32, i64)| epoch <= last.0 || offset < last.1) {
-                return Err(damaged(format!("{line:?} is out of order")));
-            }
-            entries.push((epoch, offset));
-        }
+        let entries = parse_leader_epochs(&text).map_err(|detail| LogError::corrupt(&path, detail))?;
         Ok(Self { entries })
     }
 

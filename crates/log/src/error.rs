@@ -103,6 +103,7 @@ impl From<ReadError> for LogError {
             ReadError::OutOfRange { offset, log_start, log_end } => {
                 Self::OutOfRange { offset, log_start, log_end }
             }
+            ReadError::Remote { .. } => unreachable!("the writer reads its own segments"),
         }
     }
 }
@@ -119,6 +120,14 @@ pub enum ReadError {
         log_start: i64,
         /// The offset after the last.
         log_end: i64,
+    },
+    /// Remote storage has the record: its segment has left this log.
+    #[error("offset {offset} is in remote storage (the local log starts at {local_log_start})")]
+    Remote {
+        /// The requested offset.
+        offset: i64,
+        /// The first offset of the local segments.
+        local_log_start: i64,
     },
     /// The bytes are not in the page cache, and the reader does not wait.
     #[error("the data is not in the page cache")]

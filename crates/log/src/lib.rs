@@ -12,6 +12,7 @@ pub mod journal;
 pub mod crash_disk;
 
 mod background;
+mod closed;
 mod config;
 mod epochs;
 mod error;
@@ -31,7 +32,8 @@ mod writer;
 pub use levada_base::{ANY_LEADER_EPOCH, Append, Source};
 
 pub use background::Background;
-pub use config::{AppendBy, LogConfig, OFFSET_MAX, TimestampType};
+pub use closed::{ClosedFiles, ClosedSegment};
+pub use config::{AppendBy, LogConfig, OFFSET_MAX, Tiering, TimestampType};
 pub use error::{AppendError, LogError, ReadError};
 pub use options::OpenOptions;
 pub use partition::{AbortedTransaction, BatchSpan, Partition, Slice, TimestampOffset};
@@ -39,4 +41,6 @@ pub use producers::ProducerState;
 pub use recover::{Evidence, OpenReport, Reindexed, Shortfall, TruncatedTail};
 pub use refused::Passing;
 pub use watch::{FailedWork, FailureWatch};
-pub use writer::{Appended, Destination, Discarded, ReplicaAppended, ReplicaSource, Retired, Writer};
+pub use writer::{
+    Appended, Destination, Discarded, ReplicaAppended, ReplicaSource, Retired, TieredState, Writer,
+};

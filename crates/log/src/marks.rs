@@ -146,9 +146,9 @@ impl Marks {
         self.settle(&ended);
     }
 
-    /// Lets a log without records begin and end at `offset`. The caller has lowered all marks to
-    /// it.
-    pub(crate) fn restart(&self, offset: i64) {
+    /// Lets a log without local records end at `offset`, and begin there or, with a remote part,
+    /// before it. The caller has lowered all marks to these.
+    pub(crate) fn restart(&self, log_start: i64, offset: i64) {
         let mut ended = self.ended.lock();
         ended.clear();
         self.first_open.store(NONE, Ordering::Relaxed);
@@ -156,7 +156,7 @@ impl Marks {
         for mark in [&self.log_end, &self.high_watermark, &self.durable, &self.recovery_point] {
             mark.fetch_max(offset, Ordering::AcqRel);
         }
-        self.log_start.fetch_max(offset, Ordering::AcqRel);
+        self.log_start.fetch_max(log_start, Ordering::AcqRel);
     }
 
     /// Publishes the mark that follows from the transactions. Under the lock.

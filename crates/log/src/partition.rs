@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
@@ -22,6 +22,7 @@ use crate::{LogError, ReadError};
 mod batches;
 mod flush;
 mod refusals;
+mod tiers;
 mod timestamps;
 mod transactions;
 
@@ -48,6 +49,7 @@ pub struct Partition {
     offline: AtomicBool,
     pub(crate) refused: Refused,
     cuts: AtomicU64,
+    highest_remote: AtomicI64,
     watch: ArcSwap<FailureWatch>,
     // Held during a sync or a truncation; never by readers or appends.
     flushing: Mutex<()>,
@@ -75,7 +77,8 @@ pub struct Slice {
 }
 
 impl Slice {
-    fn nothing(base_offset: i64, log_start: i64) -> Self {
+    /// No records, at this offset of a log.
+    pub fn nothing(base_offset: i64, log_start: i64) -> Self {
         Self { extent: None, base_offset, log_start, sealed: false, cached: false, segments: None }
     }
 
@@ -118,6 +121,7 @@ impl Partition {
             offline: AtomicBool::new(false),
             refused: Refused::default(),
             cuts: AtomicU64::new(0),
+            highest_remote: AtomicI64::new(-1),
             watch: ArcSwap::default(),
             flushing: Mutex::new(()),
             unsynced_names: AtomicBool::new(false),
@@ -295,6 +299,9 @@ impl Partition {
         let (log_start, log_end) = (self.log_start(), self.log_end());
         if offset < log_start || offset > log_end {
             return Err(ReadError::OutOfRange { offset, log_start, log_end });
+        }
+        if let Some(first) = segments.first().filter(|first| offset < first.base()) {
+            return Err(ReadError::Remote { offset, local_log_start: first.base() });
         }
         if offset >= upto {
             return Ok(Slice::nothing(offset, log_start));

@@ -12,7 +12,7 @@ use crate::disk::{At, Disk, Kind, remove_if_there};
 use crate::epochs::Epochs;
 use crate::producers::{Producers, snapshot};
 use crate::segment::{Segment, file_name};
-use crate::{LogError, OFFSET_MAX, OpenOptions, ReadError};
+use crate::{LogError, OFFSET_MAX, OpenOptions, ReadError, Tiering};
 
 mod check;
 mod claims;
@@ -140,7 +140,10 @@ pub(crate) fn open(options: &OpenOptions, now_ms: i64) -> Result<Opened, LogErro
         return Err(LogError::corrupt(last, format!("it ends at offset {log_end}, which no log reaches")));
     }
     recovery.epochs.truncate_end(log_end);
-    let first = recovery.segments.first().map_or(0, |segment| segment.base());
+    let first = match options.config.tiering {
+        Tiering::Local => recovery.segments.first().map_or(0, |segment| segment.base()),
+        Tiering::Copied | Tiering::ReadOnly => 0,
+    };
     let log_start = options.log_start.clamp(first, log_end);
     recovery.epochs.truncate_start(log_start);
     recovery.producers.expire(now_ms, options.config.producer_id_expiration_ms);
@@ -173,6 +176,21 @@ pub(crate) fn producers_at(
     recovery.load_producers(log_end)?;
     recovery.remove_snapshots(log_end)?;
     Ok((recovery.producers, recovery.snapshot_at))
+}
+
+/// The producers of a log at the beginning of a segment: those of its snapshot, or of an earlier
+/// one and the batches since.
+pub(crate) fn producers_before(
+    options: &OpenOptions,
+    segments: &[Arc<Segment>],
+    base: i64,
+    now_ms: i64,
+) -> Result<Producers, LogError> {
+    let listing = Listing::read(&*options.disk, &options.dir)?;
+    let mut recovery = Recovery::new(options, listing, now_ms);
+    recovery.segments = segments.to_vec();
+    recovery.load_producers(base)?;
+    Ok(recovery.producers)
 }
 
 /// Files of all segments and all snapshots in a directory. The last segment comes first: a crash

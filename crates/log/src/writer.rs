@@ -10,7 +10,7 @@ use crate::marks::Start;
 use crate::partition::Partition;
 use crate::producers::{ProducerState, Producers};
 use crate::recover::{self, OpenReport, Opened};
-use crate::{LogConfig, LogError, OpenOptions};
+use crate::{LogConfig, LogError, OpenOptions, Tiering};
 
 mod active;
 mod append;
@@ -28,6 +28,7 @@ pub use append::Appended;
 pub use cut::Discarded;
 pub use relocate::Destination;
 pub use replica::{ReplicaAppended, ReplicaSource};
+pub use restart::TieredState;
 pub use swap::Retired;
 
 use active::Active;
@@ -130,6 +131,9 @@ impl Writer {
     pub fn set_config(&mut self, config: LogConfig) {
         self.partition.set_interval(config.index_interval_bytes);
         self.config = config;
+        if self.config.tiering == Tiering::Local {
+            self.partition.lower_highest_remote(-1);
+        }
     }
 
     /// The epoch that new batches get.

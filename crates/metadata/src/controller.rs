@@ -142,8 +142,14 @@ fn check_quota(permit: Permit<'_>, partitions: usize) -> Result<(), Refusal> {
 
 /// Rules for configuration values, from the broker's table of keys.
 pub trait ConfigRules {
-    /// Checks all values that would be set on a resource after a change.
-    fn check(&self, resource: &ConfigResource, values: &BTreeMap<String, String>) -> Result<(), Refusal>;
+    /// Checks all values that would be set on a resource after a change. `before`: those that are
+    /// set now.
+    fn check(
+        &self,
+        resource: &ConfigResource,
+        values: &BTreeMap<String, String>,
+        before: &BTreeMap<String, String>,
+    ) -> Result<(), Refusal>;
 
     /// False for a key that this version does not have, left by other software: as in Kafka, such a
     /// stored key has no effect, and does not stand in the way of changes of others.

@@ -54,7 +54,7 @@ pub struct StoreOptions {
     pub dir: PathBuf,
     /// This node's id.
     pub node_id: i32,
-    /// The cluster's id; `None` takes the directory's, or a random one for a new directory.
+    /// The cluster's id; `None` takes the directory's, or a random one if it is new.
     pub cluster_id: Option<String>,
     /// Endpoint of a controller on this node: recorded as the quorum's only voter.
     pub controller: VoterEndpoint,
@@ -64,11 +64,12 @@ pub struct StoreOptions {
     pub users: Vec<UserScramCredentialRecord>,
     /// Intervals of snapshots, and retention.
     pub limits: StoreLimits,
-    /// Ids of the node's other log directories; `None` if some are not known, since they cannot be
-    /// read.
+    /// Ids of the node's other log directories; `None` if some are not known.
     pub others: Option<Vec<Uuid>>,
     /// The node's other log directories.
     pub other_dirs: Vec<PathBuf>,
+    /// The node reads and writes remote storage.
+    pub serves_tiers: bool,
 }
 
 /// The contents of the metadata log, and the right to change them. One per process and directory.
@@ -120,8 +121,7 @@ impl Images {
 }
 
 impl Store {
-    /// Opens the metadata log of a directory, formats the directory if it is new, and begins a new
-    /// epoch.
+    /// Opens the metadata log of a directory, which it formats if it is new; begins a new epoch.
     pub fn open(options: &StoreOptions, now_ms: i64) -> Result<(Self, OpenReport), StoreError> {
         let (disk, dir, node_id) = (&options.disk, &options.dir, options.node_id);
         disk.create_dir(dir).map_err(|source| StoreError::io("create", dir, source))?;
@@ -147,7 +147,7 @@ impl Store {
         report.passed_over = loaded.passed_over.as_ref().map(ToString::to_string);
         loaded.quorum.check_alone(&path, identity.node_id)?;
         let (image, others) = (loaded.replay.image(), options.others.as_deref());
-        takeover::check(dir, image, (&identity, others))?;
+        takeover::check(dir, image, (&identity, others), options.serves_tiers)?;
         let known = takeover::with_id(&identity, || takeover::former_id(image, node_id, others));
         let identity = directories::keep_id(&**disk, dir, (&identity, known))?;
         let quorum_epoch = files::read_quorum_epoch(&**disk, &path)?;

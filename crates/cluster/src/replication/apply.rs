@@ -1,6 +1,6 @@
 //! The tasks of a follower on its log: appends, truncations, restarts, and the marks of the leader.
 
-use levada_log::{AppendError, Discarded, ReplicaSource, Retired, Writer};
+use levada_log::{AppendError, Discarded, ReplicaSource, Retired, TieredState, Writer};
 
 use super::follower::{LeaderMarks, LogEnd, Task, truncation_offset};
 
@@ -35,7 +35,7 @@ pub fn log_end(log: &levada_log::Partition) -> LogEnd {
 /// Does a task on the log if the log still ends at `decided_at`: another thread may have changed
 /// the log since the task was decided. The caller has seen to it that the log still follows in
 /// `leader_epoch`, and keeps it so until this returns. [`Task::Locate`] is a request, and does
-/// nothing here.
+/// nothing here; nor does [`Task::Rebuild`], which [`rebuild`] does with what remote storage has.
 ///
 /// # Errors
 /// Batches that are damaged or do not continue the log, or a failing disk.
@@ -100,9 +100,27 @@ fn change(writer: &mut Writer, task: &Task, leader_epoch: i32, now_ms: i64) -> R
                 retired = Some(writer.restart_at(*offset, now_ms)?);
             }
         }
-        Task::Locate(_) => {}
+        Task::Locate(_) | Task::Rebuild(_) => {}
     }
     Ok(Applied { end: log_end(&log), discarded, retired })
+}
+
+/// Begins the log again after its remote part, if it still ends at `decided_at`, as [`apply`] does.
+///
+/// # Errors
+/// State that no log can have, or a failing disk.
+pub fn rebuild(
+    writer: &mut Writer,
+    state: &TieredState,
+    decided_at: LogEnd,
+    now_ms: i64,
+) -> Result<Attempt, AppendError> {
+    let end = log_end(writer.partition());
+    if end != decided_at {
+        return Ok(Attempt::Moved(end));
+    }
+    let retired = Some(writer.restart_behind(state, now_ms)?);
+    Ok(Attempt::Applied(Applied { end: log_end(writer.partition()), discarded: None, retired }))
 }
 
 #[cfg(test)]

@@ -51,6 +51,22 @@ pub enum Bound {
     Latest,
     /// The first offset.
     Earliest,
+    /// The first offset that is not in remote storage alone.
+    EarliestLocal {
+        /// The first offset of the leader's log, with its remote part.
+        log_start: i64,
+    },
+}
+
+/// Place of a log whose records before it only remote storage has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TieredStart {
+    /// The first offset of the leader's log, with its remote part.
+    pub log_start: i64,
+    /// The first offset that the leader has locally.
+    pub local_start: i64,
+    /// The leader epoch of that offset.
+    pub epoch: i32,
 }
 
 /// Work of the driver for a partition. It is done only while the partition still follows in the
@@ -75,6 +91,9 @@ pub enum Task {
     Lower(i64),
     /// Request an end offset of the leader's log (ListOffsets).
     Locate(Bound),
+    /// Get leader epochs and producers from remote storage, delete the log, and begin an empty one
+    /// after the remote segment that ends before the leader's local log.
+    Rebuild(TieredStart),
 }
 
 /// Outcome of a [`Task`].
@@ -84,6 +103,8 @@ pub enum Outcome {
     Done(LogEnd),
     /// The leader's log ends or begins at this offset.
     Located(i64),
+    /// The leader's local log begins at this offset, in this leader epoch.
+    LocatedLocal(i64, i32),
     /// The leader, or the way to it, has failed with this error code.
     Refused(i16),
     /// The task has failed: the batches are damaged or do not continue the log, or the disk took
@@ -104,7 +125,7 @@ pub enum Halt {
     Fenced,
     /// The storage of this broker has failed.
     Offline,
-    /// The leader has moved the records to tiered storage, which Levada does not read.
+    /// The leader has moved the records to remote storage, which this broker does not use.
     Tiered,
 }
 
@@ -258,6 +279,9 @@ impl Follower {
                 }
             },
             Some(ErrorCode::OffsetOutOfRange) => Some(Task::Locate(Bound::Latest)),
+            Some(ErrorCode::OffsetMovedToTieredStorage) => {
+                Some(Task::Locate(Bound::EarliestLocal { log_start: answer.log_start_offset }))
+            }
             _ => {
                 self.refused(answer.error_code, retry_ms);
                 None
@@ -284,7 +308,7 @@ impl Follower {
                     Task::Truncate(_) | Task::Diverged(_) if end.offset > before.offset => {
                         panic!("a truncation extended the log from {before:?} to {end:?}")
                     }
-                    Task::Restart(_) | Task::Lower(_) => self.is_placed = true,
+                    Task::Restart(_) | Task::Lower(_) | Task::Rebuild(_) => self.is_placed = true,
                     // The same again would lead to the same answer.
                     _ if before == end => self.failed(retry_ms),
                     _ => {}
@@ -295,6 +319,9 @@ impl Follower {
                 Some(Task::Truncate(offset))
             }
             (Outcome::Located(_), Task::Locate(Bound::Latest)) => Some(Task::Locate(Bound::Earliest)),
+            (Outcome::LocatedLocal(local_start, epoch), Task::Locate(Bound::EarliestLocal { log_start })) => {
+                self.begins_locally(TieredStart { log_start: *log_start, local_start, epoch }, retry_ms)
+            }
             (Outcome::Located(offset), _) if offset > self.end.offset => Some(Task::Restart(offset)),
             (Outcome::Located(offset), _) if self.lacks_place() => Some(Task::Lower(offset)),
             (Outcome::Damaged(end), _) => {
@@ -303,7 +330,7 @@ impl Follower {
                 self.failed(retry_ms);
                 None
             }
-            (Outcome::Located(_), _) => {
+            (Outcome::Located(_) | Outcome::LocatedLocal(..), _) => {
                 self.failed(retry_ms);
                 None
             }
@@ -328,6 +355,17 @@ impl Follower {
                 None
             }
         }
+    }
+
+    /// The rebuild for a leader's local log; none, with a delay, if that has changed since the
+    /// leader's answer.
+    fn begins_locally(&mut self, start: TieredStart, retry_ms: i64) -> Option<Task> {
+        let is_remote = (0..start.local_start).contains(&start.log_start) && start.epoch >= 0;
+        if is_remote && self.asks().offset < start.local_start {
+            return Some(Task::Rebuild(start));
+        }
+        self.failed(retry_ms);
+        None
     }
 
     fn note_lag(&mut self, high_watermark: i64) {

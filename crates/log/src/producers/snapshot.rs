@@ -98,7 +98,7 @@ impl Producers {
     }
 
     /// The last offset in this state, -1 for none.
-    fn reach(&self) -> i64 {
+    pub(crate) fn reach(&self) -> i64 {
         let last =
             self.known.values().filter_map(|producer| producer.last()).map(|written| written.last_offset);
         last.chain(self.open.keys().copied()).max().unwrap_or(-1)

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use super::{RetentionInput, SegmentSpan, expired};
-use crate::LogConfig;
+use crate::{LogConfig, Tiering};
 
 /// Segments as (end, size, newest); limits as (bytes, ms); marks as (log start, high watermark);
 /// now is 1 000.
@@ -12,7 +12,8 @@ fn check(segments: &[(i64, u64, i64)], limits: (i64, i64), marks: (i64, i64), go
         segments.iter().map(|(end, size_bytes, _)| SegmentSpan { end: *end, size_bytes: *size_bytes });
     let spans: Vec<SegmentSpan> = spans.collect();
     let config = LogConfig { retention_bytes: limits.0, retention_ms: limits.1, ..LogConfig::default() };
-    let at = RetentionInput { log_start: marks.0, high_watermark: marks.1, now_ms: 1_000 };
+    let at =
+        RetentionInput { log_start: marks.0, high_watermark: marks.1, copied_end: i64::MAX, now_ms: 1_000 };
     let newest_ms = |at: usize| Ok::<i64, Infallible>(segments[at].2);
     assert_eq!(expired(&spans, &config, at, newest_ms), Ok(gone), "{segments:?} {limits:?} {marks:?}");
 }
@@ -59,4 +60,27 @@ fn segments_below_the_log_start_go_but_never_the_last() {
     check(&segments, (150, -1), (10, 30), 1);
     check(&segments, (149, -1), (10, 30), 1);
     check(&segments, (50, -1), (10, 30), 2);
+}
+
+#[test]
+fn copied_segments_go_by_the_local_limits() {
+    let gone = |copied_end: i64, log_start: i64| {
+        let spans =
+            [(10, 100), (20, 100), (30, 100)].map(|(end, size_bytes)| SegmentSpan { end, size_bytes });
+        let config = LogConfig {
+            tiering: Tiering::Copied,
+            retention_bytes: -1,
+            retention_ms: -1,
+            local_retention_bytes: -1,
+            local_retention_ms: 0,
+            ..LogConfig::default()
+        };
+        let at = RetentionInput { log_start, high_watermark: 30, copied_end, now_ms: 1_000 };
+        expired(&spans, &config, at, |_| Ok::<i64, Infallible>(0)).unwrap()
+    };
+    assert_eq!([gone(0, 0), gone(9, 0), gone(10, 0)], [0, 0, 1]);
+    // Deleted records need no copy.
+    assert_eq!(gone(0, 10), 1);
+    // All before the last segment are copied: it is rolled, to be copied next.
+    assert_eq!(gone(20, 0), 3);
 }

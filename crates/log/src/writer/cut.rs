@@ -20,7 +20,7 @@ use crate::partition::Partition;
 use crate::recover;
 use crate::retention::{self, SegmentSpan};
 use crate::segment::{Built, SWEEP, Segment};
-use crate::{LogError, OpenOptions};
+use crate::{LogError, OpenOptions, Tiering};
 
 /// Segments that are out of the log, whose files are still there: removing large files takes time,
 /// and needs no writer.
@@ -92,8 +92,8 @@ impl Writer {
     /// Truncates the log so that no batch in it reaches `offset`; returns the end, which is at or
     /// below the offset. Epochs, producers, indexes and the recovery point follow. At or above the
     /// end it only removes epochs without a batch, which a former leader may have there. Below the
-    /// log's start nothing remains: it calls [`Writer::restart_at`]. Blocks; copies the head of one
-    /// segment.
+    /// first local record nothing remains: it calls [`Writer::restart_at`]. Blocks; copies the head
+    /// of one segment.
     ///
     /// # Errors
     /// A negative offset; no room for the copy, or no descriptor: the log is as it was. A failing
@@ -101,7 +101,7 @@ impl Writer {
     pub fn truncate(&mut self, offset: i64, now_ms: i64) -> Result<i64, LogError> {
         self.refuse_offline()?;
         let partition = self.partition.clone();
-        if offset < partition.log_start() {
+        if offset < partition.local_log_start() {
             return self.restart_at(offset, now_ms)?.remove().map(|()| offset);
         }
         let _held = partition.hold_flushes();
@@ -134,14 +134,7 @@ impl Writer {
             }
             self.partition.marks.raise_log_start(offset);
         }
-        let log_start = offset.max(log_start);
-        let mut segments = Vec::clone(&self.partition.segments.load());
-        let below = segments.windows(2).take_while(|pair| pair[1].base() <= log_start).count();
-        let gone: Vec<Arc<Segment>> = segments.drain(..below).collect();
-        if !gone.is_empty() {
-            self.partition.publish_segments(segments);
-        }
-        Ok(Discarded { partition: self.partition.clone(), segments: gone })
+        Ok(self.discard_before(offset.max(log_start)))
     }
 
     /// Stores leader epochs of which the first begin later, or are gone. Without room for the file,
@@ -159,8 +152,10 @@ impl Writer {
     }
 
     /// Takes out the segments that `retention.ms` and `retention.bytes` let go, and moves the log's
-    /// start after them. Rolls first if the last one is among them; without room for that, the
-    /// last one stays. Reads the times of the segments that go by age, and of the first that stays.
+    /// start after them. If the segments are copied to remote storage, the local limits count, and
+    /// only copied segments go; the log's start stays. Rolls first if the last one is among them;
+    /// without room for that, the last one stays. Reads the times of the segments that go by age,
+    /// and of the first that stays.
     ///
     /// # Errors
     /// A failing disk; no room for a new segment, and no other one to remove.
@@ -172,7 +167,9 @@ impl Writer {
         let spans: Vec<SegmentSpan> =
             spans.map(|(segment, end)| SegmentSpan { end, size_bytes: segment.size() }).collect();
         let (log_start, high_watermark) = (self.partition.log_start(), self.partition.high_watermark());
-        let at = retention::RetentionInput { log_start, high_watermark, now_ms };
+        let is_copied = self.config.tiering == Tiering::Copied;
+        let copied_end = if is_copied { self.partition.highest_remote() + 1 } else { i64::MAX };
+        let at = retention::RetentionInput { log_start, high_watermark, copied_end, now_ms };
         let newest_ms = |at: usize| segments[at].newest_ms(&*self.disk);
         let mut gone = retention::expired(&spans, &self.config, at, newest_ms)?;
         if gone == segments.len()
@@ -183,8 +180,25 @@ impl Writer {
             }
             gone -= 1;
         }
+        if is_copied {
+            // Remote storage does not have the segment that was rolled yet.
+            let gone = spans[..gone].iter().take_while(|span| span.end <= copied_end.max(log_start)).count();
+            return Ok(self.discard_before(gone.checked_sub(1).map_or(0, |last| spans[last].end)));
+        }
         let end = gone.checked_sub(1).map_or(log_start, |last| spans[last].end);
         self.advance_log_start(end)
+    }
+
+    /// Takes out the segments that are wholly below an offset, and leaves the log's start: remote
+    /// storage has their records.
+    fn discard_before(&self, offset: i64) -> Discarded {
+        let mut segments = Vec::clone(&self.partition.segments.load());
+        let below = segments.windows(2).take_while(|pair| pair[1].base() <= offset).count();
+        let gone: Vec<Arc<Segment>> = segments.drain(..below).collect();
+        if !gone.is_empty() {
+            self.partition.publish_segments(segments);
+        }
+        Discarded { partition: self.partition.clone(), segments: gone }
     }
 
     fn cut_point(&self, offset: i64) -> Result<CutPoint, LogError> {
@@ -245,6 +259,7 @@ impl Writer {
         self.stale_recovery_point = self.stale_recovery_point.max(self.partition.recovery_point());
         self.partition.note_cut();
         self.partition.marks.lower(cut.end);
+        self.partition.lower_highest_remote(cut.end - 1);
         let gone = segments.split_off(cut.at + 1);
         for segment in gone.iter().rev() {
             segment.remove(disk)?;

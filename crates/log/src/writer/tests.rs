@@ -22,6 +22,7 @@ mod relocate;
 mod replica;
 mod restart;
 mod shortage;
+mod tiers;
 mod times;
 mod transactions;
 

@@ -212,7 +212,7 @@ fn check(
     check_sizes(&altered)?;
     check_min_insync_replicas(image, resource, &altered)?;
     check_name(resource)?;
-    rules.check(resource, &all)?;
+    rules.check(resource, &all, current)?;
     if resource.kind == ResourceKind::Topic && image.topic(&resource.name).is_none() {
         let message = format!("The topic '{}' does not exist.", resource.name);
         return Err(Refusal { reason: Reason::UnknownTopic, message: Some(message.into()) });

@@ -13,7 +13,12 @@ struct Rules;
 const KNOWN: [&str; 4] = ["retention.ms", "cleanup.policy", "min.insync.replicas", "log.retention.ms"];
 
 impl ConfigRules for Rules {
-    fn check(&self, _: &ConfigResource, values: &BTreeMap<String, String>) -> Result<(), Refusal> {
+    fn check(
+        &self,
+        _: &ConfigResource,
+        values: &BTreeMap<String, String>,
+        _: &BTreeMap<String, String>,
+    ) -> Result<(), Refusal> {
         match values.keys().find(|key| !KNOWN.contains(&&***key)) {
             Some(key) => {
                 Err(Refusal::new(Reason::InvalidConfig, format!("Unknown topic config name: {key}")))
@@ -451,7 +456,12 @@ fn configuration_changes_by_key() {
 struct Anything;
 
 impl ConfigRules for Anything {
-    fn check(&self, _: &ConfigResource, _: &BTreeMap<String, String>) -> Result<(), Refusal> {
+    fn check(
+        &self,
+        _: &ConfigResource,
+        _: &BTreeMap<String, String>,
+        _: &BTreeMap<String, String>,
+    ) -> Result<(), Refusal> {
         Ok(())
     }
 

@@ -159,7 +159,7 @@ fn check_configs(topic: &NewTopic, rules: &dyn ConfigRules) -> Result<BTreeMap<S
         .filter_map(|(name, value)| Some((name.clone(), value.clone()?)))
         .collect::<BTreeMap<_, _>>();
     if !configs.is_empty() {
-        rules.check(&ConfigResource::topic(&topic.name), &configs)?;
+        rules.check(&ConfigResource::topic(&topic.name), &configs, &BTreeMap::new())?;
     }
     Ok(configs)
 }

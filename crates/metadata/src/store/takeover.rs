@@ -32,15 +32,6 @@ pub fn objections(image: &Image, identity: &MetaProperties, others: Option<&[Uui
             Some(_) => {}
         }
     }
-    let topics = image.topics().iter().map(|topic| topic.name().to_string());
-    let tiered: Vec<String> = topics.filter(|name| image.is_tiered(name)).collect();
-    if !tiered.is_empty() {
-        objections.push(format!(
-            "older records of {} lie in remote storage, which this version cannot read; keep the directory with Apache \
-             Kafka: turning remote.storage.enable off deletes these records",
-            named(&tiered)
-        ));
-    }
     let elsewhere = others.map(|others| elsewhere(image, identity, others)).unwrap_or_default();
     if !elsewhere.is_empty() {
         objections.push(format!(
@@ -68,13 +59,24 @@ pub(super) fn former_id(image: &Image, node_id: i32, others: Option<&[Uuid]>) ->
     left.next().filter(|_| left.next().is_none()).copied()
 }
 
-/// Refuses a directory that cannot be taken over.
+/// Refuses a directory that cannot be taken over, and one with tiered topics where
+/// `remote.log.storage.system.enable` is off.
 pub(super) fn check(
     dir: &Path,
     image: &Image,
     (identity, others): (&MetaProperties, Option<&[Uuid]>),
+    serves_tiers: bool,
 ) -> Result<(), StoreError> {
-    let objections = objections(image, identity, others);
+    let mut objections = objections(image, identity, others);
+    let topics = image.topics().iter().map(|topic| topic.name().to_string());
+    let tiered: Vec<String> = topics.filter(|name| !serves_tiers && image.is_tiered(name)).collect();
+    if !tiered.is_empty() {
+        objections.push(format!(
+            "older records of {} lie in remote storage: set remote.log.storage.system.enable=true and the store \
+             (levada.remote.store); turning remote.storage.enable off deletes these records",
+            named(&tiered)
+        ));
+    }
     if objections.is_empty() {
         Ok(())
     } else {

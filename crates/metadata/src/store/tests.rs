@@ -56,6 +56,7 @@ fn options(dir: &Path) -> StoreOptions {
         limits: StoreLimits::default(),
         others: Some(Vec::new()),
         other_dirs: Vec::new(),
+        serves_tiers: false,
     }
 }
 

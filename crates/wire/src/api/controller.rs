@@ -38,6 +38,7 @@ controller_apis! {
     LIST_OFFSETS = 2 "ListOffsets" 7..=11;
     API_VERSIONS = 18 "ApiVersions" 0..=4;
     CREATE_TOPICS = 19 "CreateTopics" 2..=7;
+    OFFSET_FOR_LEADER_EPOCH = 23 "OffsetForLeaderEpoch" 3..=4;
     ADD_PARTITIONS_TO_TXN = 24 "AddPartitionsToTxn" 5..=5;
     WRITE_TXN_MARKERS = 27 "WriteTxnMarkers" 1..=2;
     ALTER_PARTITION = 56 "AlterPartition" 2..=3;

@@ -113,7 +113,6 @@ fn errors_delay_or_halt() {
         (56, None),
         (-1, None),
         (ErrorCode::FencedLeaderEpoch.code(), Some(Halt::Fenced)),
-        (ErrorCode::OffsetMovedToTieredStorage.code(), Some(Halt::Tiered)),
     ] {
         let mut follower = follower(5, 3);
         let asked = follower.wanted(0).unwrap();
@@ -364,6 +363,9 @@ fn execute(log: &mut Log, leader: &Log, task: &Task) -> Outcome {
         }
         Task::Locate(Bound::Latest) => return Outcome::Located(leader.end()),
         Task::Locate(Bound::Earliest) => return Outcome::Located(leader.start),
+        Task::Locate(Bound::EarliestLocal { .. }) | Task::Rebuild(_) => {
+            unreachable!("no log has a remote part")
+        }
     }
     Outcome::Done(log.state())
 }
@@ -458,5 +460,52 @@ proptest! {
         let both = (0..log.start.min(before.end())).take_while(|at| before.records[*at as usize] == whole.records[*at as usize]);
         let is_common = both.count() as i64 == log.start;
         prop_assert!(log.start <= leader.start || is_common, "{:?} follows {:?}", log, leader);
+    }
+}
+
+/// A follower at offset 5 whose leader has moved the next records, and the task that follows.
+fn moved() -> (Follower, Task) {
+    let mut follower = follower(5, 3);
+    let asked = follower.wanted(0).unwrap();
+    let answer = answer(ErrorCode::OffsetMovedToTieredStorage.code());
+    let task = follower.answered(asked, answer, RETRY_MS).unwrap();
+    assert_eq!(task, Task::Locate(Bound::EarliestLocal { log_start: 2 }));
+    (follower, task)
+}
+
+#[test]
+fn moved_records_lead_to_a_rebuild() {
+    let (mut follower, locate) = moved();
+    let rebuild = follower.done(&locate, Outcome::LocatedLocal(20, 7), RETRY_MS).unwrap();
+    assert_eq!(rebuild, Task::Rebuild(TieredStart { log_start: 2, local_start: 20, epoch: 7 }));
+    assert_eq!(follower.done(&rebuild, Outcome::Done(LogEnd { offset: 22, epoch: 7 }), RETRY_MS), None);
+    let next = Asked { leader_epoch: 9, offset: 22, last_epoch: 7 };
+    assert_eq!((follower.wanted(0), follower.errors(), follower.halt()), (Some(next), 0, None));
+}
+
+#[test]
+fn rebuild_without_remote_storage_halts() {
+    let (mut follower, locate) = moved();
+    let rebuild = follower.done(&locate, Outcome::LocatedLocal(20, 7), RETRY_MS).unwrap();
+    let refused = Outcome::Refused(ErrorCode::OffsetMovedToTieredStorage.code());
+    assert_eq!(follower.done(&rebuild, refused, RETRY_MS), None);
+    assert_eq!((follower.halt(), follower.wanted(RETRY_MS)), (Some(Halt::Tiered), None));
+}
+
+#[test]
+fn failed_rebuild_is_repeated_after_a_delay() {
+    let (mut follower, locate) = moved();
+    let rebuild = follower.done(&locate, Outcome::LocatedLocal(20, 7), RETRY_MS).unwrap();
+    assert_eq!(follower.done(&rebuild, Outcome::Refused(-1), RETRY_MS), None);
+    let again = Asked { leader_epoch: 9, offset: 5, last_epoch: 3 };
+    assert_eq!((follower.wanted(RETRY_MS - 1), follower.wanted(RETRY_MS)), (None, Some(again)));
+}
+
+#[test]
+fn local_start_that_changed_meanwhile_is_not_used() {
+    for (local_start, epoch) in [(5, 7), (2, 7), (-1, 7), (20, -1)] {
+        let (mut follower, locate) = moved();
+        assert_eq!(follower.done(&locate, Outcome::LocatedLocal(local_start, epoch), RETRY_MS), None);
+        assert_eq!((follower.errors(), follower.wanted(RETRY_MS - 1)), (1, None), "{local_start} {epoch}");
     }
 }

@@ -639,6 +639,7 @@ impl Sim {
         Outcome::Located(match bound {
             Bound::Latest => log.partition().log_end(),
             Bound::Earliest => log.partition().log_start(),
+            Bound::EarliestLocal { .. } => unreachable!("no log has a remote part"),
         })
     }
 
@@ -736,6 +737,7 @@ impl Sim {
                 }
             }
             Task::Locate(_) => unreachable!("it does not change the log"),
+            Task::Rebuild(_) => unreachable!("no log has a remote part"),
         }
         if mutation == Some(Mutation::KeepsEpochOfCut) && partition.latest_epoch() < before.epoch {
             log.lead(before.epoch).map_err(|error| error.to_string())?;
