@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use levada_metadata::store::StoreLimits;
+use levada_tiered::StoreOptions;
 
 use super::dead_letters::DeadLetterConfig;
 use super::listener::{self, ListenerKeys, ListenerLimits};
@@ -12,8 +13,8 @@ use super::reader::Reader;
 use super::security::{Secret, SecurityConfig};
 use super::words::words;
 use super::{
-    ClusterConfig, ConfigError, ConfigErrors, HostLimits, HostPort, Listener, ReplayCache, Settings,
-    ShareStatesConfig, Sources, StreamsGroupsConfig, TelemetryConfig, TopicConfig, cluster, prefix,
+    ClusterConfig, ConfigError, ConfigErrors, HostLimits, HostPort, Listener, RemoteLogConfig, ReplayCache,
+    Settings, ShareStatesConfig, Sources, StreamsGroupsConfig, TelemetryConfig, TopicConfig, cluster,
 };
 
 /// The complete configuration of the broker, checked.
@@ -81,6 +82,10 @@ pub struct BrokerConfig {
     pub transactions: TransactionsConfig,
     /// `share.coordinator.*`.
     pub share_states: ShareStatesConfig,
+    /// `remote.*`.
+    pub remote_log: RemoteLogConfig,
+    /// `levada.remote.*`; none if `remote.log.storage.system.enable` is off.
+    pub remote_store: Option<StoreOptions>,
     /// `errors.deadletterqueue.*`.
     pub dead_letters: DeadLetterConfig,
     /// `log.cleaner.*`.
@@ -228,25 +233,20 @@ impl BrokerConfig {
             errors.push(error);
             Vec::new()
         });
-        let http_listen = read.http_listen().unwrap_or_else(|error| {
-            errors.push(error);
-            None
-        });
+        let http_listen = read.http_listen().map_err(|error| errors.push(error)).unwrap_or_default();
         errors.extend(read.security(&listeners).err());
         let cluster = cluster::load(&read, &listeners).unwrap_or_else(|problems| {
             errors.extend(problems);
             None
         });
         errors.extend(read.log_dirs().err().into_iter().chain(read.unserved()));
-        errors.extend(read.session_limits());
-        errors.extend(read.cleaner_memory());
         let topic_defaults = TopicConfig::defaults(&settings);
         errors.extend(topic_defaults.check(|name| settings.topic_origin(name)).err());
         if !errors.is_empty() {
             return Err(ConfigErrors(errors));
         }
-        let security = read.security(&listeners)?;
         Ok(Self {
+            security: read.security(&listeners)?,
             cluster,
             node_id: read.int("node.id"),
             rack: settings.text("broker.rack").map(str::to_owned),
@@ -272,11 +272,12 @@ impl BrokerConfig {
             fetch_max_bytes: read.size("fetch.max.bytes"),
             request_partitions_max: read.int("max.request.partition.size.limit"),
             fetch_session_slots: read.size("max.incremental.fetch.session.cache.slots"),
-            security,
             groups: read.groups(),
             offsets: read.offsets(),
             transactions: read.transactions(),
             share_states: read.share_states(),
+            remote_log: read.remote_log(),
+            remote_store: read.remote_store(),
             dead_letters: read.dead_letters(),
             cleaner: read.cleaner(),
             recovery_threads: read.recovery_threads(),
@@ -453,7 +454,8 @@ impl Reader<'_> {
                 "a list with classic in it: that protocol cannot be turned off".to_owned(),
             )
         });
-        metadata.into_iter().chain(protocols).collect()
+        let others = self.session_limits().into_iter().chain(self.cleaner_memory());
+        metadata.into_iter().chain(protocols).chain(others).chain(self.store_problems()).collect()
     }
 
     pub(super) fn log_dirs(&self) -> Result<Vec<PathBuf>, ConfigError> {
@@ -489,16 +491,5 @@ impl Reader<'_> {
         let classic = ordered("group.min.session.timeout.ms", "group.max.session.timeout.ms");
         let standby = ordered("group.streams.num.standby.replicas", "group.streams.max.standby.replicas");
         [classic, standby].into_iter().chain(bounded).flatten().collect()
-    }
-
-    pub(super) fn invalid(&self, key: &str, allowed: String) -> ConfigError {
-        let row = prefix::row(key);
-        debug_assert!(row.is_some(), "{key} is in the table");
-        ConfigError::Invalid {
-            key: self.0.as_written(key).to_owned(),
-            value: row.map_or("", |row| row.shown(self.text(key))).to_owned(),
-            origin: self.0.origin(key).clone(),
-            allowed,
-        }
     }
 }

@@ -70,21 +70,12 @@ pub fn without_effect(name: &str) -> Option<&'static str> {
 }
 
 /// Keys of topics that are kept and shown, and change nothing.
-const IDLE_TOPIC_KEYS: [(&str, &[&str]); 4] = [
+const IDLE_TOPIC_KEYS: [(&str, &[&str]); 3] = [
     ("the LZ4 compressor has no levels", &["compression.lz4.level"]),
     ("segments grow as they are written", &["preallocate"]),
     (
         "the controllers of a cluster elect leaders; one broker alone has no replica to elect",
         &["unclean.leader.election.enable"],
-    ),
-    (
-        "there is no tiered storage",
-        &[
-            "local.retention.bytes",
-            "local.retention.ms",
-            "remote.log.copy.disable",
-            "remote.log.delete.on.disable",
-        ],
     ),
 ];
 
@@ -194,11 +185,6 @@ const REFUSED: &[Refusal] = &[
         "the broker does not resolve values from providers: write the values in the file",
     ),
     refused(
-        "remote.log.storage.system.enable",
-        "tiered storage is not supported: keep this node with Apache Kafka if topics have remote.storage.enable=true. \
-         Without the key the broker does not open their partitions",
-    ),
-    refused(
         "transaction.two.phase.commit.enable",
         "two-phase commit is not supported; remove the key or set it to false",
     ),
@@ -212,8 +198,8 @@ const REFUSED: &[Refusal] = &[
 
 /// Families of keys whose ends users choose.
 const PREFIXES: &[(&str, &str)] = &[
-    ("rlmm.config.", "it has an effect only with remote.log.storage.system.enable, which the broker refuses"),
-    ("rsm.config.", "it has an effect only with remote.log.storage.system.enable, which the broker refuses"),
+    ("rlmm.config.", "the broker reads and writes __remote_log_metadata itself, by its own connections"),
+    ("rsm.config.", "a Java class cannot be loaded: levada.remote.* names and configures the store"),
     ("internal.", "an internal key of Kafka"),
     ("unstable.", "an internal key of Kafka"),
 ];
@@ -263,30 +249,39 @@ const NOTED: &[(&str, &[&str])] = &[
     ),
     ("the kernel supplies random numbers", &["ssl.secure.random.implementation"]),
     (
-        "it has an effect only with remote.log.storage.system.enable, which the broker refuses",
+        "the broker copies, reads and follows with threads of its own",
         &[
             "follower.fetch.last.tiered.offset.enable",
-            "remote.fetch.max.wait.ms",
-            "remote.list.offsets.request.timeout.ms",
-            "remote.log.index.file.cache.total.size.bytes",
-            "remote.log.manager.copier.thread.pool.size",
-            "remote.log.manager.copy.max.bytes.per.second",
+            "remote.log.manager.follower.thread.pool.size",
+            "remote.log.manager.thread.pool.size",
+        ],
+    ),
+    ("levada.remote.* has the size of the local cache", &["remote.log.index.file.cache.total.size.bytes"]),
+    (
+        "the broker measures the rate over samples of one second",
+        &[
             "remote.log.manager.copy.quota.window.num",
             "remote.log.manager.copy.quota.window.size.seconds",
-            "remote.log.manager.expiration.thread.pool.size",
-            "remote.log.manager.fetch.max.bytes.per.second",
             "remote.log.manager.fetch.quota.window.num",
             "remote.log.manager.fetch.quota.window.size.seconds",
-            "remote.log.manager.follower.thread.pool.size",
-            "remote.log.manager.task.interval.ms",
-            "remote.log.manager.thread.pool.size",
-            "remote.log.metadata.custom.metadata.max.bytes",
+        ],
+    ),
+    (
+        "the broker does not limit the rate of remote reads",
+        &["remote.log.manager.fetch.max.bytes.per.second"],
+    ),
+    (
+        "the broker reads and writes __remote_log_metadata itself, by its own connections",
+        &[
             "remote.log.metadata.manager.class.name",
             "remote.log.metadata.manager.class.path",
             "remote.log.metadata.manager.impl.prefix",
             "remote.log.metadata.manager.listener.name",
-            "remote.log.reader.max.pending.tasks",
-            "remote.log.reader.threads",
+        ],
+    ),
+    (
+        "a Java class cannot be loaded: levada.remote.* names and configures the store",
+        &[
             "remote.log.storage.manager.class.name",
             "remote.log.storage.manager.class.path",
             "remote.log.storage.manager.impl.prefix",

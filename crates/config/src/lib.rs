@@ -28,6 +28,8 @@ mod listener;
 mod prefix;
 mod properties;
 mod reader;
+mod remote;
+mod remote_store;
 mod removed;
 mod replay;
 mod security;
@@ -60,6 +62,7 @@ pub use key::{ConfigKey, ConfigType, Dynamic, HIDDEN, Valid};
 pub use layers::Values;
 pub use listener::{HostPort, Listener, ListenerLimits, Protocol};
 pub use properties::{Property, SyntaxError, parse as parse_properties};
+pub use remote::RemoteLogConfig;
 pub use replay::ReplayCache;
 pub use security::{Secret, SecurityConfig, TokenTimes};
 pub use share_states::ShareStatesConfig;
@@ -70,7 +73,7 @@ pub use table::{BROKER_KEYS, TOPIC_KEYS, TopicConfigKey, broker_key, topic_key};
 pub use telemetry::{TelemetryConfig, TelemetryOffer};
 pub use thresholds::thresholds;
 pub use throttled::ThrottledReplicas;
-pub use topic::{CleanupPolicy, CompressionType, TimestampType, TopicConfig, durability_label};
+pub use topic::{CleanupPolicy, CompressionType, TimestampType, TopicConfig, TopicTiers, durability_label};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Typed reads of checked settings.
 
-use crate::Settings;
+use crate::{ConfigError, Settings, prefix};
 
 /// Typed reads of checked settings.
 pub(crate) struct Reader<'a>(pub(crate) &'a Settings);
@@ -32,5 +32,17 @@ impl Reader<'_> {
 
     pub(crate) fn is_true(&self, name: &str) -> bool {
         self.text(name) == "true"
+    }
+
+    /// The error for a value that the key does not allow beside the other keys.
+    pub(crate) fn invalid(&self, key: &str, allowed: String) -> ConfigError {
+        let row = prefix::row(key);
+        debug_assert!(row.is_some(), "{key} is in the table");
+        ConfigError::Invalid {
+            key: self.0.as_written(key).to_owned(),
+            value: row.map_or("", |row| row.shown(self.text(key))).to_owned(),
+            origin: self.0.origin(key).clone(),
+            allowed,
+        }
     }
 }

@@ -34,6 +34,7 @@ const CODECS: Valid = Valid::OneOf(&["uncompressed", "zstd", "lz4", "snappy", "g
 const MIGRATIONS: Valid = Valid::OneOf(&["bidirectional", "disabled", "downgrade", "upgrade"]);
 const PROTOCOLS: Valid = Valid::SomeOf(&["consumer", "classic", "share", "streams"]);
 const CLOCKS: Valid = Valid::OneOf(&["CreateTime", "LogAppendTime"]);
+const LAYOUTS: Valid = Valid::OneOf(&["aiven", "local"]);
 const APPEND: Valid = Valid::OneOf(&["pwrite", "mapped"]);
 const DURABILITY: Valid = Valid::OneOf(&["page-cache", "fdatasync"]);
 const AUTHORIZERS: Valid = Valid::OneOf(&[AUTHORIZER, ""]);
@@ -260,6 +261,27 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("producer.id.expiration.ms", "Time that the state of an idle idempotent producer is kept.").default("86400000").at_least(1).cluster_wide(),
     int("producer.id.expiration.check.interval.ms", "Interval between searches for expired producer state.").default("600000").at_least(1),
     // Housekeeping of logs.
+    boolean("remote.log.storage.system.enable", "Tiered storage: the broker copies old segments of topics with remote.storage.enable to a remote store, and reads them there.").default("false"),
+    long("remote.log.manager.task.interval.ms", "Interval between searches for segments to copy to the remote store, and to delete there.").default("30000").at_least(1),
+    int("remote.log.manager.copier.thread.pool.size", "Segments that the broker copies to the remote store at the same time.").default("10").at_least(1),
+    int("remote.log.manager.expiration.thread.pool.size", "Partitions whose remote segments the broker deletes at the same time.").default("10").at_least(1),
+    long("remote.log.manager.copy.max.bytes.per.second", "Rate at which the broker copies segments to the remote store, all partitions together.").default(FOREVER).at_least(1).cluster_wide(),
+    int("remote.log.metadata.custom.metadata.max.bytes", "Size of the metadata of a store for one segment. Copying of a partition stops if the store returns more.").default("128").at_least(0),
+    int("remote.log.reader.threads", "Threads that read from the remote store.").default("10").at_least(1),
+    int("remote.log.reader.max.pending.tasks", "Reads that may wait for a thread; further ones get an error.").default("100").at_least(1),
+    int("remote.fetch.max.wait.ms", "Time that a fetch waits for records of the remote store.").default("500").at_least(1).cluster_wide(),
+    long("remote.list.offsets.request.timeout.ms", "Time that a search by timestamp waits for the remote store.").default("30000").at_least(1).cluster_wide(),
+    int("rlmm.config.remote.log.metadata.topic.num.partitions", "Partitions of __remote_log_metadata; fixed once it exists.").default("50").at_least(1),
+    short("rlmm.config.remote.log.metadata.topic.replication.factor", "Replication factor of __remote_log_metadata, if this broker requests its creation in a cluster.").default("3").at_least(1),
+    short("rlmm.config.remote.log.metadata.topic.min.isr", "min.insync.replicas of __remote_log_metadata, if this broker requests its creation in a cluster.").default("2").at_least(1),
+    long("rlmm.config.remote.log.metadata.topic.retention.ms", "Age at which records of __remote_log_metadata are deleted; -1 means no limit. It must exceed the retention of every tiered topic.").default("-1").at_least(-1),
+    long("levada.remote.cache.bytes", "Size of the local cache of remote records, in the directory remote-log-index-cache of the first data directory.").default("1073741824").at_least(67108864),
+    string("levada.remote.store", "Remote store of tiered storage: file:///DIRECTORY, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX. Its credentials come from the environment.").default(""),
+    string("levada.remote.layout", "Names and contents of the remote store's objects: those of Aiven's plug-in for Kafka, or in a directory those of Kafka's LocalTieredStorage.").default("aiven").valid(LAYOUTS),
+    string("levada.remote.s3.endpoint", "URL of a server with the protocol of S3. If empty, that of Amazon in the region.").default(""),
+    string("levada.remote.s3.region", "Region of the bucket. If empty, that of the environment.").default(""),
+    string("levada.remote.s3.kms.key.id", "Key of Amazon KMS that encrypts new objects. If empty, the bucket's own encryption applies.").default(""),
+    int("levada.remote.request.timeout.ms", "Time that the broker waits for an answer of the remote store, and for each further piece of it.").default("30000").at_least(100),
     long("log.retention.check.interval.ms", "Interval between searches for segments that retention deletes.").default("300000").at_least(1),
     int("num.recovery.threads.per.data.dir", "Threads that recover logs after an unclean stop. If unset, one for each core.").at_least(1).cluster_wide(),
     string("levada.log.append", "Method of appending: pwrite, or mapped (a copy into a mapping of preallocated blocks).").default("pwrite").valid(APPEND),
@@ -357,7 +379,7 @@ pub const TOPIC_KEYS: &[TopicConfigKey] = &[
     topic(boolean("preallocate", "Accepted for compatibility, without effect: segments grow as they are written."), &["log.preallocate"]),
     topic(boolean("remote.log.copy.disable", "Stop copying a tiered topic to remote storage.").default("false"), &[]),
     topic(boolean("remote.log.delete.on.disable", "Delete remote data when tiering is turned off.").default("false"), &[]),
-    topic(boolean("remote.storage.enable", "Tiered storage. Not supported: must be false.").default("false"), &[]),
+    topic(boolean("remote.storage.enable", "Tiered storage: remote storage gets the old segments. Needs remote.log.storage.system.enable.").default("false"), &[]),
     topic(long("retention.bytes", "Size of a partition above which its oldest segments are deleted; a negative value means no limit."), &["log.retention.bytes"]),
     topic(long("retention.ms", "Age at which segments are deleted; -1 means no limit.").at_least(-1), &["log.retention.ms", "log.retention.minutes", "log.retention.hours"]),
     topic(int("segment.bytes", "Size at which a new segment starts.").at_least(1_048_576), &["log.segment.bytes"]),

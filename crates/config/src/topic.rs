@@ -10,6 +10,10 @@ use super::table::{
 use super::words::words;
 use super::{ConfigError, Origin, Settings, ThrottledReplicas};
 
+mod tiers;
+
+pub use tiers::TopicTiers;
+
 /// Settings of a topic's logs, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopicConfig {
@@ -39,6 +43,8 @@ pub struct TopicConfig {
     pub leader_throttled: ThrottledReplicas,
     /// `levada.ack.durability` is `fdatasync`: acknowledgements wait for the device.
     pub acks_durable: bool,
+    /// `remote.storage.enable` and the keys beside it.
+    pub tiers: TopicTiers,
     /// `max.compaction.lag.ms`.
     pub max_compaction_lag_ms: i64,
     /// `max.decompressed.message.bytes`.
@@ -191,6 +197,13 @@ impl TopicConfig {
             index_interval_bytes: read.size("index.interval.bytes"),
             leader_throttled: read.throttled("leader.replication.throttled.replicas"),
             acks_durable: read.text("levada.ack.durability") == "fdatasync",
+            tiers: TopicTiers {
+                is_enabled: read.is_true("remote.storage.enable"),
+                copies: !read.is_true("remote.log.copy.disable"),
+                deletes_on_disable: read.is_true("remote.log.delete.on.disable"),
+                local_retention_bytes: read.long("local.retention.bytes"),
+                local_retention_ms: read.long("local.retention.ms"),
+            },
             max_compaction_lag_ms: read.long("max.compaction.lag.ms"),
             max_decompressed_message_bytes: read.size(DECOMPRESSED_MAX),
             max_message_bytes: read.size("max.message.bytes"),
@@ -257,9 +270,6 @@ fn checked(name: &str, value: &str) -> Result<(&'static str, String), ConfigErro
         allowed,
     };
     let value = topic.key.normalise(value).ok_or_else(|| invalid(topic.key.allowed()))?;
-    if name == "remote.storage.enable" && value == "true" {
-        return Err(invalid("false: tiered storage is not supported".to_owned()));
-    }
     Ok((topic.key.name, value))
 }
 

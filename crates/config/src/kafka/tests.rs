@@ -26,6 +26,15 @@ const DIFFERENCES: &[(&str, &str, &[&str])] = &[
     ),
     ("change", "sockets stay as they were bound", &["listeners", "listener.security.protocol.map"]),
     (
+        "change",
+        "the numbers of threads are those of the start",
+        &[
+            "remote.log.manager.copier.thread.pool.size",
+            "remote.log.manager.expiration.thread.pool.size",
+            "remote.log.reader.threads",
+        ],
+    ),
+    (
         "values",
         "there are these and no others",
         &[
@@ -79,10 +88,15 @@ fn every_key_of_kafkas_is_served_or_has_a_verdict() {
     assert_eq!(missing, [""; 0], "neither in table.rs nor in foreign.rs");
     let unknown: Vec<_> = foreign::names().filter(|name| kafka_key(name).is_none()).collect();
     assert_eq!(unknown, [""; 0], "foreign.rs judges keys that Kafka does not have");
-    // Kafka's authorizer reads two keys that no table of Kafka's has.
+    // Kafka's authorizer reads two keys that no table of Kafka's has, and its manager of the
+    // metadata of remote segments those of a prefix.
     let of_authorizer = ["super.users", "allow.everyone.if.no.acl.found"];
     let is_own = |name: &str| {
-        name.starts_with("levada.") || of_authorizer.contains(&name) || OF_KAFKA_4_4.contains(&name)
+        let is_of_manager = name.starts_with("rlmm.config.");
+        name.starts_with("levada.")
+            || is_of_manager
+            || of_authorizer.contains(&name)
+            || OF_KAFKA_4_4.contains(&name)
     };
     let unknown = BROKER_KEYS.iter().map(|key| key.name);
     let unknown: Vec<_> = unknown.filter(|name| kafka_key(name).is_none() && !is_own(name)).collect();
