@@ -20,12 +20,14 @@ use crate::live_config::LiveConfig;
 use crate::peers::PeerRequests;
 use crate::publishing::Publisher;
 use crate::quota::QuotaBook;
+use crate::remote_reads::RemoteReads;
 use crate::replica::Replicas;
 use crate::request_memory::RequestMemory;
 use crate::share_partitions::SharePartitions;
 use crate::stats::Stats;
 use crate::streams_topics::StreamsTopics;
 use crate::telemetry::ClientTelemetry;
+use crate::tiered::Tiers;
 use crate::tls::Tls;
 use crate::transaction::Transactions;
 use crate::transfers::Transfers;
@@ -51,6 +53,7 @@ pub(crate) struct Broker {
     publisher: Arc<Publisher>,
     controller: Arc<Controller>,
     transactions: Arc<Transactions>,
+    tiers: Arc<Tiers>,
     access: Access,
     tls: Arc<Tls>,
     quotas: Arc<QuotaBook>,
@@ -66,6 +69,7 @@ pub(crate) struct Broker {
     stopping: AtomicBool,
     membership: Option<Arc<ClusterMembership>>,
     outages: Outages,
+    remote_reads: Option<Arc<RemoteReads>>,
 }
 
 impl Broker {
@@ -107,6 +111,11 @@ impl Broker {
     /// Transactions in the partitions of this broker.
     pub(crate) fn transactions(&self) -> &Arc<Transactions> {
         &self.transactions
+    }
+
+    /// Tiered storage.
+    pub(crate) fn tiers(&self) -> &Arc<Tiers> {
+        &self.tiers
     }
 
     /// Requests to other brokers.
@@ -167,6 +176,11 @@ impl Broker {
     /// The means of the transfer engine.
     pub(crate) fn transfers(&self) -> &Transfers {
         &self.transfers
+    }
+
+    /// Reads of remote storage; none while `remote.log.storage.system.enable` is off.
+    pub(crate) fn remote_reads(&self) -> Option<&Arc<RemoteReads>> {
+        self.remote_reads.as_ref()
     }
 
     /// Counts since the start.

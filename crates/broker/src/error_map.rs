@@ -4,6 +4,7 @@
 use levada_log::{AppendError, Passing, ReadError};
 use levada_wire::error_code::{ErrorCode, Failure, sentence};
 
+use crate::remote_reads::RemoteFault;
 use crate::replica::lane::SubmitError;
 use crate::replica::led::CommitFailure;
 
@@ -11,8 +12,25 @@ use crate::replica::led::CommitFailure;
 pub(crate) fn read_error(error: ReadError) -> ErrorCode {
     match error {
         ReadError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+        ReadError::Remote { .. } => ErrorCode::OffsetMovedToTieredStorage,
         ReadError::Cold | ReadError::Storage(_) => ErrorCode::KafkaStorageError,
         ReadError::Corrupt { .. } | ReadError::Expands { .. } => ErrorCode::CorruptMessage,
+    }
+}
+
+/// The code for a failed read of remote storage. Kafka has no code of its own for it: clients
+/// repeat the fetch after UNKNOWN_SERVER_ERROR.
+pub(crate) fn remote_error(fault: &RemoteFault) -> ErrorCode {
+    match fault {
+        RemoteFault::OutOfRange => ErrorCode::OffsetOutOfRange,
+        RemoteFault::Damaged { .. } => ErrorCode::CorruptMessage,
+        RemoteFault::TimedOut => ErrorCode::RequestTimedOut,
+        RemoteFault::Local(_) => ErrorCode::KafkaStorageError,
+        RemoteFault::NotReady
+        | RemoteFault::Store(_)
+        | RemoteFault::Cache(_)
+        | RemoteFault::Busy
+        | RemoteFault::Abandoned => ErrorCode::UnknownServerError,
     }
 }
 

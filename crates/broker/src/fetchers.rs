@@ -3,13 +3,13 @@
 //! For each leader there are at most `num.replica.fetchers` threads for the replicas in sync, and
 //! as many for those that catch up, each with a blocking connection and the partitions that fall
 //! to it. A thread waits for answers and for the disk, which no shard does for it. `worker` is a
-//! thread.
+//! thread; `rebuilding` gets the state of logs whose beginning only remote storage has.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use levada_cluster::replication::fetcher::PartitionKey;
 use levada_metadata::Metadata;
@@ -17,8 +17,10 @@ use parking_lot::Mutex;
 
 use crate::cluster::ClusterMembership;
 use crate::live_config::LiveConfig;
+use crate::remote_reads::RemoteSegments;
 use crate::replica::Replicas;
 
+mod rebuilding;
 mod worker;
 
 use self::worker::{Command, Worker};
@@ -49,6 +51,8 @@ pub(crate) struct Rooms {
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) membership: Arc<ClusterMembership>,
+    /// Remote storage; none if it is off.
+    remote: Arc<OnceLock<Arc<dyn RemoteSegments>>>,
 }
 
 /// Counts of all threads since the start, those that have ended included.
@@ -75,8 +79,14 @@ impl Fetchers {
         (config, metadata, replicas): (Arc<LiveConfig>, Arc<Metadata>, Arc<Replicas>),
         membership: Arc<ClusterMembership>,
     ) -> Self {
-        let rooms = Rooms { config, metadata, replicas, membership };
+        let rooms = Rooms { config, metadata, replicas, membership, remote: Arc::default() };
         Self { rooms, totals: Arc::default(), state: Mutex::default() }
+    }
+
+    /// Gives the threads access to remote storage, before the first partition follows a leader.
+    pub(crate) fn use_remote(&self, segments: Arc<dyn RemoteSegments>) {
+        // Set once, at the start.
+        let _ = self.rooms.remote.set(segments);
     }
 
     /// Has a partition follow this leader from now on, in the leader epoch that it has; -1, or this

@@ -13,6 +13,7 @@
 //!   `peers`: threads with connections to other nodes.
 //! - `replica`: logs and their leadership: the order of appends (`lane`), what an acknowledgement
 //!   waits for (`durability`, `led`), long polls, recovery, retention, compaction, moves.
+//! - `remote_reads`: records that only remote storage has, through the local cache.
 //! - `access`, `quota`, [`tls`], `transfers`, `replay`, `turns`, `stats`, `request_memory`,
 //!   `fetch_session`, `live_config`, `streams_topics`, [`loggers`]: single subjects that many rooms
 //!   use.
@@ -37,6 +38,7 @@ pub mod offline;
 mod peers;
 mod publishing;
 mod quota;
+mod remote_reads;
 mod replay;
 mod replica;
 mod request_memory;
@@ -47,6 +49,7 @@ pub mod source;
 mod stats;
 mod streams_topics;
 mod telemetry;
+mod tiered;
 mod time_slice;
 pub mod tls;
 mod transaction;

@@ -21,6 +21,7 @@ use crate::replica::data_dir::{LOCK_FILE, lock, partition_of};
 mod check;
 mod info;
 mod records;
+mod remote;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ pub use crate::replica::data_dir::DataDirError;
 pub use check::{PartitionVerdict, Report, check};
 pub use info::{Info, StoredPartition, info};
 pub use records::InternalTopic;
+pub use remote::{RemoteInventory, remote_inventory};
 
 /// The reason why a data directory cannot be examined.
 #[derive(Debug, thiserror::Error)]
@@ -146,6 +148,7 @@ fn format_first(
         limits: config.metadata_log,
         others: None,
         other_dirs: Vec::new(),
+        serves_tiers: false,
     };
     Ok(Store::format(&options, now_ms)?)
 }

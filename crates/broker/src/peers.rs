@@ -32,6 +32,7 @@ pub(crate) enum Subject {
     Verification,
     ShareStates,
     DeadLetters,
+    RemoteSegments,
 }
 
 impl Subject {
@@ -42,6 +43,7 @@ impl Subject {
             Self::Verification => "transaction-verification",
             Self::ShareStates => "share-states",
             Self::DeadLetters => "dead-letters",
+            Self::RemoteSegments => "remote-segments",
         }
     }
 }

@@ -2,11 +2,13 @@
 //! the state.
 
 mod membership;
+mod remote;
 mod states;
 
 use std::time::Duration;
 
 pub use self::membership::{FollowingState, MembershipState, PHASES};
+pub use self::remote::{RemoteLogState, RemoteState};
 pub use self::states::{
     ACKNOWLEDGEMENTS, DeadLetterCounts, GroupState, GroupStates, Lag, LogState, Readiness, ShareLag,
     ShareState, TelemetryState, TransactionStates, UpkeepState,
@@ -45,6 +47,9 @@ pub trait Source: Send + Sync + 'static {
 
     /// Share groups in the partitions that this broker leads.
     fn shares(&self) -> ShareState;
+
+    /// Tiered storage; none while it is off.
+    fn remote(&self) -> Option<RemoteState>;
 
     /// Client telemetry.
     fn telemetry(&self) -> TelemetryState;

@@ -171,6 +171,7 @@ fn open(files: &[(String, Vec<u8>)]) {
         limits: StoreLimits::default(),
         others: Some(Vec::new()),
         other_dirs: Vec::new(),
+        serves_tiers: false,
     };
     let Ok((mut store, report)) = Store::open(&options, 1_000) else { return };
     assert_eq!(seen.fault, report.passed_over, "opened though it cannot be read");

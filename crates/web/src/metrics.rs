@@ -12,6 +12,7 @@ mod catalogue;
 mod cluster;
 mod exposition;
 mod groups;
+mod remote;
 mod requests;
 mod telemetry;
 mod topics;
@@ -55,6 +56,9 @@ impl Collector for Scrape {
         families.clients(self.source.as_ref())?;
         families.telemetry(&self.source.telemetry())?;
         families.upkeep(&self.source.upkeep())?;
+        if let Some(state) = self.source.remote() {
+            families.remote(&state, self.topics)?;
+        }
         if self.topics {
             families.topics(&self.source.logs())?;
             families.groups(&self.source.groups())?;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use levada_broker::source::{
     CleanerStats, DeadLetterCounts, FollowingState, GroupState, GroupStates, IsrCounts, Lag, LogState,
-    MembershipState, Readiness, RecoveryProgress, ReplayStats, ReplicationState, ShareLag, ShareState, Stats,
-    TelemetryState, TrafficTotals, TransactionStates, UpkeepState, Work,
+    MembershipState, Readiness, RecoveryProgress, RemoteLogState, RemoteState, ReplayStats, ReplicationState,
+    ShareLag, ShareState, Stats, TelemetryState, TrafficTotals, TransactionStates, UpkeepState, Work,
 };
 use levada_telemetry::Exported;
 use levada_wire::{ApiKey, Uuid};
@@ -68,6 +68,18 @@ impl Source for Fake {
 
     fn recovery(&self) -> RecoveryProgress {
         RecoveryProgress { total: 9, left: 7, checked_bytes: 1234 }
+    }
+
+    fn remote(&self) -> Option<RemoteState> {
+        let log = RemoteLogState {
+            topic: "views".to_owned(),
+            bytes: 7,
+            segments: 2,
+            copy_lag_bytes: 5,
+            copy_lag_segments: 1,
+            ..RemoteLogState::default()
+        };
+        Some(RemoteState { copied_bytes: 11, cache_misses: 3, logs: vec![log], ..RemoteState::default() })
     }
 
     fn telemetry(&self) -> TelemetryState {
@@ -433,6 +445,10 @@ const SHOWN: &[&str] = &[
     "levada_topic_failed_fetches_total{topic=\"views\"} 4",
     "levada_log_size_bytes{topic=\"clicks\",partition=\"1\"} 90",
     "levada_log_start_offset{topic=\"views\",partition=\"0\"} 5",
+    "levada_remote_copied_bytes_total 11",
+    "levada_remote_cache_lookups_total{outcome=\"miss\"} 3",
+    "levada_remote_log_size_bytes{topic=\"views\",partition=\"0\"} 7",
+    "levada_remote_copy_lag_segments{topic=\"views\",partition=\"0\"} 1",
     "levada_log_end_offset{topic=\"views\",partition=\"0\"} 15",
     "levada_series_left_out{kind=\"topic\"} 0",
     "levada_offline_partitions 0",

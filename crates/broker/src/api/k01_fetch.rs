@@ -26,6 +26,11 @@
 //! sync gets no records of a throttled partition while `leader.replication.throttled.rate` is
 //! exceeded.
 //!
+//! Records that only remote storage has are read into local files, and leave from there. Such a
+//! fetch waits until all of its remote reads are done, or for `remote.fetch.max.wait.ms`; a
+//! partition whose records did not come in time has none in the answer. A follower gets
+//! OFFSET_MOVED_TO_TIERED_STORAGE.
+//!
 //! Checks Read on each topic, or ClusterAction if a replica fetches.
 
 use std::sync::Arc;
@@ -55,10 +60,12 @@ use crate::time_slice::TimeSlice;
 mod counts;
 mod once;
 mod reader;
+mod remote;
 mod session;
 
 use self::counts::{count_errors, count_replicated, count_traffic};
 use self::reader::{Reader, nearest};
+use self::remote::Wanted;
 
 /// From this version on a refusal names the leader.
 const LEADER_VERSION_MIN: i16 = 16;
@@ -173,6 +180,9 @@ async fn fetch(
     let mut look = look(targets, limits).await;
     if !look.is_enough(&limits) {
         look = wait(context, targets, Limits { takes_positions: false, ..limits }).await;
+    }
+    if !look.remote.is_empty() {
+        remote::complete(context, &mut look).await;
     }
     let mut fetched = look.partitions.into_iter();
     let topics = request.topics.into_iter().map(|topic| FetchedTopic {
@@ -342,13 +352,15 @@ struct Look {
     urgent: bool,
     /// Time after which the throttle of a partition that it leaves out may be over.
     throttled_for: Option<Duration>,
+    /// The partitions whose records are to be read from remote storage.
+    remote: Vec<Wanted>,
 }
 
 impl Look {
     fn at(targets: &[Target], limits: &Limits, read: Read) -> Result<Self, Cold> {
         let urgent = targets.iter().all(Target::is_barred);
-        let mut look =
-            Self { partitions: Vec::with_capacity(targets.len()), bytes: 0, urgent, throttled_for: None };
+        let partitions = Vec::with_capacity(targets.len());
+        let mut look = Self { partitions, bytes: 0, urgent, throttled_for: None, remote: Vec::new() };
         for target in targets {
             let found = target.partition.clone().map_err(Failed::from);
             let fetched = found.and_then(|partition| look.read(target, &partition, (limits, read)));
@@ -401,7 +413,21 @@ impl Look {
             let max_bytes = u64::from(wanted.max_bytes.max(0).unsigned_abs()).min(left);
             let max_bytes =
                 u32::try_from(max_bytes).expect("bounded by a partition's limit, which is 32 bits");
-            let mut slice = read(log, wanted.fetch_offset, max_bytes, upto, self.bytes == 0)?;
+            let found = read(log, wanted.fetch_offset, max_bytes, upto, self.bytes == 0);
+            let mut slice = match found {
+                Err(ReadError::Remote { .. }) if limits.reader.is_follower() => {
+                    // The follower takes the log start from this error.
+                    self.urgent = true;
+                    fetched.error_code = ErrorCode::OffsetMovedToTieredStorage.code();
+                    (fetched.high_watermark, fetched.log_start_offset) = (high_watermark, log.log_start());
+                    return Ok(fetched);
+                }
+                Err(ReadError::Remote { .. }) => {
+                    self.want_remote(partition, wanted, (limits, max_bytes));
+                    Slice::nothing(wanted.fetch_offset, log.log_start())
+                }
+                other => other?,
+            };
             if let Some(pause) = slice.extent.as_ref().and_then(|_| limits.reader.throttled_for(partition)) {
                 (slice.extent, slice.sealed) = (None, false);
                 self.throttled_for = Some(self.throttled_for.map_or(pause, |other| other.min(pause)));
@@ -412,7 +438,7 @@ impl Look {
                 fetched.aborted = Some(aborted(log, &slice, wanted.fetch_offset, upto)?);
             }
             let sealed = slice.sealed;
-            fetched.records = slice.extent.map(|extent| Records { extent, sealed });
+            fetched.records = slice.extent.map(|extent| Records::local(extent, sealed));
             if limits.takes_positions {
                 limits.reader.take_position(partition, wanted, (leader_epoch, leader_end))?;
             }

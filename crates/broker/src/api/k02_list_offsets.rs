@@ -1,10 +1,11 @@
 //! ListOffsets (key 2), versions 1–11.
 //!
 //! The offset of a point in time, or of the log's start (-2), its end (-1; for read_committed the
-//! last stable offset), its newest timestamp (-3, version 7), or of tiered storage (-4 local start,
-//! -5 last tiered, -6 earliest pending upload), which a log without tiers answers with its own
-//! start and with -1. A topic that the request names twice is answered once; a partition that it
-//! names twice gets one error.
+//! last stable offset), its newest timestamp (-3, version 7, of local segments as in Kafka), or of
+//! tiered storage (-4 local start, -5 last tiered, -6 earliest pending upload), which a log without
+//! tiers answers with its own start and with -1. A time in a tiered log is looked for in the remote
+//! store first, within `remote.list.offsets.request.timeout.ms`. A topic that the request names
+//! twice is answered once; a partition that it names twice gets one error.
 //!
 //! Other brokers, and tools that compare replicas, get the log end instead of the high watermark.
 //! After an election, until the high watermark has reached the beginning of the leader epoch, its
@@ -15,17 +16,21 @@
 //! for no other.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
 
 use levada_base::batch::MAX_EXPANDED;
-use levada_log::{ReadError, TimestampOffset};
+use levada_log::{ReadError, Tiering, TimestampOffset};
 use levada_security::acl::{Operation, ResourceType};
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use levada_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use levada_wire::messages::{ListOffsetsRequest, ListOffsetsResponse, StrBytes};
+use tokio::time::Instant;
 
 use crate::api::Context;
-use crate::error_map::read_error;
+use crate::error_map::{read_error, remote_error};
+use crate::remote_reads::TimeSearch;
 use crate::replica::Partition;
 
 const LATEST: i64 = -1;
@@ -184,16 +189,29 @@ async fn look_up(
     let found = match asked.timestamp {
         LATEST if is_uncertain => return Err(unavailable(context)),
         LATEST => return Ok((end, -1, log.latest_epoch())),
-        EARLIEST | EARLIEST_LOCAL => {
+        EARLIEST => {
             let start = log.log_start();
             return Ok((start, -1, log.epoch_at(start)));
         }
-        LATEST_TIERED | EARLIEST_PENDING_UPLOAD => return Ok(NOTHING),
+        EARLIEST_LOCAL | LATEST_TIERED | EARLIEST_PENDING_UPLOAD => {
+            let is_tiered = broker.tiers().tiering(&partition) != Tiering::Local;
+            let found = tier_offset(log, asked.timestamp, is_tiered);
+            // As in Kafka, only the local start may lie at the end of the log.
+            return match asked.timestamp {
+                EARLIEST_LOCAL => Ok(found),
+                _ if found.0 < end => Ok(found),
+                _ if is_uncertain => Err(unavailable(context)),
+                _ => Ok(NOTHING),
+            };
+        }
         MAX_TIMESTAMP => search(context, &partition, levada_log::Partition::max_timestamp_offset_within)
             .await
             .map_err(read_error)?,
         timestamp if timestamp < 0 => return Err(ErrorCode::UnsupportedVersion),
         timestamp => {
+            if let Some(found) = search_remote(context, &partition, timestamp).await? {
+                return Ok((found.offset, found.timestamp, found.leader_epoch));
+            }
             let find = move |log: &levada_log::Partition, expanded_max| {
                 log.offset_for_timestamp_within(timestamp, expanded_max)
             };
@@ -205,6 +223,41 @@ async fn look_up(
     }
     let found = found.filter(|found| found.offset < end);
     Ok(found.map_or(NOTHING, |found| (found.offset, found.timestamp, found.leader_epoch)))
+}
+
+/// A boundary between the local and the remote part of a log.
+fn tier_offset(log: &levada_log::Partition, asked: i64, is_tiered: bool) -> Found {
+    let at = |offset: i64| (offset, -1, log.epoch_at(offset));
+    let highest = log.highest_remote();
+    match asked {
+        EARLIEST_LOCAL => at(log.local_log_start()),
+        LATEST_TIERED if is_tiered && highest >= 0 => at(highest),
+        // Nothing was copied, unless this leader does not know it yet.
+        EARLIEST_PENDING_UPLOAD if is_tiered && highest < 0 && log.local_log_start() == log.log_start() => {
+            at(log.log_start())
+        }
+        EARLIEST_PENDING_UPLOAD if is_tiered && highest >= 0 => at((highest + 1).max(log.log_start())),
+        _ => NOTHING,
+    }
+}
+
+/// Searches the part of a log that only the remote store has; none if the local part has the
+/// answer.
+async fn search_remote(
+    context: &Context,
+    partition: &Arc<Partition>,
+    timestamp: i64,
+) -> Result<Option<TimestampOffset>, ErrorCode> {
+    let (tiers, log) = (context.broker().tiers(), partition.log());
+    if tiers.tiering(partition) == Tiering::Local || log.log_start() == log.local_log_start() {
+        return Ok(None);
+    }
+    let limit_ms = context.broker().config().remote_log.list_offsets_timeout_ms.unsigned_abs();
+    let until = Instant::now() + Duration::from_millis(limit_ms);
+    let key = (partition.topic_id(), partition.index());
+    let search = TimeSearch { partition: key, log: partition.shared_log(), timestamp };
+    let Some(reads) = context.broker().remote_reads() else { return Err(ErrorCode::UnknownServerError) };
+    reads.by_time(search, until).await.map_err(|fault| remote_error(&fault))
 }
 
 fn show(context: &Context, index: i32, found: Result<Found, ErrorCode>) -> ListOffsetsPartitionResponse {

@@ -32,6 +32,7 @@ use crate::fetch_session::Sessions;
 use crate::fetchers::Fetchers;
 use crate::live_config::LiveConfig;
 use crate::publishing::Publisher;
+use crate::remote_reads::RemoteReads;
 use crate::replica::Replicas;
 use crate::replica::data_dir::{DataDir, DataDirError};
 use crate::replica::data_dirs::DataDirs;
@@ -40,6 +41,7 @@ use crate::share_partitions::SharePartitions;
 use crate::stats::Stats;
 use crate::streams_topics::StreamsTopics;
 use crate::telemetry::ClientTelemetry;
+use crate::tiered::Tiers;
 use crate::tls::Tls;
 use crate::transaction::Transactions;
 use crate::transfers::Transfers;
@@ -163,21 +165,18 @@ impl Broker {
             fetchers,
             role_log: Arc::default(),
         });
-        let (rules, image) = (config.clone(), metadata.clone());
-        let (controller, membership) = match source {
-            Source::Embedded(store) => (Controller::new(rules, image, publisher.clone(), *store), None),
-            Source::Member(membership) => {
-                (Controller::of_cluster(rules, image, membership.clone()), Some(membership))
-            }
-        };
-        let controller = Arc::new(controller);
+        let (controller, membership) = controller_of(source, &publisher);
+        let transactions = Arc::new(Transactions::new(
+            (config.clone(), metadata.clone()),
+            replicas.clone(),
+            coordinators.clone(),
+            controller.clone(),
+        ));
+        let (tiers, remote_reads) = remote_rooms(&publisher, &controller, &transactions);
         Ok(Arc::new(Self {
-            transactions: Arc::new(Transactions::new(
-                (config.clone(), metadata.clone()),
-                replicas.clone(),
-                coordinators.clone(),
-                controller.clone(),
-            )),
+            transactions,
+            tiers,
+            remote_reads,
             access: Access::new(config.clone(), metadata.clone()),
             config,
             metadata,
@@ -254,6 +253,40 @@ pub(super) enum Source {
     Member(Arc<ClusterMembership>),
 }
 
+fn controller_of(
+    source: Source,
+    publisher: &Arc<Publisher>,
+) -> (Arc<Controller>, Option<Arc<ClusterMembership>>) {
+    let (rules, image) = (publisher.config.clone(), publisher.metadata.clone());
+    match source {
+        Source::Embedded(store) => (Arc::new(Controller::new(rules, image, publisher.clone(), *store)), None),
+        Source::Member(membership) => {
+            let controller = Controller::of_cluster(rules, image, membership.clone());
+            (Arc::new(controller), Some(membership))
+        }
+    }
+}
+
+/// Tiered storage, and the reads of remote records if it is on.
+fn remote_rooms(
+    publisher: &Publisher,
+    controller: &Arc<Controller>,
+    transactions: &Arc<Transactions>,
+) -> (Arc<Tiers>, Option<Arc<RemoteReads>>) {
+    let tiers = Arc::new(Tiers::new(
+        publisher.config.clone(),
+        publisher.metadata.clone(),
+        publisher.replicas.clone(),
+        controller.clone(),
+        transactions.clone(),
+    ));
+    if let Some(fetchers) = publisher.fetchers.as_ref().filter(|_| tiers.is_enabled()) {
+        fetchers.use_remote(tiers.clone());
+    }
+    let reads = tiers.reads(publisher.replicas.dirs().first().configured());
+    (tiers, reads)
+}
+
 fn thresholds_in_force(config: &BrokerConfig) -> Result<Thresholds, OpenError> {
     let (thresholds, file) = thresholds(config.thresholds_file.as_deref())?;
     if let Some(file) = file {
@@ -286,6 +319,7 @@ fn store_options(config: &BrokerConfig, disk: Arc<dyn Disk>, dir: PathBuf) -> St
         limits: config.metadata_log,
         others: None,
         other_dirs: Vec::new(),
+        serves_tiers: config.remote_log.is_enabled,
     }
 }
 

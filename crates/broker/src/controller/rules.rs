@@ -6,7 +6,7 @@ use levada_config::{
     broker_kind, check_client_metrics, check_group, is_client_metrics_key, is_group_key, topic_key,
 };
 use levada_metadata::controller::{ConfigRules, Reason, Refusal};
-use levada_metadata::image::{ConfigResource, ResourceKind};
+use levada_metadata::image::{ConfigResource, REMOTE_STORAGE, ResourceKind};
 
 use crate::telemetry::check_patterns;
 use crate::tls::Tls;
@@ -15,9 +15,9 @@ use crate::tls::Tls;
 pub(crate) struct ByConfig<'a>(pub(crate) &'a BrokerConfig);
 
 impl ConfigRules for ByConfig<'_> {
-    fn check(&self, resource: &ConfigResource, values: &Values) -> Result<(), Refusal> {
+    fn check(&self, resource: &ConfigResource, values: &Values, before: &Values) -> Result<(), Refusal> {
         match resource.kind {
-            ResourceKind::Topic => check_topic(self.0, values).map_err(invalid_config),
+            ResourceKind::Topic => check_topic(self.0, values, before).map_err(invalid_config),
             ResourceKind::Broker => {
                 self.0.check_dynamic(resource.name.is_empty(), values).map_err(invalid_request)?;
                 check_tls(self.0, resource.name.is_empty(), values).map_err(invalid_request)
@@ -84,30 +84,28 @@ fn check_tls(broker: &BrokerConfig, whole_cluster: bool, values: &Values) -> Res
         .map_err(|error| format!("Validation of dynamic config update of SSLFactory failed: {error}"))
 }
 
-fn check_topic(broker: &BrokerConfig, values: &Values) -> Result<(), String> {
+fn check_topic(broker: &BrokerConfig, values: &Values, before: &Values) -> Result<(), String> {
     if let Some(unknown) = values.keys().find(|key| topic_key(key).is_none()) {
         return Err(format!("Unknown topic config name: {unknown}"));
     }
     if let Some(refusal) = values.iter().find_map(|(name, value)| topic_key(name)?.key.refusal(value)) {
         return Err(refusal);
     }
-    TopicConfig::resolve(broker.settings(), values)
-        .map(drop)
-        .map_err(|error| in_kafkas_words(broker, values, &error))
+    let config = TopicConfig::resolve(broker.settings(), values)
+        .map_err(|error| in_kafkas_words(broker, values, &error))?;
+    let was_tiered = before.get(REMOTE_STORAGE).is_some_and(|value| value == "true");
+    config.check_tiers(was_tiered, broker.remote_log.is_enabled)
 }
 
 /// The message for an error that only names and values together show.
 fn in_kafkas_words(broker: &BrokerConfig, values: &Values, error: &ConfigError) -> String {
     match error {
-        ConfigError::Invalid { key, .. } if key == "remote.storage.enable" => {
-            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
-                .to_owned()
-        }
         ConfigError::Invalid { key, value, .. } if key == "min.compaction.lag.ms" => {
             let most = "max.compaction.lag.ms";
-            let most_ms = values.get(most).cloned().unwrap_or_else(|| {
-                broker.topic_defaults.max_compaction_lag_ms.to_string()
-            });
+            let most_ms = values
+                .get(most)
+                .cloned()
+                .unwrap_or_else(|| broker.topic_defaults.max_compaction_lag_ms.to_string());
             format!("conflict topic config setting {key} ({value}) > {most} ({most_ms})")
         }
         error => error.to_string(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use levada_config::{BrokerConfig, Origin};
+use levada_config::{BrokerConfig, Origin, RemoteLogConfig};
 use levada_metadata::controller::{
     CreatedTopic, DeletedTopic, MorePartitions, NewTopic, Refusal, TopicKey, TopicRules, create_partitions,
     create_topics, delete_topics,
@@ -18,6 +18,7 @@ use crate::controller::remote::{CreatableTopic, Creator};
 use crate::controller::{Controller, flatten, flatten_keyed};
 use crate::quota::MutationQuota;
 use crate::replica::{OFFSETS_TOPIC, SHARE_STATES_TOPIC, TRANSACTIONS_TOPIC};
+use levada_tiered::record::METADATA_TOPIC;
 
 /// Time that the controller of a cluster gets for a creation: the default of Kafka's
 /// `request.timeout.ms`.
@@ -93,6 +94,20 @@ fn creatable_topic(topic: NewTopic) -> CreatableTopic {
     creatable.configs = configs.collect();
     creatable.name = topic.name.into();
     creatable
+}
+
+/// The topic with the metadata of remote segments, as Kafka's brokers create it.
+fn remote_log_metadata(config: &RemoteLogConfig) -> Internal {
+    Internal {
+        partitions: config.topic_partitions,
+        replication_factor: config.topic_replication_factor,
+        configs: vec![
+            ("cleanup.policy", "delete".to_owned()),
+            ("retention.ms", config.topic_retention_ms.to_string()),
+            ("remote.storage.enable", "false".to_owned()),
+        ],
+        of_cluster: vec![("min.insync.replicas", config.topic_min_insync_replicas.to_string())],
+    }
 }
 
 fn creatable_config((key, value): (&'static str, String)) -> CreatableTopicConfig {
@@ -279,6 +294,9 @@ impl Controller {
     /// The shape of a topic of coordinators; none for other topics.
     fn internal(&self, name: &str) -> Option<Internal> {
         let config = self.config.load();
+        if name == METADATA_TOPIC {
+            return Some(remote_log_metadata(&config.remote_log));
+        }
         let (offsets, transactions, states) = (&config.offsets, &config.transactions, &config.share_states);
         let (partitions, replication_factor, segment_bytes, compression) = match name {
             OFFSETS_TOPIC => (

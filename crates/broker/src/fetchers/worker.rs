@@ -31,6 +31,7 @@ use crate::replica::Partition;
 /// Timestamps of ListOffsets that mean the ends of a log.
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
+const EARLIEST_LOCAL: i64 = -4;
 
 /// A change of the partitions that a thread follows.
 pub(super) enum Command {
@@ -154,15 +155,15 @@ impl Shared {
 }
 
 /// State of the thread.
-struct Follow {
-    rooms: Rooms,
+pub(super) struct Follow {
+    pub(super) rooms: Rooms,
     totals: Arc<Totals>,
-    leader: i32,
+    pub(super) leader: i32,
     fetcher: Fetcher,
     /// The partitions that the fetcher follows. A partition that is no longer served refuses every
     /// task.
-    partitions: HashMap<PartitionKey, Arc<Partition>>,
-    connection: Connection,
+    pub(super) partitions: HashMap<PartitionKey, Arc<Partition>>,
+    pub(super) connection: Connection,
     shared: Arc<Shared>,
 }
 
@@ -262,6 +263,7 @@ impl Follow {
         while let Some(task) = next {
             let outcome = match &task.task {
                 Task::Locate(_) => self.locate(slice::from_ref(&task))[0],
+                Task::Rebuild(start) => self.rebuild(&task, *start),
                 other => match self.partitions.get(&task.partition) {
                     None => Outcome::Superseded,
                     Some(partition) => {
@@ -297,6 +299,7 @@ impl Follow {
             partition.timestamp = match bound {
                 Bound::Latest => LATEST,
                 Bound::Earliest => EARLIEST,
+                Bound::EarliestLocal { .. } => EARLIEST_LOCAL,
             };
             topics.entry(name).or_default().push(partition);
         }
@@ -322,14 +325,19 @@ impl Follow {
             match answers.get(&(name, task.partition.1)) {
                 None => Outcome::Refused(ErrorCode::RequestTimedOut.code()),
                 Some(found) if found.error_code != 0 => Outcome::Refused(found.error_code),
-                Some(found) => Outcome::Located(found.offset),
+                Some(found) => match task.task {
+                    Task::Locate(Bound::EarliestLocal { .. }) => {
+                        Outcome::LocatedLocal(found.offset, found.leader_epoch)
+                    }
+                    _ => Outcome::Located(found.offset),
+                },
             }
         };
         tasks.iter().map(outcome).collect()
     }
 
     /// Address of the leader.
-    fn target(&self) -> Option<Target> {
+    pub(super) fn target(&self) -> Option<Target> {
         broker_target(&self.rooms.config.load(), &self.rooms.metadata.image(), self.leader)
     }
 

@@ -34,6 +34,7 @@ fn with_records(dir: &Path, records: Vec<Record>) {
         limits: StoreLimits::default(),
         others: None,
         other_dirs: Vec::new(),
+        serves_tiers: false,
     };
     let (mut store, _) = Store::open(&options, 0).unwrap();
     store.update(0, |_, _| Decision { records, outcome: () }).unwrap();
@@ -74,6 +75,7 @@ fn a_cluster_begins_with_the_users_that_it_was_formatted_with() {
         limits: StoreLimits::default(),
         others: None,
         other_dirs: Vec::new(),
+        serves_tiers: false,
     };
     let (store, _) = Store::open(&options, 0).unwrap();
     assert!(store.image().credentials().find("alice", 2).is_some());
@@ -163,19 +165,10 @@ fn damage_in_the_metadata_log_is_told_and_a_torn_tail_is_mended() {
 #[test]
 fn what_cannot_be_taken_over_is_named_and_nothing_is_touched() {
     let elsewhere = vec![Uuid::from_bytes([9; 16])];
-    let tiered = ConfigRecord {
-        resource_type: 2,
-        resource_name: "clicks".to_owned(),
-        name: "remote.storage.enable".to_owned(),
-        value: Some("true".to_owned()),
-    };
     let level = FeatureLevelRecord { name: "metadata.version".to_owned(), feature_level: 99 };
     let unknown = FeatureLevelRecord { name: "time.travel".to_owned(), feature_level: 1 };
-    let mut with_tier = topic("clicks", Vec::new());
-    with_tier.push(tiered.into());
     for (records, words) in [
         (topic("clicks", elsewhere), "clicks-0 lie in another"),
-        (with_tier, "older records of clicks"),
         (vec![level.into()], "metadata.version 99"),
         (vec![unknown.into()], "time.travel 1"),
     ] {
@@ -189,6 +182,25 @@ fn what_cannot_be_taken_over_is_named_and_nothing_is_touched() {
         assert!(info(dir.path(), &[]).unwrap().objections[0].contains(words));
         assert!(whats(&check(dir.path(), &[], &|_, _| {}).unwrap()).iter().any(|what| what.contains(words)));
     }
+}
+
+#[test]
+fn tiered_topics_need_remote_storage() {
+    let tiered = ConfigRecord {
+        resource_type: 2,
+        resource_name: "clicks".to_owned(),
+        name: "remote.storage.enable".to_owned(),
+        value: Some("true".to_owned()),
+    };
+    let dir = tempdir().unwrap();
+    let mut records = topic("clicks", Vec::new());
+    records.push(tiered.into());
+    with_records(dir.path(), records);
+    fs::write(dir.path().join(".kafka_cleanshutdown"), "{}").unwrap();
+    let before = contents(dir.path());
+    let refused = crate::broker::Broker::open(config(dir.path()), &[]).err().unwrap().to_string();
+    assert!(refused.contains("set remote.log.storage.system.enable=true"), "{refused}");
+    assert_eq!(contents(dir.path()), before);
 }
 
 /// Every file below a directory with its bytes, the lock left out.

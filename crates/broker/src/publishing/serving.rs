@@ -149,7 +149,7 @@ impl Publisher {
     /// topics that have it no longer.
     pub(super) fn review_tiers(&self, image: &Image, topics: &[Uuid]) -> Result<(), LogError> {
         for topic in topics.iter().filter_map(|id| image.topic_by_id(*id)) {
-            if !image.is_tiered(topic.name()) {
+            if self.config.load().remote_log.is_enabled || !image.is_tiered(topic.name()) {
                 continue;
             }
             let partitions = self.replicas.partitions();

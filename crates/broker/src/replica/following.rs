@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use levada_cluster::replication::apply::{Attempt, apply, log_end};
+use levada_cluster::replication::apply::{Applied, Attempt, apply, log_end, rebuild};
 use levada_cluster::replication::fetcher::PartitionKey;
 use levada_cluster::replication::follower::{FollowedLog, LogEnd, Outcome, Task};
-use levada_log::{AppendError, Discarded, LogError, Writer};
+use levada_log::{AppendError, Discarded, LogError, TieredState, Writer};
 use levada_process::clock::now_ms;
 
 use crate::replica::{Partition, Replicas};
@@ -49,22 +49,17 @@ impl Replicas {
         if matches!(task, Task::Lower(_)) && is_complete() {
             return Outcome::Superseded;
         }
-        if partition.drop_claims() {
-            self.store_checkpoints();
-        }
         let high_watermark = partition.log().high_watermark();
         let work = |writer: &mut Writer| apply(writer, task, leader_epoch, end, now_ms());
-        let applied = match partition.follow(leader_epoch, work) {
-            None if partition.log().is_offline() => return Outcome::Offline,
-            None => return Outcome::Superseded,
-            Some(Ok(Attempt::Moved(end))) => return Outcome::Moved(end),
-            Some(Ok(Attempt::Applied(applied))) => applied,
-            Some(Ok(Attempt::Emptied(discarded))) => {
+        let applied = match self.attempt(partition, leader_epoch, work) {
+            Ok(Attempt::Moved(end)) => return Outcome::Moved(end),
+            Ok(Attempt::Applied(applied)) => applied,
+            Ok(Attempt::Emptied(discarded)) => {
                 self.retire_deleted(partition, discarded);
                 self.store_checkpoints();
                 return self.carry_out(partition, (leader_epoch, end), task);
             }
-            Some(Err(error)) => return self.failed(partition, &error),
+            Err(outcome) => return outcome,
         };
         if applied.end.offset < end.offset {
             // The recovery point is beyond the end.
@@ -80,6 +75,57 @@ impl Replicas {
             // there were committed.
             self.store_checkpoints();
         }
+        self.clear_away(partition, applied)
+    }
+
+    /// Begins the log of a follower after its remote part, under the conditions of
+    /// [`Replicas::carry_out`]. Blocks on the disk.
+    pub(crate) fn begin_behind(
+        &self,
+        partition: &Partition,
+        (leader_epoch, end): (i32, LogEnd),
+        state: &TieredState,
+    ) -> Outcome {
+        let work = |writer: &mut Writer| rebuild(writer, state, end, now_ms());
+        match self.attempt(partition, leader_epoch, work) {
+            Ok(Attempt::Moved(end)) => Outcome::Moved(end),
+            Ok(Attempt::Applied(applied)) => {
+                tracing::info!(
+                    partition = partition.name(),
+                    from = end.offset,
+                    to = applied.end.offset,
+                    log_start = state.log_start,
+                    "the log begins after the records that only remote storage has"
+                );
+                // The recovery point and the log start are those of the former log.
+                self.store_checkpoints();
+                self.clear_away(partition, applied)
+            }
+            Ok(Attempt::Emptied(_)) => unreachable!("only a task with marks empties a log"),
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// Works on a log that follows in this leader epoch.
+    fn attempt(
+        &self,
+        partition: &Partition,
+        leader_epoch: i32,
+        work: impl FnOnce(&mut Writer) -> Result<Attempt, AppendError>,
+    ) -> Result<Attempt, Outcome> {
+        if partition.drop_claims() {
+            self.store_checkpoints();
+        }
+        match partition.follow(leader_epoch, work) {
+            None if partition.log().is_offline() => Err(Outcome::Offline),
+            None => Err(Outcome::Superseded),
+            Some(Ok(attempt)) => Ok(attempt),
+            Some(Err(error)) => Err(self.failed(partition, &error)),
+        }
+    }
+
+    /// Removes the files that a task has made superfluous, and wakes the waiters.
+    fn clear_away(&self, partition: &Partition, applied: Applied) -> Outcome {
         if let Some(discarded) = applied.discarded {
             if partition.log().log_start() > partition.log().first_base() {
                 self.note_misleading_checkpoint();

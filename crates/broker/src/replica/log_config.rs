@@ -2,19 +2,19 @@
 //! terms.
 
 use levada_base::compress::Compression;
-use levada_config::{BrokerConfig, CompressionType, ConfigError, TimestampType, TopicConfig, Values};
-use levada_log::{AppendBy, LogConfig};
-use levada_metadata::image::REMOTE_STORAGE;
+use levada_config::{BrokerConfig, CompressionType, TimestampType, TopicConfig, Values};
+use levada_log::{AppendBy, LogConfig, Tiering};
+use levada_metadata::controller::is_internal;
+use levada_tiered::record::METADATA_TOPIC;
 
 /// The configuration of a topic with these values.
 pub(crate) fn topic_config(broker: &BrokerConfig, topic: &str, own: Option<&Values>) -> TopicConfig {
-    TopicConfig::of_stored(broker.settings(), own.unwrap_or(&Values::new()), |error| {
-        // Such topics are not served, and have a line of their own.
-        if matches!(&error, ConfigError::Invalid { key, .. } if key == REMOTE_STORAGE) {
-            return;
-        }
+    let mut config = TopicConfig::of_stored(broker.settings(), own.unwrap_or(&Values::new()), |error| {
         tracing::error!(topic, %error, "ignored a stored setting of a topic; alter or delete it");
-    })
+    });
+    // As in Kafka, the key has no effect in the topics that the brokers themselves need.
+    config.tiers.is_enabled &= !is_internal(topic) && topic != METADATA_TOPIC;
+    config
 }
 
 /// The configuration of the log of a topic's partition.
@@ -38,11 +38,24 @@ pub(crate) fn log_config(broker: &BrokerConfig, topic: &TopicConfig) -> LogConfi
         },
         retention_bytes: limit(topic.retention_bytes),
         retention_ms: limit(topic.retention_ms),
+        tiering: tiering(broker, topic),
+        local_retention_bytes: topic.local_retention_bytes(),
+        local_retention_ms: topic.local_retention_ms(),
         delete_retention_ms: topic.delete_retention_ms,
         min_compaction_lag_ms: topic.min_compaction_lag_ms,
         max_compaction_lag_ms: topic.max_compaction_lag_ms,
         producer_id_expiration_ms: broker.producer_id_expiration_ms,
         append_by: if broker.mapped_append { AppendBy::Mapped } else { AppendBy::Pwrite },
+    }
+}
+
+/// The part of a topic's logs that remote storage has.
+pub(crate) fn tiering(broker: &BrokerConfig, topic: &TopicConfig) -> Tiering {
+    let is_tiered = broker.remote_log.is_enabled && topic.tiers.is_enabled && !topic.cleanup_policy.compact;
+    match topic.tiers.copies {
+        _ if !is_tiered => Tiering::Local,
+        true => Tiering::Copied,
+        false => Tiering::ReadOnly,
     }
 }
 

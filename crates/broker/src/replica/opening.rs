@@ -20,7 +20,7 @@ pub(crate) struct Missing {
     config: Arc<TopicConfig>,
     /// The directory that the metadata names for the replica.
     directory: Uuid,
-    /// The topic has remote storage.
+    /// The topic has remote storage, which this broker does not serve.
     pub(super) is_tiered: bool,
 }
 
@@ -41,7 +41,7 @@ impl Replicas {
         for topic in topics.filter_map(|id| image.topic_by_id(id)) {
             let own = image.configs(&ConfigResource::topic(&**topic.name()));
             let config = Arc::new(topic_config(&self.config.load(), topic.name(), own.map(|own| &**own)));
-            let is_tiered = image.is_tiered(topic.name());
+            let is_tiered = !self.config.load().remote_log.is_enabled && image.is_tiered(topic.name());
             for (index, partition) in topic.partitions() {
                 let is_absent = || {
                     self.partitions.by_id(topic.id(), index).is_none()

@@ -170,7 +170,10 @@ impl Partition {
         self.syncs.configure(&config);
         let min_insync_replicas = config.min_insync_replicas;
         self.config.store(config);
-        self.lane.with_writer(|writer| writer.set_config(log));
+        self.lane.with_writer(|writer| {
+            writer.set_config(log);
+            self.end_tiers(writer);
+        });
         if let Some(led) = &*self.led.load() {
             led.configure(min_insync_replicas);
         }

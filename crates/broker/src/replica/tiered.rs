@@ -1,13 +1,36 @@
-//! Partitions of topics with remote storage. Their directories hold only the later part of a log:
-//! with the leader epochs and the log start that the part alone would have, Kafka's brokers would
-//! delete the remote part. The broker does not open these logs, keeps their checkpoints, and
-//! reports the replicas as lost.
+//! Partitions of topics with remote storage, where the broker has none. Their directories hold only
+//! the later part of a log: with the leader epochs and the log start that the part alone would
+//! have, Kafka's brokers would delete the remote part. The broker does not open these logs, keeps
+//! their checkpoints, and reports the replicas as lost.
 
 use std::collections::BTreeSet;
+
+use levada_log::{Tiering, Writer};
 
 use crate::replica::last_shutdown::PartitionAtShutdown;
 use crate::replica::opening::Missing;
 use crate::replica::{Partition, Replicas, TopicPartition};
+
+impl Partition {
+    /// Lets a log that has no remote part any longer begin in its first segment.
+    pub(super) fn end_tiers(&self, writer: &mut Writer) {
+        let log = writer.partition().clone();
+        let (log_start, local_start) = (log.log_start(), log.local_log_start());
+        if writer.config().tiering != Tiering::Local || local_start == log_start {
+            return;
+        }
+        match writer.advance_log_start(local_start) {
+            Ok(_) => tracing::info!(
+                partition = self.name(),
+                log_start = local_start,
+                "the log has no remote part any longer"
+            ),
+            Err(error) => {
+                tracing::error!(partition = self.name(), %error, "cannot move the start of a log to its first segment");
+            }
+        }
+    }
+}
 
 impl Replicas {
     /// Takes the partitions of topics with remote storage out of those that are to be opened.
@@ -39,8 +62,9 @@ impl Replicas {
 pub(crate) fn tell(topic: &str) {
     tracing::error!(
         topic,
-        "the topic has remote storage (remote.storage.enable=true), which this version does not read: the broker does \
-         not open its partitions, and leaves their files as they are. Let brokers of Apache Kafka have its replicas: \
+        "the topic has remote storage (remote.storage.enable=true), and remote.log.storage.system.enable is off: the \
+         broker does not open its partitions, and leaves their files as they are. Set \
+         remote.log.storage.system.enable=true and the store, or let brokers that have them have its replicas: \
          turning remote.storage.enable off deletes the remote records"
     );
 }

@@ -150,6 +150,7 @@ fn start_upkeep(broker: &Arc<Broker>) {
     lasting(replicas, "retention", |replicas| replicas.run_retention());
     lasting(replicas, "flushes", |replicas| replicas.run_flushes());
     lasting(replicas, "expiry of producers", |replicas| replicas.run_producer_expiry());
+    lasting(broker.tiers(), "tiered storage", |tiers| tiers.run());
     lasting(replicas, "compaction", |replicas| replicas.run_cleaner());
     lasting(replicas, "moves between directories", |replicas| replicas.run_moves());
     lasting(broker, "records of directories", |broker| broker.run_directory_records());

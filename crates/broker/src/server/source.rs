@@ -2,6 +2,7 @@
 
 mod groups;
 mod membership;
+mod remote;
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use crate::broker::Broker;
 use crate::replay::ReplayStats;
 use crate::replica::{CleanerStats, Partition, RecoveryProgress, ReplicationState, TrafficTotals, Work};
 use crate::source::{
-    FollowingState, GroupStates, LogState, MembershipState, Readiness, ShareState, Source, TelemetryState,
-    TransactionStates, UpkeepState,
+    FollowingState, GroupStates, LogState, MembershipState, Readiness, RemoteState, ShareState, Source,
+    TelemetryState, TransactionStates, UpkeepState,
 };
 use crate::stats::Stats;
 
@@ -70,6 +71,10 @@ impl Source for Broker {
 
     fn shares(&self) -> ShareState {
         self.share_partitions().shown(groups::OFFSETS_MAX)
+    }
+
+    fn remote(&self) -> Option<RemoteState> {
+        remote::remote(self)
     }
 
     fn telemetry(&self) -> TelemetryState {

@@ -120,6 +120,24 @@ families! {
     CLEANER_WRITTEN_BYTES Counter "levada_cleaner_written_bytes" [] "Bytes that compaction has written" "kafka.log:type=LogCleaner,name=cleaner-recopy-percent";
     CLEANER_DIRTIEST_RATIO Gauge "levada_cleaner_dirtiest_ratio" [] "Largest share of a log that is not yet compacted" "kafka.log:type=LogCleanerManager,name=max-dirty-percent";
     CLEANER_UNCLEANABLE_PARTITIONS Gauge "levada_cleaner_uncleanable_partitions" [] "Partitions that cannot be compacted until the next start" "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count";
+    // Tiered storage.
+    REMOTE_COPIED_BYTES Counter "levada_remote_copied_bytes" [] "Bytes of segments that were copied to the remote store" "kafka.server:type=BrokerTopicMetrics,name=RemoteCopyBytesPerSec";
+    REMOTE_COPIES Counter "levada_remote_copies" [] "Copies of segments to the remote store that were begun" "kafka.server:type=BrokerTopicMetrics,name=RemoteCopyRequestsPerSec";
+    REMOTE_COPY_ERRORS Counter "levada_remote_copy_errors" [] "Copies of segments to the remote store that have failed" "kafka.server:type=BrokerTopicMetrics,name=RemoteCopyErrorsPerSec";
+    REMOTE_READ_BYTES Counter "levada_remote_fetched_bytes" [] "Bytes of remote records in responses to consumers" "kafka.server:type=BrokerTopicMetrics,name=RemoteFetchBytesPerSec";
+    REMOTE_READS Counter "levada_remote_fetches" [] "Reads of remote records, one for each partition of a fetch" "kafka.server:type=BrokerTopicMetrics,name=RemoteFetchRequestsPerSec";
+    REMOTE_READ_ERRORS Counter "levada_remote_fetch_errors" [] "Reads of remote records that have failed" "kafka.server:type=BrokerTopicMetrics,name=RemoteFetchErrorsPerSec";
+    REMOTE_DELETIONS Counter "levada_remote_deletions" [] "Deletions of segments in the remote store that were begun" "kafka.server:type=BrokerTopicMetrics,name=RemoteDeleteRequestsPerSec";
+    REMOTE_DELETION_ERRORS Counter "levada_remote_deletion_errors" [] "Deletions of segments in the remote store that have failed" "kafka.server:type=BrokerTopicMetrics,name=RemoteDeleteErrorsPerSec";
+    REMOTE_CACHE_BYTES Gauge "levada_remote_cache_bytes" [] "Bytes in the local cache of remote records" "";
+    REMOTE_CACHE_LOOKUPS Counter "levada_remote_cache_lookups" ["outcome"] "Parts of remote segments that reads have looked for in the local cache: hit or miss" "";
+    REMOTE_CACHE_FETCHED Counter "levada_remote_cache_fetched_bytes" [] "Bytes that the local cache has got from the remote store" "";
+    REMOTE_LOG_SIZE Gauge "levada_remote_log_size_bytes" ["topic", "partition"] "Bytes of the remote segments of a partition that this broker leads" "kafka.server:type=BrokerTopicMetrics,name=RemoteLogSizeBytes,topic=*";
+    REMOTE_SEGMENTS Gauge "levada_remote_log_segments" ["topic", "partition"] "Remote segments of a partition that this broker leads" "kafka.server:type=BrokerTopicMetrics,name=RemoteLogMetadataCount,topic=*";
+    REMOTE_COPY_LAG Gauge "levada_remote_copy_lag_bytes" ["topic", "partition"] "Bytes of closed segments that wait for their copy" "kafka.server:type=BrokerTopicMetrics,name=RemoteCopyLagBytes,topic=*";
+    REMOTE_COPY_LAG_SEGMENTS Gauge "levada_remote_copy_lag_segments" ["topic", "partition"] "Closed segments that wait for their copy" "kafka.server:type=BrokerTopicMetrics,name=RemoteCopyLagSegments,topic=*";
+    REMOTE_DELETE_LAG Gauge "levada_remote_delete_lag_bytes" ["topic", "partition"] "Bytes of remote segments that wait for their deletion" "kafka.server:type=BrokerTopicMetrics,name=RemoteDeleteLagBytes,topic=*";
+    REMOTE_DELETE_LAG_SEGMENTS Gauge "levada_remote_delete_lag_segments" ["topic", "partition"] "Remote segments that wait for their deletion" "kafka.server:type=BrokerTopicMetrics,name=RemoteDeleteLagSegments,topic=*";
     // Groups and transactions.
     GROUP_MEMBERS Gauge "levada_group_members" ["group"] "Members of the group" "";
     GROUP_STATE Gauge "levada_group_state" ["group", "type", "state"] "State of the group; the current state is 1" "kafka.server:type=group-coordinator-metrics,name=group-count,protocol=*,state=*";

@@ -1,10 +1,10 @@
 //! Acquisition of the records that a fetch has found.
 
 use levada_coordination::share_partition::{AcquireRequest, AcquiredRecords, FetchedRange};
-use levada_log::{ReadError, Slice};
+use levada_log::ReadError;
 use levada_wire::share_fetch::AcquiredRange;
 
-use super::reading::Reading;
+use super::reading::{FoundRange, Reading};
 use crate::api::records::Records;
 use crate::share_partitions::{FetchLease, ShareGroup};
 
@@ -14,7 +14,7 @@ pub(super) struct Found {
     pub(super) at: usize,
     pub(super) lease: FetchLease,
     pub(super) reading: Reading,
-    pub(super) slice: Slice,
+    pub(super) range: FoundRange,
     /// True if no record from the offset of the read on was acquired before.
     pub(super) is_new: bool,
 }
@@ -38,13 +38,13 @@ impl Found {
         group: &ShareGroup,
     ) -> Result<Acquired, ReadError> {
         let offsets = self.is_new.then(|| i64::from(request.max_records));
-        let batches = self.reading.list(&self.slice, offsets).await?;
+        let batches = self.reading.list(&self.range, offsets).await?;
         let range = FetchedRange { fetch_offset: self.reading.offset, batches: &batches.fetched };
         let acquisition = self.lease.acquire(request, range, group);
         let spans = batches.spans.get(acquisition.batches).unwrap_or_default();
-        let extent = if acquisition.records.is_empty() { None } else { self.slice.extent_of(spans) };
+        let extents = if acquisition.records.is_empty() { Vec::new() } else { self.range.extents_of(spans) };
         Ok(Acquired {
-            records: extent.map(|extent| Records { extent, sealed: self.slice.sealed }),
+            records: Records::of(extents, self.range.is_final()),
             ranges: acquisition.records.into_iter().map(range_of).collect(),
             count: acquisition.count,
             has_moved: self.lease.next_fetch_offset() != self.reading.offset,

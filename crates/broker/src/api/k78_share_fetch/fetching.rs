@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use levada_coordination::share_partition::{AcquireMode, AcquireRequest};
-use levada_log::ReadError;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::ShareFetchRequest;
 use tokio::sync::Notify;
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Sharing;
 use super::acquiring::{Acquired, Found};
-use super::reading::Reading;
+use super::reading::{NotFound, Reading};
 use crate::api::Context;
 use crate::api::share_acks::Topics;
 use crate::error_map::read_error;
@@ -188,8 +187,8 @@ impl<'a> Fetch<'a> {
         let mut is_urgent = false;
         let claims = self.claim(is_last, &mut is_urgent);
         let (found, has_moved) = self.read(claims, &mut is_urgent).await;
-        let bytes: u64 = found.iter().map(|one| one.slice.len()).sum();
-        let is_enough = found.iter().any(|one| one.slice.sealed && !one.slice.is_empty())
+        let bytes: u64 = found.iter().map(|one| one.range.len()).sum();
+        let is_enough = found.iter().any(|one| one.range.is_final())
             || !found.is_empty() && bytes >= self.terms.bytes_min;
         if has_moved && !is_urgent && !is_last && !is_enough {
             return Look::Again;
@@ -217,7 +216,16 @@ impl<'a> Fetch<'a> {
             let wanted = (!is_last && self.terms.bytes_min > 0).then_some(upto);
             match entry.claim((self.number, &self.sleeper), &self.terms.group, wanted) {
                 Claim::Taken { lease, offset, is_new } => {
-                    let reading = Reading { log, offset, max_bytes: 0, upto, min_one: false, committed_only };
+                    let partition = (entry.partition().topic_id(), entry.partition().index());
+                    let reading = Reading {
+                        partition,
+                        log,
+                        offset,
+                        max_bytes: 0,
+                        upto,
+                        min_one: false,
+                        committed_only,
+                    };
                     claims.push(Claimed { at, lease, reading, is_new });
                 }
                 Claim::Later => {}
@@ -243,20 +251,23 @@ impl<'a> Fetch<'a> {
         let shares = u32::try_from(claims.len().max(1)).unwrap_or(u32::MAX);
         let (share, mut rest) = (self.terms.bytes_max / shares, self.terms.bytes_max % shares);
         let mut is_first = true;
+        let broker = self.context.broker();
+        let wait_ms = broker.config().remote_log.fetch_max_wait_ms.unsigned_abs();
+        let until = Instant::now() + Duration::from_millis(u64::from(wait_ms));
         for Claimed { at, lease, mut reading, is_new } in claims {
             reading.max_bytes = share + std::mem::take(&mut rest);
             reading.min_one = is_first;
-            match reading.find().await {
-                Ok(slice) => {
-                    is_first &= slice.is_empty();
-                    found.push(Found { at, lease, reading, slice, is_new });
+            match reading.find(broker.remote_reads(), until).await {
+                Ok(range) => {
+                    is_first &= range.len() == 0;
+                    found.push(Found { at, lease, reading, range, is_new });
                 }
-                Err(ReadError::OutOfRange { .. }) => {
-                    has_moved |= lease.log_start_moved(reading.log.log_start())
-                }
-                Err(error) => {
+                Err(NotFound::OutOfRange) => has_moved |= lease.log_start_moved(reading.log.log_start()),
+                // The client's next request finds what has come by then.
+                Err(NotFound::Late) => *is_urgent = true,
+                Err(NotFound::Error(error)) => {
                     *is_urgent = true;
-                    self.targets[at].result = Some(Err(read_error(error)));
+                    self.targets[at].result = Some(Err(error));
                 }
             }
         }
@@ -273,7 +284,7 @@ impl<'a> Fetch<'a> {
                 break;
             }
             let mut result = Ok(Acquired::default());
-            if !one.slice.is_empty() {
+            if one.range.len() > 0 {
                 let max_records = i32::try_from(left).unwrap_or(i32::MAX);
                 let request = AcquireRequest { max_records, ..self.terms.acquire.clone() };
                 result = one.acquire(&request, &self.terms.group).await.map_err(read_error);

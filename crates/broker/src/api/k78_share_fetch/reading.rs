@@ -1,12 +1,18 @@
 //! The read of the log for one partition: the range of batches, by the same lookup as a Fetch, and
-//! the headers of these batches.
+//! the headers of these batches. Records that only remote storage has come from there.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use levada_coordination::share_partition::FetchedBatch;
+use levada_io::Extent;
 use levada_log::{AbortedTransaction, BatchSpan, Partition as Log, ReadError, Slice};
 use levada_process::blocking::off_shard;
+use levada_wire::error_code::ErrorCode;
+use tokio::time::Instant;
+
+use crate::error_map::{read_error, remote_error};
+use crate::remote_reads::{RemoteFault, RemoteRead, RemoteReads, RemoteSlice, TieredKey};
 
 /// Batches of a range at most.
 const BATCHES_MAX: usize = 20_000;
@@ -14,6 +20,7 @@ const BATCHES_MAX: usize = 20_000;
 /// A range of the log to read.
 #[derive(Clone)]
 pub(super) struct Reading {
+    pub(super) partition: TieredKey,
     pub(super) log: Arc<Log>,
     pub(super) offset: i64,
     pub(super) max_bytes: u32,
@@ -24,6 +31,47 @@ pub(super) struct Reading {
     pub(super) committed_only: bool,
 }
 
+/// A range that was found.
+pub(super) enum FoundRange {
+    Local(Slice),
+    Remote(RemoteSlice),
+}
+
+/// The reason why no range was found.
+pub(super) enum NotFound {
+    /// The log does not have the offset.
+    OutOfRange,
+    /// Remote storage has not answered in time.
+    Late,
+    Error(ErrorCode),
+}
+
+impl FoundRange {
+    /// Bytes of the range.
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::Local(slice) => slice.len(),
+            Self::Remote(slice) => slice.len(),
+        }
+    }
+
+    /// True if no more records will come after the range, which ends with a segment.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            Self::Local(slice) => slice.sealed && !slice.is_empty(),
+            Self::Remote(slice) => slice.len() > 0,
+        }
+    }
+
+    /// The bytes from the first of these batches to the last.
+    pub(super) fn extents_of(&self, batches: &[BatchSpan]) -> Vec<Extent> {
+        match self {
+            Self::Local(slice) => slice.extent_of(batches).into_iter().collect(),
+            Self::Remote(slice) => slice.extents_of(batches),
+        }
+    }
+}
+
 /// Batches of a range.
 #[derive(Default)]
 pub(super) struct Batches {
@@ -32,19 +80,62 @@ pub(super) struct Batches {
 }
 
 impl Reading {
-    /// Finds the range: here if the necessary pages are in memory, else on a thread that may block.
-    pub(super) async fn find(&self) -> Result<Slice, ReadError> {
-        match self.log.read_cached(self.offset, self.max_bytes, self.upto, self.min_one) {
-            Err(ReadError::Cold) => {
-                let own = self.clone();
-                off_shard(move || own.log.read(own.offset, own.max_bytes, own.upto, own.min_one)).await
-            }
-            found => found,
+    /// Finds the range: here if the necessary pages are in memory, else on a thread that may block,
+    /// or in remote storage, for which it waits no longer than `until`.
+    pub(super) async fn find(
+        &self,
+        remote: Option<&Arc<RemoteReads>>,
+        until: Instant,
+    ) -> Result<FoundRange, NotFound> {
+        let mut found = self.log.read_cached(self.offset, self.max_bytes, self.upto, self.min_one);
+        if let Err(ReadError::Cold) = found {
+            let own = self.clone();
+            found = off_shard(move || own.log.read(own.offset, own.max_bytes, own.upto, own.min_one)).await;
+        }
+        match found {
+            Ok(slice) => Ok(FoundRange::Local(slice)),
+            Err(ReadError::OutOfRange { .. }) => Err(NotFound::OutOfRange),
+            Err(ReadError::Remote { .. }) => self.find_remote(remote, until).await,
+            Err(error) => Err(NotFound::Error(read_error(error))),
+        }
+    }
+
+    async fn find_remote(
+        &self,
+        remote: Option<&Arc<RemoteReads>>,
+        until: Instant,
+    ) -> Result<FoundRange, NotFound> {
+        let Some(remote) = remote else { return Err(NotFound::Error(ErrorCode::UnknownServerError)) };
+        let read = RemoteRead {
+            partition: self.partition,
+            log: self.log.clone(),
+            offset: self.offset,
+            max_bytes: self.max_bytes,
+            min_one: self.min_one,
+            lists_aborted: self.committed_only,
+            batches_max: BATCHES_MAX,
+        };
+        match remote.read_all(vec![read], until).await.pop().flatten() {
+            None => Err(NotFound::Late),
+            Some(Ok(slice)) => Ok(FoundRange::Remote(slice)),
+            Some(Err(RemoteFault::OutOfRange)) => Err(NotFound::OutOfRange),
+            Some(Err(fault)) => Err(NotFound::Error(remote_error(&fault))),
         }
     }
 
     /// The batches of a range with at least `offsets` offsets, if it has as many.
-    pub(super) async fn list(&self, slice: &Slice, offsets: Option<i64>) -> Result<Batches, ReadError> {
+    pub(super) async fn list(&self, found: &FoundRange, offsets: Option<i64>) -> Result<Batches, ReadError> {
+        let slice = match found {
+            FoundRange::Local(slice) => slice,
+            FoundRange::Remote(slice) => {
+                let last = offsets.map_or(i64::MAX, |offsets| self.offset.saturating_add(offsets - 1));
+                let is_before = |batch: &BatchSpan| batch.last_offset < last;
+                let count = slice.batches.partition_point(is_before).saturating_add(1);
+                let spans = slice.batches[..count.min(slice.batches.len())].to_vec();
+                let fetched = fetched(&spans, &slice.aborted);
+                return Ok(Batches { spans, fetched });
+            }
+        };
         match self.list_now(slice, offsets) {
             Err(ReadError::Cold) => {
                 let own = self.clone();

@@ -237,7 +237,7 @@ pub(super) fn advance(
     align(log, copy)?;
     let offset = copy.partition().log_end();
     let batches = match log.read_batches(offset, max_bytes) {
-        Err(ReadError::OutOfRange { .. }) => return Ok(Step::Again),
+        Err(ReadError::OutOfRange { .. } | ReadError::Remote { .. }) => return Ok(Step::Again),
         read => read?,
     };
     if log.cuts() != cuts {
@@ -252,13 +252,14 @@ pub(super) fn advance(
 }
 
 /// Cuts the copy where the log has other batches, as a follower does by leader epochs. A log of
-/// which the copy has nothing restarts at the log's start.
+/// which the copy has nothing restarts at the log's start, or where its local part begins.
 fn align(log: &levada_log::Partition, copy: &mut Writer) -> Result<(), LogError> {
     loop {
         let (start, end, copied) = (log.log_start(), log.log_end(), copy.partition().log_end());
+        let local_start = log.local_log_start();
         let (epoch, latest) = (copy.partition().latest_epoch(), log.latest_epoch());
         // The log begins earlier than before if it was truncated below its start.
-        let is_outside = copied < start || copy.partition().log_start() > start;
+        let is_outside = copied < local_start || copy.partition().log_start() > start;
         let keep = if is_outside {
             None
         } else if epoch < 0 {
@@ -273,8 +274,14 @@ fn align(log: &levada_log::Partition, copy: &mut Writer) -> Result<(), LogError>
         };
         match keep {
             Some(keep) if keep >= copied => return Ok(()),
-            Some(keep) if keep >= start => drop(copy.truncate(keep, now_ms())?),
-            _ => return copy.restart_at(start, now_ms())?.remove(),
+            Some(keep) if keep >= local_start => drop(copy.truncate(keep, now_ms())?),
+            _ => {
+                let restarted = match log.tiered_state(now_ms())? {
+                    Some(state) => copy.restart_behind(&state, now_ms())?,
+                    None => copy.restart_at(start, now_ms())?,
+                };
+                return restarted.remove();
+            }
         }
     }
 }

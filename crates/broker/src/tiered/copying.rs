@@ -1,0 +1,299 @@
+//! Copying closed segments of a partition to the remote store, in order.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use levada_log::{ClosedSegment, LogError};
+use levada_metadata::uuid;
+use levada_process::clock::now_ms;
+use levada_remote::{RemoteError, SegmentFile, SegmentFiles};
+use levada_tiered::{RemoteRecord, RemoteSegment, RemoteSegmentId, SegmentState, SegmentUpdate};
+use levada_wire::primitives::Bytes;
+use parking_lot::Mutex;
+
+use super::publishing::PublishError;
+use super::{NotReady, RemotePartition, Tiers, on_thread};
+use crate::replica::Partition;
+
+/// The reason why a segment was not copied.
+#[derive(Debug, thiserror::Error)]
+enum CopyError {
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Store(#[from] RemoteError),
+    #[error(transparent)]
+    Metadata(#[from] PublishError),
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
+    #[error(
+        "the store has returned metadata of {bytes} bytes for a segment, more than remote.log.metadata.custom.metadata.max.bytes ({max}): copying of the partition has stopped"
+    )]
+    CustomMetadata { bytes: usize, max: u32 },
+    #[error(
+        "the segment has more than 2147483647 bytes, or no leader epoch, and cannot be described in the metadata"
+    )]
+    Unfit,
+    #[error("this broker leads the partition no longer")]
+    Resigned,
+}
+
+/// The rate at which segments are copied, all partitions together.
+#[derive(Debug, Default)]
+pub(super) struct CopyPace(Mutex<Option<Instant>>);
+
+impl CopyPace {
+    /// Pause before a segment of this size, which counts from now on.
+    fn pause(&self, bytes: u64, bytes_per_second: i64, now: Instant) -> Duration {
+        let mut free_at = self.0.lock();
+        let start = free_at.map_or(now, |at| at.max(now));
+        let takes = bytes as f64 / bytes_per_second.max(1) as f64;
+        *free_at = Some(start + Duration::from_secs_f64(takes.min(86_400.0)));
+        start - now
+    }
+}
+
+fn file((file, length): &(File, u64)) -> SegmentFile<'_> {
+    SegmentFile { file, length: *length }
+}
+
+impl Tiers {
+    /// Copies the segments that are closed and below the last stable offset, up to the first
+    /// failure. The next round continues there.
+    pub(super) async fn copy(self: &Arc<Self>, remote: &Arc<RemotePartition>, partition: &Arc<Partition>) {
+        let epoch = partition.leadership().leader_epoch();
+        if remote.halted_in.load(Ordering::Relaxed) == epoch {
+            return;
+        }
+        if let Err(error) = self.copy_closed(remote, partition, epoch).await {
+            match error {
+                CopyError::Resigned | CopyError::NotReady(_) => {}
+                CopyError::CustomMetadata { .. } => {
+                    remote.halted_in.store(epoch, Ordering::Relaxed);
+                    self.counts.copy_errors.add(1);
+                    tracing::error!(partition = partition.name(), %error, "copying to the remote store has ended");
+                }
+                error => {
+                    self.counts.copy_errors.add(1);
+                    tracing::warn!(partition = partition.name(), %error, "cannot copy a segment to the remote store; the broker repeats the attempt");
+                }
+            }
+        }
+        self.note_lag(remote, partition);
+    }
+
+    fn note_lag(&self, remote: &RemotePartition, partition: &Partition) {
+        let (bytes, segments) = partition.log().only_local();
+        let bytes = bytes.saturating_sub(partition.log().active_bytes());
+        remote.lag_bytes.store(bytes, Ordering::Relaxed);
+        remote.lag_segments.store(segments.saturating_sub(1) as u64, Ordering::Relaxed);
+    }
+
+    async fn copy_closed(
+        self: &Arc<Self>,
+        remote: &Arc<RemotePartition>,
+        partition: &Arc<Partition>,
+        epoch: i32,
+    ) -> Result<(), CopyError> {
+        self.begin_term(remote, partition, epoch).await?;
+        let log = partition.shared_log();
+        let from = (log.highest_remote() + 1).max(log.log_start());
+        let closed = log.closed_segments(from, log.last_stable());
+        if closed.is_empty() {
+            return Ok(());
+        }
+        let Ok(_turn) = self.copiers.acquire().await else { return Ok(()) };
+        for segment in closed {
+            let rate = self.config.load().remote_log.copy_max_bytes_per_second;
+            let pause = self.copy_pace.pause(segment.size_bytes(), rate, Instant::now());
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            self.copy_segment(remote, partition, (segment, epoch)).await?;
+        }
+        Ok(())
+    }
+
+    /// At the beginning of a term of leadership: the reach of the copies follows from the metadata,
+    /// and so does the log's start.
+    async fn begin_term(
+        self: &Arc<Self>,
+        remote: &Arc<RemotePartition>,
+        partition: &Arc<Partition>,
+        epoch: i32,
+    ) -> Result<(), CopyError> {
+        if remote.begun_in.load(Ordering::Relaxed) == epoch {
+            return Ok(());
+        }
+        let log = partition.log();
+        let (highest, first) = remote.reach(&log.leader_epochs(), log.log_end())?;
+        let start = first.unwrap_or_else(|| log.local_log_start());
+        self.raise_log_start(partition, start).await?;
+        if let Some(highest) = highest {
+            log.raise_highest_remote(highest);
+        }
+        self.delete_interrupted(remote).await;
+        tracing::info!(
+            partition = partition.name(),
+            log_start = log.log_start(),
+            highest_remote = log.highest_remote(),
+            "the remote part of a log is known"
+        );
+        remote.begun_in.store(epoch, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Deletes the copies that this broker has begun and not ended: it was stopped, or lost the
+    /// leadership.
+    async fn delete_interrupted(self: &Arc<Self>, remote: &Arc<RemotePartition>) {
+        let Ok(segments) = remote.segments() else { return };
+        let is_ours = |segment: &Arc<RemoteSegment>| {
+            segment.state == SegmentState::CopyStarted && segment.broker_id == self.node_id()
+        };
+        for segment in segments.into_iter().filter(is_ours) {
+            self.clean_up(remote, &segment).await;
+        }
+    }
+
+    async fn copy_segment(
+        self: &Arc<Self>,
+        remote: &Arc<RemotePartition>,
+        partition: &Arc<Partition>,
+        (closed, epoch): (ClosedSegment, i32),
+    ) -> Result<(), CopyError> {
+        let is_led = || partition.check_leader(-1).is_ok() && partition.leadership().leader_epoch() == epoch;
+        if !is_led() {
+            return Err(CopyError::Resigned);
+        }
+        let segment = self.describe(remote, &closed)?;
+        let id = segment.id.id;
+        self.in_copy.lock().insert(id);
+        let copied = self.upload(remote, &segment, closed).await;
+        let done = match copied {
+            Ok(custom) if is_led() => self.finish(remote, &segment, custom).await,
+            Ok(_) => Err(CopyError::Resigned),
+            Err(error) => Err(error),
+        };
+        if done.is_err() {
+            self.clean_up(remote, &segment).await;
+        }
+        self.in_copy.lock().remove(&id);
+        done?;
+        partition.log().raise_highest_remote(segment.end_offset);
+        self.counts.copied_bytes.add(u64::try_from(segment.size).unwrap_or(0));
+        self.note_lag(remote, partition);
+        tracing::info!(
+            partition = partition.name(),
+            start_offset = segment.start_offset,
+            end_offset = segment.end_offset,
+            bytes = segment.size,
+            "segment copied to the remote store"
+        );
+        Ok(())
+    }
+
+    fn describe(&self, remote: &RemotePartition, closed: &ClosedSegment) -> Result<RemoteSegment, CopyError> {
+        let epochs = closed.epochs();
+        let size = i32::try_from(closed.size_bytes()).map_err(|_| CopyError::Unfit)?;
+        if epochs.is_empty() {
+            return Err(CopyError::Unfit);
+        }
+        Ok(RemoteSegment {
+            id: RemoteSegmentId { partition: remote.name().clone(), id: uuid::random() },
+            start_offset: closed.base(),
+            end_offset: closed.next_base() - 1,
+            max_timestamp_ms: closed.newest_ms()?,
+            broker_id: self.node_id(),
+            event_timestamp_ms: now_ms(),
+            size,
+            epochs,
+            custom_metadata: None,
+            state: SegmentState::CopyStarted,
+            txn_index_empty: closed.is_txn_index_empty()?,
+        })
+    }
+
+    /// Announces the copy, and makes it.
+    async fn upload(
+        self: &Arc<Self>,
+        remote: &Arc<RemotePartition>,
+        segment: &RemoteSegment,
+        closed: ClosedSegment,
+    ) -> Result<Option<Bytes>, CopyError> {
+        let store = self.store()?;
+        self.publish(remote, RemoteRecord::Segment(segment.clone())).await?;
+        self.counts.copy_requests.add(1);
+        let segment = segment.clone();
+        on_thread(move || {
+            let files = closed.files(now_ms())?;
+            let files = SegmentFiles {
+                log: SegmentFile { file: &files.log, length: closed.size_bytes() },
+                offset_index: file(&files.offset_index),
+                time_index: file(&files.time_index),
+                txn_index: files.txn_index.as_ref().map(file),
+                producer_snapshot: &files.producer_snapshot,
+                epochs: &files.leader_epochs,
+            };
+            Ok(store.put_segment(&segment, &files)?)
+        })
+        .await
+    }
+
+    async fn finish(
+        self: &Arc<Self>,
+        remote: &Arc<RemotePartition>,
+        segment: &RemoteSegment,
+        custom: Option<Bytes>,
+    ) -> Result<(), CopyError> {
+        let max = self.config.load().remote_log.custom_metadata_max_bytes;
+        let bytes = custom.as_ref().map_or(0, Bytes::len);
+        if bytes > max as usize {
+            return Err(CopyError::CustomMetadata { bytes, max });
+        }
+        let update = self.update_of(segment, SegmentState::CopyFinished);
+        let update = SegmentUpdate { custom_metadata: custom, ..update };
+        Ok(self.note_state(remote, update).await?)
+    }
+
+    /// Deletes the objects that a failed copy may have left in the store. If this fails, the expiry
+    /// deletes them later.
+    async fn clean_up(self: &Arc<Self>, remote: &Arc<RemotePartition>, segment: &RemoteSegment) {
+        if remote.state_of(segment.id.id).is_none() {
+            // Nothing was announced.
+            return;
+        }
+        if let Err(error) = self.delete_segment(remote, segment).await {
+            tracing::warn!(segment = %segment.id, %error, "cannot delete an incomplete copy from the remote store; the broker repeats the attempt");
+        }
+    }
+
+    pub(super) fn update_of(&self, segment: &RemoteSegment, state: SegmentState) -> SegmentUpdate {
+        SegmentUpdate {
+            id: segment.id.clone(),
+            broker_id: self.node_id(),
+            event_timestamp_ms: now_ms(),
+            custom_metadata: segment.custom_metadata.clone(),
+            state,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The pace of copies.
+
+    use super::*;
+
+    #[test]
+    fn segments_wait_for_those_before_them() {
+        let (pace, now) = (CopyPace::default(), Instant::now());
+        assert_eq!(pace.pause(1_000, 500, now), Duration::ZERO);
+        assert_eq!(pace.pause(1_000, 500, now), Duration::from_secs(2));
+        assert_eq!(pace.pause(10, 500, now + Duration::from_secs(9)), Duration::ZERO);
+        let unlimited = CopyPace::default();
+        assert_eq!(unlimited.pause(1 << 40, i64::MAX, now), Duration::ZERO);
+        assert!(unlimited.pause(1, i64::MAX, now) < Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,213 @@
+//! Reading the metadata topic: the records of its partitions that concern partitions of this
+//! broker, from the beginning. A replica here is read directly, otherwise the leader is asked.
+
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+use bytes::Bytes;
+use levada_base::batch::{BatchView, records};
+use levada_log::ReadError;
+use levada_tiered::record::{METADATA_TOPIC, decode, metadata_partition};
+use levada_tiered::{RemoteRecord, TopicIdPartition};
+use levada_wire::api::controller;
+use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use levada_wire::messages::{FetchRequest, FetchResponse};
+
+use super::{RemotePartition, Tiers};
+use crate::peers::{Peer, Subject};
+
+/// Bytes of records in one read.
+const READ_BYTES: u32 = 1 << 20;
+
+/// A partition of the metadata topic that is read.
+#[derive(Debug, Default)]
+pub(super) struct Feed {
+    /// Offset of the next record.
+    next: i64,
+}
+
+/// Records of a metadata partition.
+struct FeedPart {
+    batches: Bytes,
+    /// Offset from which on records are not committed.
+    end: i64,
+    /// First offset of the partition.
+    start: i64,
+}
+
+impl Tiers {
+    /// Number of partitions of the metadata topic; none if it does not exist.
+    pub(super) fn feed_count(&self) -> Option<i32> {
+        let image = self.metadata.image();
+        let topic = image.topic(METADATA_TOPIC)?;
+        i32::try_from(topic.partition_count()).ok().filter(|count| *count > 0)
+    }
+
+    /// The partition of the metadata topic with the records of a partition.
+    pub(super) fn feed_of(&self, name: &TopicIdPartition) -> Option<i32> {
+        Some(metadata_partition(name, self.feed_count()?))
+    }
+
+    /// Begins to read the records of a partition: from the first on, also if other partitions have
+    /// been read further.
+    pub(super) fn subscribe(&self, name: TopicIdPartition) -> Option<Arc<RemotePartition>> {
+        let index = self.feed_of(&name)?;
+        let ready_at = self.feed_end(index)?;
+        let key = (name.topic_id, name.partition);
+        let partition = Arc::new(RemotePartition::new(name, index, ready_at));
+        let feed = self.feeds.write().entry(index).or_default().clone();
+        // No record passes between the entry and the new beginning.
+        let mut feed = feed.lock();
+        self.partitions.write().insert(key, partition.clone());
+        feed.next = 0;
+        Some(partition)
+    }
+
+    /// Reads a metadata partition up to its end. Blocks. False if it cannot be read now.
+    pub(super) fn read_feed(&self, index: i32) -> bool {
+        let feed = self.feeds.read().get(&index).cloned();
+        let Some(feed) = feed else { return true };
+        let mut feed = feed.lock();
+        loop {
+            let Some(part) = self.part(index, feed.next) else { return false };
+            feed.next = feed.next.max(part.start);
+            let before = feed.next;
+            feed.next = self.apply(&part, feed.next);
+            if feed.next >= part.end || feed.next == before {
+                break;
+            }
+        }
+        let fed: Vec<_> = self.all().into_iter().filter(|partition| partition.feed() == index).collect();
+        fed.iter().for_each(|partition| partition.applied_up_to(feed.next));
+        true
+    }
+
+    /// Applies committed records from `from` on; returns the offset of the next one.
+    fn apply(&self, part: &FeedPart, from: i64) -> i64 {
+        let (mut rest, mut next) = (&*part.batches, from);
+        while let Ok(batch) = BatchView::parse(rest) {
+            if batch.last_offset() >= part.end || batch.size_bytes() > rest.len() {
+                break;
+            }
+            if batch.last_offset() >= from && !batch.is_control() {
+                self.apply_batch(&batch, rest, from);
+            }
+            next = next.max(batch.last_offset().saturating_add(1));
+            rest = &rest[batch.size_bytes()..];
+        }
+        next
+    }
+
+    fn apply_batch(&self, batch: &BatchView<'_>, bytes: &[u8], from: i64) {
+        let expanded = match records(&bytes[..batch.size_bytes()]) {
+            Ok(expanded) => expanded,
+            Err(error) => {
+                let offset = batch.base_offset();
+                tracing::error!(offset, %error, "cannot read a batch of {METADATA_TOPIC}; its remote segments are not known");
+                return;
+            }
+        };
+        for record in expanded.flatten() {
+            let offset = batch.base_offset() + i64::from(record.offset_delta);
+            let Some(value) = record.value.filter(|_| offset >= from) else { continue };
+            match decode(value) {
+                Ok(record) => self.apply_record(offset, &record),
+                Err(error) => {
+                    tracing::warn!(offset, %error, "passed over a record of {METADATA_TOPIC}; its remote segment is not known");
+                }
+            }
+        }
+    }
+
+    fn apply_record(&self, offset: i64, record: &RemoteRecord) {
+        // The record of a snapshot does not name its partition; brokers write none to the topic.
+        let name = record.partition();
+        let found = self.partition(name.topic_id, name.partition);
+        let partition = match found {
+            Some(partition) => partition,
+            // The metadata of a broker alone has all topics: the topic was deleted, perhaps without
+            // its remote segments.
+            None if self.is_alone() && self.feed_of(name).is_some() => self.adopt(name),
+            None => return,
+        };
+        partition.apply(offset, record);
+    }
+
+    /// An entry for a partition that the metadata does not have.
+    fn adopt(&self, name: &TopicIdPartition) -> Arc<RemotePartition> {
+        let index = self.feed_of(name).unwrap_or(0);
+        let mut partitions = self.partitions.write();
+        let fresh = || Arc::new(RemotePartition::new(name.clone(), index, 0));
+        partitions.entry((name.topic_id, name.partition)).or_insert_with(fresh).clone()
+    }
+
+    /// The end of a metadata partition; none if it is not known now. Blocks.
+    fn feed_end(&self, index: i32) -> Option<i64> {
+        match self.replicas.partition(METADATA_TOPIC, index) {
+            Ok(partition) => Some(partition.log().high_watermark()),
+            Err(_) => self.ask_leader(index, 0, 1).map(|part| part.end),
+        }
+    }
+
+    fn part(&self, index: i32, offset: i64) -> Option<FeedPart> {
+        let Ok(partition) = self.replicas.partition(METADATA_TOPIC, index) else {
+            return self.ask_leader(index, offset, READ_BYTES);
+        };
+        let log = partition.log();
+        let (start, end) = (log.log_start(), log.high_watermark());
+        let offset = offset.max(start);
+        if offset >= end {
+            return Some(FeedPart { batches: Bytes::new(), end, start });
+        }
+        match log.read_batches(offset, READ_BYTES) {
+            Ok(batches) => Some(FeedPart { batches, end, start }),
+            Err(ReadError::OutOfRange { .. }) => None,
+            Err(error) => {
+                tracing::warn!(partition = partition.name(), %error, "cannot read the metadata of remote segments");
+                None
+            }
+        }
+    }
+
+    /// Asks the leader of a metadata partition for records. Blocks until the answer.
+    fn ask_leader(&self, index: i32, offset: i64, max_bytes: u32) -> Option<FeedPart> {
+        let image = self.metadata.image();
+        let topic = image.topic(METADATA_TOPIC)?;
+        let registered = topic.partition(index).filter(|found| found.has_leader())?;
+        if registered.leader == self.node_id() {
+            return None;
+        }
+        let (topic_id, leader) = (topic.id(), registered.leader);
+        let (sender, answer) = sync_channel(1);
+        let call = move |peer: Option<Peer<'_>>| {
+            let request = |_| fetch_request(topic_id, (index, offset), max_bytes);
+            let response = peer.and_then(|peer| peer.ask(controller::FETCH, request));
+            // The one that asks may be gone.
+            let _ = sender.send(response.as_ref().and_then(part_in));
+        };
+        self.transactions.peers().call(leader, Subject::RemoteSegments, Box::new(call));
+        answer.recv().ok().flatten()
+    }
+}
+
+fn fetch_request(topic_id: levada_wire::Uuid, (index, offset): (i32, i64), max_bytes: u32) -> FetchRequest {
+    let max_bytes = i32::try_from(max_bytes).unwrap_or(i32::MAX);
+    let mut partition = FetchPartition::default();
+    (partition.partition, partition.fetch_offset) = (index, offset);
+    partition.partition_max_bytes = max_bytes;
+    let mut topic = FetchTopic::default();
+    (topic.topic_id, topic.partitions) = (topic_id, vec![partition]);
+    let mut request = FetchRequest::default();
+    (request.max_bytes, request.topics) = (max_bytes, vec![topic]);
+    // As a consumer: it gets committed records.
+    request.replica_id = -1;
+    request
+}
+
+/// The records of the only partition; none after an error.
+fn part_in(response: &FetchResponse) -> Option<FeedPart> {
+    let topic = response.responses.first()?;
+    let partition = topic.partitions.first().filter(|partition| partition.error_code == 0)?;
+    let batches = partition.records.clone().unwrap_or_default();
+    Some(FeedPart { batches, end: partition.high_watermark, start: partition.log_start_offset.max(0) })
+}

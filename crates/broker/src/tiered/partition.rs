@@ -1,0 +1,222 @@
+//! The remote side of one partition: its segments in the store, and the work in progress.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+
+use levada_tiered::copying::{first_copied, highest_copied};
+use levada_tiered::expiry::{ExpiredSegments, LogFacts, expired};
+use levada_tiered::{RemoteRecord, RemoteSegment, SegmentCache, SegmentState, TopicIdPartition};
+use levada_wire::Uuid;
+use parking_lot::Mutex;
+
+/// The metadata topic has not been read up to its end for the partition: a repetition may succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the remote segments of the partition are not known yet; repeat the request")]
+pub(crate) struct NotReady;
+
+/// The remote side of a partition.
+pub(crate) struct RemotePartition {
+    name: TopicIdPartition,
+    /// Partition of the metadata topic with its records.
+    feed: i32,
+    state: Mutex<State>,
+    pub(super) copying: Busy,
+    pub(super) deleting: Busy,
+    /// Leader epoch in which the reach of the copies was determined, -1 for none.
+    pub(super) begun_in: AtomicI32,
+    /// Leader epoch in which copying has ended because of the store's metadata, -1 for none.
+    pub(super) halted_in: AtomicI32,
+    /// This broker led the partition when it was last seen.
+    pub(super) was_led: AtomicBool,
+    pub(super) lag_bytes: AtomicU64,
+    pub(super) lag_segments: AtomicU64,
+    pub(super) delete_lag_bytes: AtomicU64,
+    pub(super) delete_lag_segments: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    cache: SegmentCache,
+    /// Records of the metadata partition below this offset have been applied.
+    applied: i64,
+    /// The partition is ready once its records below this offset have been applied.
+    ready_at: i64,
+}
+
+/// Work that is done once at a time.
+#[derive(Debug, Default)]
+pub(super) struct Busy(AtomicBool);
+
+impl Busy {
+    /// True if the work was not in progress, and is now.
+    pub(super) fn begin(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn end(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+
+    pub(super) fn is_in_progress(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Sizes of the remote segments of a partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RemoteSize {
+    /// Segments with an entry in the metadata.
+    pub(crate) segments: u64,
+    /// Bytes of the segments that are copied, or being deleted.
+    pub(crate) bytes: u64,
+}
+
+impl RemotePartition {
+    /// A partition of which nothing is known before its metadata was read up to `ready_at`.
+    pub(super) fn new(name: TopicIdPartition, feed: i32, ready_at: i64) -> Self {
+        let state = State { ready_at, ..State::default() };
+        Self {
+            name,
+            feed,
+            state: Mutex::new(state),
+            copying: Busy::default(),
+            deleting: Busy::default(),
+            begun_in: AtomicI32::new(-1),
+            halted_in: AtomicI32::new(-1),
+            was_led: AtomicBool::new(false),
+            lag_bytes: AtomicU64::new(0),
+            lag_segments: AtomicU64::new(0),
+            delete_lag_bytes: AtomicU64::new(0),
+            delete_lag_segments: AtomicU64::new(0),
+        }
+    }
+
+    /// Topic, its id, and the partition's index.
+    pub(crate) fn name(&self) -> &TopicIdPartition {
+        &self.name
+    }
+
+    pub(super) fn feed(&self) -> i32 {
+        self.feed
+    }
+
+    /// True once the metadata topic was read up to the end that it had when the partition came.
+    pub(crate) fn is_ready(&self) -> bool {
+        let state = self.state.lock();
+        state.applied >= state.ready_at
+    }
+
+    fn ready<T>(&self, read: impl FnOnce(&SegmentCache) -> T) -> Result<T, NotReady> {
+        let state = self.state.lock();
+        if state.applied >= state.ready_at { Ok(read(&state.cache)) } else { Err(NotReady) }
+    }
+
+    /// The copied segment with an offset of a leader epoch; none if the store has none.
+    ///
+    /// # Errors
+    /// The metadata has not been read to its end.
+    pub(crate) fn segment_for(
+        &self,
+        epoch: i32,
+        offset: i64,
+    ) -> Result<Option<Arc<RemoteSegment>>, NotReady> {
+        self.ready(|cache| cache.segment_for(epoch, offset).cloned())
+    }
+
+    /// The copied segment with the offset, or the next one of the epoch, that has aborted
+    /// transactions.
+    ///
+    /// # Errors
+    /// The metadata has not been read to its end.
+    pub(crate) fn next_with_txn_index(
+        &self,
+        epoch: i32,
+        offset: i64,
+    ) -> Result<Option<Arc<RemoteSegment>>, NotReady> {
+        self.ready(|cache| cache.next_segment_with_txn_index(epoch, offset).cloned())
+    }
+
+    /// The segments of a leader epoch, by start offset, in any state.
+    ///
+    /// # Errors
+    /// The metadata has not been read to its end.
+    pub(crate) fn of_epoch(&self, epoch: i32) -> Result<Vec<Arc<RemoteSegment>>, NotReady> {
+        self.ready(|cache| cache.list_epoch(epoch).into_iter().cloned().collect())
+    }
+
+    /// All segments, in no order.
+    ///
+    /// # Errors
+    /// The metadata has not been read to its end.
+    pub(crate) fn segments(&self) -> Result<Vec<Arc<RemoteSegment>>, NotReady> {
+        self.ready(|cache| cache.list().cloned().collect())
+    }
+
+    /// The state of a segment; none if it is not known, or deleted.
+    pub(super) fn state_of(&self, id: Uuid) -> Option<SegmentState> {
+        self.state.lock().cache.segment(id).map(|segment| segment.state)
+    }
+
+    /// Sizes of its segments.
+    pub(crate) fn size(&self) -> RemoteSize {
+        let state = self.state.lock();
+        let counted = state.cache.list().filter(|segment| segment.state != SegmentState::CopyStarted);
+        let bytes = counted.map(|segment| u64::try_from(segment.size).unwrap_or(0)).sum();
+        RemoteSize { segments: state.cache.len() as u64, bytes }
+    }
+
+    /// Bytes and number of segments that wait for their copy.
+    pub(crate) fn copy_lag(&self) -> (u64, u64) {
+        (self.lag_bytes.load(Ordering::Relaxed), self.lag_segments.load(Ordering::Relaxed))
+    }
+
+    /// Bytes and number of segments that wait for their deletion.
+    pub(crate) fn delete_lag(&self) -> (u64, u64) {
+        (self.delete_lag_bytes.load(Ordering::Relaxed), self.delete_lag_segments.load(Ordering::Relaxed))
+    }
+
+    /// Reach of the copies: the last copied offset, and the first of the log.
+    pub(super) fn reach(
+        &self,
+        lineage: &[(i32, i64)],
+        log_end: i64,
+    ) -> Result<(Option<i64>, Option<i64>), NotReady> {
+        self.ready(|cache| (highest_copied(cache, lineage, log_end), first_copied(cache, lineage)))
+    }
+
+    pub(super) fn expired(
+        &self,
+        log: LogFacts<'_>,
+        in_copy: &BTreeSet<Uuid>,
+    ) -> Result<ExpiredSegments, NotReady> {
+        self.ready(|cache| expired(cache, log, in_copy))
+    }
+
+    /// Applies a record at an offset of the metadata partition, unless that was done.
+    pub(super) fn apply(&self, offset: i64, record: &RemoteRecord) {
+        let mut state = self.state.lock();
+        if offset < state.applied {
+            return;
+        }
+        state.applied = offset + 1;
+        if let RemoteRecord::PartitionDelete(_) | RemoteRecord::Snapshot(_) = record {
+            return;
+        }
+        if let Err(error) = state.cache.apply(record) {
+            // Brokers repeat records after lost answers.
+            tracing::debug!(partition = %self.name, offset, %error, "passed over a record of remote segments");
+        }
+    }
+
+    /// True if all records below this offset of the metadata partition have been applied.
+    pub(super) fn has_applied(&self, offset: i64) -> bool {
+        self.state.lock().applied >= offset
+    }
+
+    /// All records below this offset of the metadata partition have been applied.
+    pub(super) fn applied_up_to(&self, offset: i64) {
+        let mut state = self.state.lock();
+        state.applied = state.applied.max(offset);
+    }
+}
