@@ -1,8 +1,10 @@
-//! `levada storage format|info|check`: a data directory without a broker.
+//! `levada storage format|info|check|remote`: data directories without a broker, and the remote
+//! store.
 
 mod check;
 mod format;
 mod info;
+mod remote;
 mod scram;
 
 use std::io::{self, Write};
@@ -31,6 +33,7 @@ enum Verb {
     Format(format::Format),
     Info(info::Info),
     Check(check::Check),
+    Remote(remote::Args),
 }
 
 /// The directories.
@@ -58,6 +61,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
         Verb::Format(format) => format.run(out),
         Verb::Info(info) => info.run(out),
         Verb::Check(check) => check.run(out),
+        Verb::Remote(remote) => remote.run(out),
     }
 }
 
