@@ -9,12 +9,14 @@ fn processor_ns() -> u64 {
 
 /// The processor time of work of eight times the size, as a multiple of that of the size: about
 /// 8 if the cost is linear, 64 if it is quadratic.
-pub fn growth<W: FnOnce()>(size: usize, prepare: impl Fn(usize) -> W) -> f64 {
+pub fn growth<R, W: FnOnce() -> R>(size: usize, prepare: impl Fn(usize) -> W) -> f64 {
     let once = |size| {
         let work = prepare(size);
         let begun = processor_ns();
-        work();
-        processor_ns() - begun
+        let result = work();
+        let cost = processor_ns() - begun;
+        drop(result);
+        cost
     };
     let best = |size| (0..3).map(|_| once(size)).min().unwrap_or(0).max(1) as f64;
     best(8 * size) / best(size)

@@ -374,12 +374,7 @@ impl<'a> Assignment<'a> {
 fn group_by_process<'a>(all: &[&'a TaskMember]) -> (Vec<Member<'a>>, Vec<Process>) {
     let mut by_id: JavaMap<&str, JavaMap<&str, usize>> = JavaMap::with_capacity(all.len());
     for (index, member) in all.iter().enumerate() {
-        let process_id = member.process_id.as_str();
-        if by_id.get(&process_id).is_none() {
-            by_id.insert(process_id, JavaMap::new());
-        }
-        let members = by_id.value_mut(&process_id).expect("the process has just been found or inserted");
-        members.insert(member.id.as_str(), index);
+        by_id.entry(member.process_id.as_str(), JavaMap::new).insert(member.id.as_str(), index);
     }
     let mut of_member = vec![0; all.len()];
     let mut processes = Vec::with_capacity(by_id.len());
