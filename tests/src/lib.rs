@@ -27,6 +27,7 @@ pub mod raw;
 pub mod replicas;
 pub mod share;
 pub mod shell;
+pub mod sick_store;
 pub mod sickness;
 pub mod streams;
 pub mod suite;

@@ -48,6 +48,12 @@ pub fn kafka_libs() -> PathBuf {
     installed(kafka()).join("libs")
 }
 
+/// Jars with Kafka's remote store in a directory, as a class path; none if they are not installed.
+pub fn tiers_class_path() -> Option<String> {
+    let libs = cache().join("tiers/libs");
+    libs.exists().then(|| format!("{}/*", libs.display()))
+}
+
 /// The Kafka that the tests run: with `LEVADA_TEST_KAFKA=newer` the next one.
 fn kafka() -> &'static str {
     let is_newer = std::env::var_os("LEVADA_TEST_KAFKA").is_some_and(|which| which == "newer");
@@ -162,6 +168,11 @@ pub fn nginx() -> Option<PathBuf> {
 /// A program of Prometheus.
 pub fn prometheus(program: &str) -> PathBuf {
     installed("prometheus").join("usr/bin").join(program)
+}
+
+/// The program of a server of the protocol of S3.
+pub fn object_server() -> PathBuf {
+    installed("s3").join("bin/s3s-fs")
 }
 
 /// The files for Prometheus and Grafana that the project delivers.

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 pub use batch::{Batch, lose_transaction};
 pub use requests::{
-    ApiKey, alter_broker, api_versions, create_topic, delete_topic, fetch, find_coordinator,
-    future_api_versions, join_group, list_end_offset, metadata, produce, produce_to, samples, sync_group,
-    waiting_fetch,
+    ApiKey, alter_broker, api_versions, create_topic, create_topic_with, delete_topic, fetch,
+    find_coordinator, future_api_versions, join_group, list_end_offset, metadata, produce, produce_to,
+    samples, sync_group, waiting_fetch,
 };
 pub use responses::{
     Joined, broker_ids, fetch_error, joined, leaders, listed_offset, produce_error, sync_error, topic_error,

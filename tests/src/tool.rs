@@ -96,6 +96,11 @@ impl Tool {
         Self::new(Command::new(paths::prometheus("prometheus")), "prometheus")
     }
 
+    /// A server of the protocol of S3 over a directory.
+    pub fn object_server() -> Self {
+        Self::new(Command::new(paths::object_server()), "s3s-fs")
+    }
+
     /// A browser that shows nothing and keeps to itself.
     pub fn chromium() -> Self {
         let mut tool = Self::new(Command::new("chromium"), "chromium");

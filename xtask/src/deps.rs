@@ -79,7 +79,7 @@ struct Made {
 pub(crate) const NEWER_KAFKA: &str = "newer-kafka";
 
 /// Every name that [`program`] accepts.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 22] = [
     "ab",
     "aria2c",
     "chromium",
@@ -98,7 +98,9 @@ const NAMES: [&str; 20] = [
     "python",
     "rclone",
     "rust",
+    "s3",
     "strace",
+    "tiers",
     "wget",
 ];
 
@@ -145,9 +147,10 @@ fn program(root: &Path, name: &str) -> Result<Program, String> {
             let classes = target(root).join("test-kafka-requests");
             (vec![JAVAC], vec![libs, made(classes, &sources, vec![], make::kafka_requests)])
         }
-        NEWER_KAFKA => {
-            let list = tests.join("newer-kafka/pom.xml");
-            (vec![], vec![made(cache.join("newer-kafka/libs"), &[list], vec![MAVEN], make::jars)])
+        NEWER_KAFKA | "tiers" => {
+            let list = tests.join(name).join("pom.xml");
+            let make = if name == NEWER_KAFKA { make::jars } else { make::bare_jars };
+            (vec![], vec![made(cache.join(name).join("libs"), &[list], vec![MAVEN], make)])
         }
         "go" => {
             let mut files = make::sources(&tests.join("go/connect_matrix"), "go")?;
@@ -162,6 +165,10 @@ fn program(root: &Path, name: &str) -> Result<Program, String> {
             let lists = ["Cargo.toml", "Cargo.lock"].map(|name| tests.join("rust").join(name));
             (vec![], vec![made(cache.join("rust"), &lists, vec![], make::rust)])
         }
+        "s3" => (
+            vec![],
+            vec![made(cache.join("s3"), &[tests.join("s3/version.txt")], vec![], make::object_server)],
+        ),
         _ => return Err(format!("no program is called {name}; there are {}", NAMES.join(", "))),
     };
     Ok(Program { tools, made })

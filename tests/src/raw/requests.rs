@@ -60,7 +60,17 @@ pub fn waiting_fetch(topic: &str, offset: i64, max_bytes: i32, wait_ms: i32) -> 
 
 /// CreateTopics 2 of one topic.
 pub fn create_topic(topic: &str, partitions: i32) -> Vec<u8> {
-    let request = head(19, 2).i32(1).string(topic).i32(partitions).i16(1).i32(0).i32(0);
+    create_topic_with((topic, partitions, 1), &[])
+}
+
+/// CreateTopics 2 of a topic with this number of partitions, of replicas, and with values of keys.
+pub fn create_topic_with(
+    (topic, partitions, replicas): (&str, i32, i16),
+    configs: &[(&str, &str)],
+) -> Vec<u8> {
+    let request = head(19, 2).i32(1).string(topic).i32(partitions).i16(replicas).i32(0);
+    let request = request.i32(i32::try_from(configs.len()).expect("a few keys"));
+    let request = configs.iter().fold(request, |request, (key, value)| request.string(key).string(value));
     request.i32(20_000).i8(0).done()
 }
 

@@ -19,3 +19,4 @@ mod replication_faults;
 mod replication_moves;
 mod share_cluster;
 mod sick_disks;
+mod tiered_cluster;

@@ -1,7 +1,7 @@
 //! Answers to odd requests of streams groups and of their members against those of a real Kafka;
 //! recorded as in `answers.rs`. Some requests wait until internal topics exist.
 //!
-//! Suite: long; 20 s; needs java, newer-kafka; share streams
+//! Suite: long; 20 s; needs java; uses newer-kafka; share streams
 
 use levada_tests::node::Kind;
 use levada_tests::{Tool, paths};

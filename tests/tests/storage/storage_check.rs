@@ -10,7 +10,13 @@ use std::path::Path;
 use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection};
 use levada_tests::{Node, Tool};
-use serde_json::Value;
+use levada_tiered::record::encode;
+use levada_tiered::{
+    RemoteRecord, RemoteSegment, RemoteSegmentId, SegmentState, SegmentUpdate, TopicIdPartition,
+    metadata_partition,
+};
+use levada_wire::Uuid;
+use serde_json::{Value, json};
 
 /// The check's report on a directory, and its exit code.
 fn check(dir: &Path) -> (Option<i32>, Value) {
@@ -146,4 +152,81 @@ fn what_format_makes_is_served_and_formatted_once() {
     node.stop();
     let (code, report) = check(&node.data());
     assert_eq!((code, &report["cluster_id"]), (Some(0), &"MkU3OEVBNTcwNTJENDM2Qk".into()), "{report:#}");
+}
+
+/// The manifest of a segment of seven bytes without compression.
+fn manifest() -> String {
+    let chunks = json!({"type": "fixed", "originalChunkSize": 4096, "originalFileSize": 7,
+                        "transformedChunkSize": 4096, "finalTransformedChunkSize": 7});
+    let index = |position: u32| json!({"position": position, "size": 1});
+    let indexes = json!({"offset": index(0), "timestamp": index(1), "producerSnapshot": index(2),
+                         "leaderEpoch": index(3), "transaction": null});
+    json!({"version": "1", "chunkIndex": chunks, "segmentIndexes": indexes, "compression": false}).to_string()
+}
+
+#[test]
+fn a_remote_store_is_compared_with_its_metadata() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (data, store) = (dir.path().join("data"), dir.path().join("store"));
+    let partition =
+        TopicIdPartition { topic_id: Uuid::from_bytes([9; 16]), topic: "clicks".to_owned(), partition: 0 };
+    let id = RemoteSegmentId { partition, id: Uuid::from_bytes([1; 16]) };
+    let segment = RemoteSegment {
+        id: id.clone(),
+        start_offset: 0,
+        end_offset: 9,
+        max_timestamp_ms: 0,
+        broker_id: 1,
+        event_timestamp_ms: 0,
+        size: 7,
+        epochs: vec![(0, 0)],
+        custom_metadata: None,
+        state: SegmentState::CopyStarted,
+        txn_index_empty: true,
+    };
+    let copied = SegmentUpdate {
+        id: id.clone(),
+        broker_id: 1,
+        event_timestamp_ms: 0,
+        custom_metadata: None,
+        state: SegmentState::CopyFinished,
+    };
+    let values = [RemoteRecord::Segment(segment), RemoteRecord::Update(copied)];
+    let values = values.map(|record| encode(&record).expect("a record"));
+    let log = data.join(format!("__remote_log_metadata-{}", metadata_partition(&id.partition, 50)));
+    fs::create_dir_all(&log).expect("a directory");
+    let batch = Batch::of(&[&values[0], &values[1]]).encode();
+    fs::write(log.join("00000000000000000000.log"), batch).expect("a log");
+    let folder = store.join("clicks-CQkJCQkJCQkJCQkJCQkJCQ/0");
+    fs::create_dir_all(&folder).expect("a directory");
+    let object = |id: &str, suffix: &str| folder.join(format!("00000000000000000000-{id}.{suffix}"));
+    let own = "AQEBAQEBAQEBAQEBAQEBAQ";
+    let manifest = manifest();
+    for (suffix, content) in [("log", "records"), ("indexes", "iiii"), ("rsm-manifest", &manifest)] {
+        fs::write(object(own, suffix), content).expect("an object");
+    }
+    let remote_check = || {
+        let mut tool = Tool::levada();
+        tool.args(["storage", "remote", "check", "--output", "json", "-o", "node.id=1"]);
+        tool.args(["-o", &format!("log.dirs={}", data.display())]);
+        tool.args(["-o", &format!("levada.remote.store=file://{}", store.display())]);
+        let (code, said) = tool.args(["-o", "remote.log.storage.system.enable=true"]).outcome();
+        let report: Value =
+            serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+        (code, report)
+    };
+    let (code, report) = remote_check();
+    assert_eq!((code, &report["verdict"], &report["segments"]), (Some(0), &"sound".into(), &1.into()));
+    let orphan = object("AgICAgICAgICAgICAgICAg", "log");
+    fs::write(&orphan, "orphan").expect("an object");
+    fs::remove_file(object(own, "indexes")).expect("an object");
+    fs::write(object(own, "log"), "short").expect("an object");
+    let (code, report) = remote_check();
+    assert_eq!((code, &report["verdict"]), (Some(1), &"damaged".into()), "{report:#}");
+    let ends = |value: &Value, path: &Path| path.ends_with(value.as_str().expect("a key"));
+    assert!(ends(&report["missing"][0], &object(own, "indexes")), "{report:#}");
+    assert!(ends(&report["wrong_size"][0]["key"], &object(own, "log")), "{report:#}");
+    assert!(ends(&report["orphans"][0]["key"], &orphan), "{report:#}");
+    let (code, said) = Tool::levada().args(["storage", "remote", "check", "-o", "node.id=1"]).outcome();
+    assert!(code == Some(1) && said.stderr.contains("no remote store"), "{said:?}");
 }

@@ -62,6 +62,22 @@ pub(super) fn rust(lists: &[PathBuf], target: &Path) -> Result<(), String> {
     run(cargo.current_dir(module))
 }
 
+/// Compiles a server of the protocol of S3, in the version that the list names.
+pub(super) fn object_server(lists: &[PathBuf], target: &Path) -> Result<(), String> {
+    let text = fs::read_to_string(&lists[0]).map_err(|error| format!("{}: {error}", lists[0].display()))?;
+    let version = text.lines().find(|line| !line.starts_with('#')).unwrap_or_default();
+    remove(target)?;
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.args(["install", "--quiet", "--locked", "--profile", "dev", "--features", "binary"]);
+    cargo
+        .args([&format!("s3s-fs@{version}"), "--root"])
+        .arg(target)
+        .arg("--target-dir")
+        .arg(target.join("build"));
+    run(cargo.current_dir(target.parent().unwrap_or(target)))?;
+    remove(&target.join("build"))
+}
+
 /// Installs a virtual environment.
 pub(super) fn python(lists: &[PathBuf], target: &Path) -> Result<(), String> {
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(target))?;
@@ -69,9 +85,15 @@ pub(super) fn python(lists: &[PathBuf], target: &Path) -> Result<(), String> {
     run(pip.args(["install", "--disable-pip-version-check", "--no-input", "--quiet", "-r"]).args(lists))
 }
 
-/// Copies the jars next to their final place and swaps them in, so that a broken download leaves
-/// none.
+/// Copies Kafka's jars, and archives the classes of its broker and tools.
 pub(super) fn jars(lists: &[PathBuf], target: &Path) -> Result<(), String> {
+    bare_jars(lists, target)?;
+    class_archive(target);
+    Ok(())
+}
+
+/// Copies jars next to their final place and swaps them in, so that a broken download leaves none.
+pub(super) fn bare_jars(lists: &[PathBuf], target: &Path) -> Result<(), String> {
     let fresh = target.with_extension("new");
     remove(&fresh)?;
     let mut maven = Command::new("mvn");
@@ -79,9 +101,7 @@ pub(super) fn jars(lists: &[PathBuf], target: &Path) -> Result<(), String> {
     maven.args(["dependency:copy-dependencies", "-DincludeScope=runtime"]);
     run(maven.arg(format!("-DoutputDirectory={}", fresh.display())))?;
     remove(target)?;
-    fs::rename(&fresh, target).map_err(|error| format!("{}: {error}", target.display()))?;
-    class_archive(target);
-    Ok(())
+    fs::rename(&fresh, target).map_err(|error| format!("{}: {error}", target.display()))
 }
 
 /// Archives the classes of Kafka's broker and tools, so that each JVM of the tests starts in about

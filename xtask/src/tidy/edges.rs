@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use super::{Complaint, Source};
 
 /// A crate may use these crates of the workspace and no others.
-const EDGES: [(&str, &[&str]); 23] = [
+const EDGES: [(&str, &[&str]); 26] = [
     (
         "levada",
         &[
@@ -19,9 +19,11 @@ const EDGES: [(&str, &[&str]); 23] = [
             "levada-log",
             "levada-metadata",
             "levada-process",
+            "levada-remote",
             "levada-security",
             "levada-terminal",
             "levada-testing",
+            "levada-tiered",
             "levada-web",
             "levada-wire",
         ],
@@ -31,6 +33,7 @@ const EDGES: [(&str, &[&str]); 23] = [
         "levada-broker",
         &[
             "levada-base",
+            "levada-chunks",
             "levada-client",
             "levada-cluster",
             "levada-config",
@@ -39,16 +42,23 @@ const EDGES: [(&str, &[&str]); 23] = [
             "levada-log",
             "levada-metadata",
             "levada-process",
+            "levada-remote",
             "levada-security",
             "levada-telemetry",
             "levada-testing",
+            "levada-tiered",
             "levada-tls",
             "levada-wire",
         ],
     ),
+    // Files of its own, beside the data: nothing in them is needed.
+    ("levada-chunks", &["levada-base", "levada-testing"]),
     ("levada-client", &["levada-base", "levada-security", "levada-wire"]),
     ("levada-cluster", &["levada-base", "levada-log", "levada-testing", "levada-wire"]),
-    ("levada-config", &["levada-cluster", "levada-io", "levada-metadata", "levada-security"]),
+    (
+        "levada-config",
+        &["levada-cluster", "levada-io", "levada-metadata", "levada-security", "levada-tiered"],
+    ),
     // Neither a log nor a process: its state machines do no I/O.
     ("levada-coordination", &["levada-base", "levada-testing", "levada-wire"]),
     ("levada-files", &["levada-io", "levada-process", "levada-tls"]),
@@ -65,6 +75,7 @@ const EDGES: [(&str, &[&str]); 23] = [
             "levada-metadata",
             "levada-security",
             "levada-telemetry",
+            "levada-tiered",
             "levada-tls",
             "levada-wire",
         ],
@@ -74,6 +85,8 @@ const EDGES: [(&str, &[&str]); 23] = [
     ("levada-log", &["levada-base", "levada-io", "levada-testing"]),
     ("levada-metadata", &["levada-base", "levada-log", "levada-security", "levada-wire"]),
     ("levada-process", &["levada-base", "levada-testing"]),
+    // A store knows segments, and neither logs nor brokers.
+    ("levada-remote", &["levada-base", "levada-testing", "levada-tiered", "levada-wire"]),
     ("levada-security", &["levada-base", "levada-testing", "levada-wire"]),
     // Neither a log nor a process: times, texts and bytes go in.
     ("levada-telemetry", &["levada-base", "levada-testing", "levada-wire"]),
@@ -81,8 +94,18 @@ const EDGES: [(&str, &[&str]); 23] = [
     ("levada-testing", &[]),
     (
         "levada-tests",
-        &["levada-client", "levada-cluster", "levada-coordination", "levada-testing", "levada-wire"],
+        &[
+            "levada-client",
+            "levada-cluster",
+            "levada-coordination",
+            "levada-remote",
+            "levada-testing",
+            "levada-tiered",
+            "levada-wire",
+        ],
     ),
+    // Records, states and decisions of tiered storage: no file, socket, thread or clock.
+    ("levada-tiered", &["levada-base", "levada-testing", "levada-wire"]),
     ("levada-tls", &["levada-io"]),
     (
         "levada-web",
@@ -103,8 +126,20 @@ const EDGES: [(&str, &[&str]); 23] = [
 ];
 
 /// Libraries that only these crates may use.
-const OWNED: [(&str, &[&str]); 5] = [
-    ("tokio", &["levada", "levada-broker", "levada-files", "levada-lab", "levada-process", "levada-web"]),
+const OWNED: [(&str, &[&str]); 6] = [
+    (
+        "tokio",
+        &[
+            "levada",
+            "levada-broker",
+            "levada-files",
+            "levada-lab",
+            "levada-process",
+            "levada-remote",
+            "levada-web",
+        ],
+    ),
+    ("object_store", &["levada-remote"]),
     ("axum", &["levada-web"]),
     ("kafka-wire", &["levada-wire"]),
     ("kafka-wire-core", &["levada-wire"]),
