@@ -68,6 +68,16 @@ pub fn decode_all<R: KafkaMessage, E: KafkaDecode, T>(
     decode_elements::<R, E, T, ()>(body, version, keep, |_| Ok(())).map(|(elements, ())| elements)
 }
 
+/// Decodes the name with which the body of a flexible request begins. The fields after it are not
+/// read: for an answer that does not depend on them.
+///
+/// # Errors
+/// The body does not begin with a string.
+pub fn decode_name(body: Bytes) -> Result<StrBytes, DecodeError> {
+    let mut decoder = kafka_wire_core::Decoder::new(body.clone(), limits(body.len(), 0))?;
+    Ok(decoder.read_compact_string()?)
+}
+
 /// Decodes an array of `E` and the fields after it.
 fn decode_elements<R: KafkaMessage, E: KafkaDecode, T, F>(
     body: Bytes,

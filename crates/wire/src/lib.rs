@@ -27,7 +27,7 @@ mod writer;
 
 pub use api::ApiKey;
 pub use codec::{
-    DecodeError, EncodeError, decode, decode_all, decode_each, decode_response, encode_request,
+    DecodeError, EncodeError, decode, decode_all, decode_each, decode_name, decode_response, encode_request,
     encode_response, response_bytes,
 };
 pub use error_code::ErrorCode;
