@@ -413,7 +413,7 @@ impl<E: Clone> Cache<E> {
     fn drop_slots(&self, table: &mut Table<E>, keys: Vec<ChunkKey>) {
         for key in keys {
             table.slots.remove(&key);
-            // A file that stays behind has its place again after the next start.
+            // A file that remains has its place again after the next start.
             let _ = fs::remove_file(self.dir.join(key.file_name()));
         }
     }

@@ -93,7 +93,7 @@ pub fn first_batch<B: RecordBytes>(
     Ok(None)
 }
 
-/// End of the last batch that follows `first` and does not end behind `limit`; the end of `first`
+/// End of the last batch that follows `first` and does not end after `limit`; the end of `first`
 /// if there is none. The index gives a place near the limit.
 ///
 /// # Errors

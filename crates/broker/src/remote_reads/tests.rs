@@ -220,7 +220,7 @@ fn bytes(slice: &RemoteSlice) -> Vec<u8> {
     bytes
 }
 
-/// The offset behind whole batches.
+/// The offset after whole batches.
 fn next_offset(mut bytes: &[u8]) -> i64 {
     let mut next = -1;
     while !bytes.is_empty() {

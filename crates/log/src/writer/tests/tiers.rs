@@ -116,7 +116,7 @@ fn a_truncation_below_the_first_segment_starts_over() {
     assert_eq!((partition.log_start(), partition.log_end(), partition.highest_remote()), (2, 2, 1));
 }
 
-/// The state behind offset 3 of a log that begins at 1, with a transaction that is open from 2 on.
+/// The state after offset 3 of a log that begins at 1, with a transaction that is open from 2 on.
 fn behind(kit: &Kit) -> TieredState {
     let mut writer = filled(kit, tiered());
     let mut batch = Builder::new().producer(7, 0, 0).transactional();
