@@ -29,6 +29,8 @@ const LIMIT: Duration = Duration::from_secs(20);
 const NO_RING: [&str; 2] = ["--deny", "io_uring_setup,io_uring_enter,io_uring_register=EPERM"];
 
 const BY_REFERENCE: &[&str] = &["splice", "sendfile"];
+/// One copy from a mapping, or two through a buffer.
+const BY_COPY: &[&str] = &["mmap_write", "read_write"];
 
 const CASES: [Case; 8] = [
     Case {
@@ -52,7 +54,7 @@ const CASES: [Case; 8] = [
     Case {
         name: "neither splice nor sendfile",
         restrictions: &["--deny", "splice,sendfile,copy_file_range=ENOSYS"],
-        paths: &["read_write"],
+        paths: BY_COPY,
         missing: &["splice", "sendfile", "copy_file_range"],
     },
     Case {
@@ -82,7 +84,7 @@ const CASES: [Case; 8] = [
             "65536",
             "--namespace",
         ],
-        paths: &["read_write"],
+        paths: BY_COPY,
         missing: &["io_uring", "splice", "sendfile", "copy_file_range", "cachestat", "RWF_NOWAIT reads"],
     },
 ];

@@ -38,18 +38,34 @@ impl HoleLen for Records {
 
 /// The reply with these bytes and records.
 pub(super) fn reply(gather: Gather<Records>) -> Reply {
-    let mut tail = false;
-    let parts = gather.into_pieces();
-    let mut pieces = Vec::with_capacity(parts.len());
-    for part in parts {
-        match part {
-            gather::Piece::Bytes(bytes) => pieces.push(Piece::Bytes(bytes)),
+    let (mut tail, mut later) = (false, Vec::new());
+    // In the memory of the parts: a reply of local records allocates nothing here.
+    let parts = gather.into_pieces().into_iter().enumerate();
+    let pieces: Vec<Piece> = parts
+        .map(|(at, part)| match part {
+            gather::Piece::Bytes(bytes) => Piece::Bytes(bytes),
             gather::Piece::Hole(Records { extent, more, sealed }) => {
                 tail |= !sealed;
-                pieces.push(Piece::Extent(extent));
-                pieces.extend(more.into_iter().map(Piece::Extent));
+                if !more.is_empty() {
+                    later.push((at, more));
+                }
+                Piece::Extent(extent)
             }
+        })
+        .collect();
+    let pieces = if later.is_empty() { pieces } else { with_later(pieces, later) };
+    if tail { Reply::Send(pieces) } else { Reply::SendOld(pieces) }
+}
+
+/// The pieces, with further ranges after those at these places, which are in order.
+fn with_later(pieces: Vec<Piece>, later: Vec<(usize, Vec<Extent>)>) -> Vec<Piece> {
+    let sum = later.iter().map(|(_, more)| more.len()).sum::<usize>();
+    let (mut all, mut later) = (Vec::with_capacity(pieces.len() + sum), later.into_iter().peekable());
+    for (at, piece) in pieces.into_iter().enumerate() {
+        all.push(piece);
+        if let Some((_, more)) = later.next_if(|(place, _)| *place == at) {
+            all.extend(more.into_iter().map(Piece::Extent));
         }
     }
-    if tail { Reply::Send(pieces) } else { Reply::SendOld(pieces) }
+    all
 }
