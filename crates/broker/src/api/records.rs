@@ -6,33 +6,45 @@ use levada_wire::gather::{self, Gather, HoleLen};
 
 use crate::api::Reply;
 
-/// Records of a response: ranges of files, sent from there.
+/// Records of a response: ranges of files, sent from there. As large as a piece of the response, in
+/// whose memory the list of pieces is made.
 #[derive(Clone, Debug)]
 pub(super) struct Records {
     pub(super) extent: Extent,
     /// The ranges after it: a local read has none, because a segment is one file.
-    pub(super) more: Vec<Extent>,
+    more: Option<Box<More>>,
     /// The segment is no longer written to.
     pub(super) sealed: bool,
 }
 
+/// Ranges of further files, at least one.
+#[derive(Clone, Debug)]
+struct More(Vec<Extent>);
+
+const _: () = assert!(
+    size_of::<gather::Piece<Records>>() == size_of::<Piece>(),
+    "a list of pieces would be allocated again for each response"
+);
+
 impl Records {
     /// A range of a local segment.
     pub(super) fn local(extent: Extent, sealed: bool) -> Self {
-        Self { extent, more: Vec::new(), sealed }
+        Self { extent, more: None, sealed }
     }
 
     /// Ranges of a segment, which may be remote; none without a range.
     pub(super) fn of(extents: Vec<Extent>, sealed: bool) -> Option<Self> {
         let mut extents = extents.into_iter();
         let extent = extents.next()?;
-        Some(Self { extent, more: extents.collect(), sealed })
+        let more: Vec<_> = extents.collect();
+        Some(Self { extent, more: (!more.is_empty()).then(|| Box::new(More(more))), sealed })
     }
 }
 
 impl HoleLen for Records {
     fn len(&self) -> u64 {
-        self.more.iter().fold(self.extent.len, |sum, extent| sum + extent.len)
+        let more = self.more.iter().flat_map(|more| &more.0);
+        more.fold(self.extent.len, |sum, extent| sum + extent.len)
     }
 }
 
@@ -46,9 +58,7 @@ pub(super) fn reply(gather: Gather<Records>) -> Reply {
             gather::Piece::Bytes(bytes) => Piece::Bytes(bytes),
             gather::Piece::Hole(Records { extent, more, sealed }) => {
                 tail |= !sealed;
-                if !more.is_empty() {
-                    later.push((at, more));
-                }
+                later.extend(more.map(|more| (at, more)));
                 Piece::Extent(extent)
             }
         })
@@ -58,13 +68,13 @@ pub(super) fn reply(gather: Gather<Records>) -> Reply {
 }
 
 /// The pieces, with further ranges after those at these places, which are in order.
-fn with_later(pieces: Vec<Piece>, later: Vec<(usize, Vec<Extent>)>) -> Vec<Piece> {
-    let sum = later.iter().map(|(_, more)| more.len()).sum::<usize>();
+fn with_later(pieces: Vec<Piece>, later: Vec<(usize, Box<More>)>) -> Vec<Piece> {
+    let sum = later.iter().map(|(_, more)| more.0.len()).sum::<usize>();
     let (mut all, mut later) = (Vec::with_capacity(pieces.len() + sum), later.into_iter().peekable());
     for (at, piece) in pieces.into_iter().enumerate() {
         all.push(piece);
         if let Some((_, more)) = later.next_if(|(place, _)| *place == at) {
-            all.extend(more.into_iter().map(Piece::Extent));
+            all.extend(more.0.into_iter().map(Piece::Extent));
         }
     }
     all
