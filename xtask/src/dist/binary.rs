@@ -11,7 +11,7 @@ use crate::suite::cargo;
 /// the sizes of 2026-11-29 with share groups, rounded up. Programs of `dist` are static. Those of
 /// `release` are not, and the tests of each change build them, without incremental compilation
 /// where a build is not repeated: that adds 1.7 MB (docs/decisions/2026-11-24-binary-size.md).
-const CEILINGS: [(&str, usize); 3] = [("dist", 28_000_000), ("release", 51_000_000), (LABORATORY, 8_500_000)];
+const CEILINGS: [(&str, usize); 3] = [("dist", 28_000_000), ("release", 53_000_000), (LABORATORY, 8_500_000)];
 /// The laboratory's program, in the table of ceilings.
 const LABORATORY: &str = "laboratory";
 

@@ -54,9 +54,16 @@ pub(crate) async fn answer(
     request: DescribeShareGroupOffsetsRequest,
 ) -> DescribeShareGroupOffsetsResponse {
     context.give_turn_back();
-    let (mut groups, mut sentences) = (Vec::new(), Sentences::default());
-    for group in request.groups {
+    let mut open = request.groups;
+    let (mut groups, mut sentences) = (Vec::with_capacity(open.len()), Sentences::default());
+    // A group of the response takes more memory than one of the request: their memory goes while
+    // that of the response comes.
+    open.reverse();
+    while let Some(group) = open.pop() {
         groups.push(describe(context, group, &mut sentences).await);
+        if open.len() < open.capacity() / 2 {
+            open.shrink_to_fit();
+        }
     }
     message!(DescribeShareGroupOffsetsResponse { groups: groups })
 }
