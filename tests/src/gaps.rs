@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_gap_is_that_of_the_slowest_partition() {
+    fn longest_gap_is_that_of_slowest_partition() {
         let mut times = Times::new(&["a".to_owned(), "b".to_owned()], 2);
         times.begin(at(10));
         for (name, partition, now) in
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_is_silent_until_two_reads_have_found_acknowledgements() {
+    fn partition_is_silent_until_two_acknowledged_reads() {
         let mut times = Times::new(&["a".to_owned()], 2);
         let mark = times.reads();
         times.note("a", 0, at(1));

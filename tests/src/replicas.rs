@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_end_in_front_of_reserved_space_and_torn_batches() {
+    fn parsed_batches_end_before_reserved_or_torn_space() {
         let whole = [encoded(0, 2, 1), encoded(2, 1, 4)].concat();
         for tail in [vec![], vec![0; 100], encoded(3, 1, 4)[..50].to_vec()] {
             let found = parse(&[whole.clone(), tail].concat());

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_not_named_into_another_directory_or_another_file() {
+    fn cert_refuses_unsafe_client_names() {
         let home = tempfile::tempdir().unwrap();
         for name in ["../x", "", "ca", "broker"] {
             let dev =

@@ -124,14 +124,14 @@ mod tests {
     use crate::Cli;
 
     #[test]
-    fn kafkas_names_are_found_with_and_without_a_value() {
+    fn kafka_options_are_found_with_optional_value() {
         assert_eq!(found("--bootstrap-server").map(|one| one.1), Some("--brokers"));
         assert_eq!(found("--max-messages=3").map(|one| one.1), Some("--count"));
         assert_eq!(found("--brokers"), None);
     }
 
     #[test]
-    fn a_file_without_its_option_is_told_of_the_option() {
+    fn properties_file_without_option_gets_hint() {
         let error = Cli::try_parse_from(["levada", "serve", "server.properties"]).unwrap_err();
         let said = translated(error).to_string();
         assert!(
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_behind_serve_is_told_of_the_option_for_the_file() {
+    fn unknown_word_after_serve_hints_at_config() {
         for word in ["./foo", "levada.conf", "/etc/levada"] {
             let error = Cli::try_parse_from(["levada", "serve", word]).unwrap_err();
             let said = translated(error).to_string();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn short_options_of_other_clients_are_told_of_ours() {
+    fn foreign_short_options_hint_at_levada_options() {
         for (line, expected) in [
             ("levada consume -t pay", "levada consume clicks"),
             ("levada consume pay -g x", "-G NAME"),

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_with_a_token_gets_it_or_the_error_names_the_ways_to_give_it() {
+    fn http_request_sends_token_or_explains_option() {
         fn check(token: Option<&str>, expected: Result<&str, &str>) {
             let (address, served) = guarded();
             let target = Address { address: &address, token: token.map(str::to_owned) };

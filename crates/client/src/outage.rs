@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_given_limit_holds_for_refusals_as_for_lost_connections() {
+    fn given_limit_covers_refusals_and_lost_connections() {
         let (given, minute) = (Some(Duration::from_secs(600)), Some(Duration::from_secs(60)));
         let cases = [
             (Cause::Connection, None),

@@ -139,7 +139,7 @@ fn flags_win_over_environment_over_file_over_default() {
 }
 
 #[test]
-fn keys_of_one_listener_are_set_in_the_environment() {
+fn listener_keys_are_set_by_environment_variables() {
     let jaas = "org.apache.kafka.common.security.scram.ScramLoginModule required;";
     let variables = [
         ("LEVADA_LISTENERS", "SASL_PLAINTEXT://:0"),
@@ -271,7 +271,7 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
-fn the_http_address_is_for_this_machine_or_for_those_with_a_token() {
+fn http_listen_address_needs_loopback_or_token() {
     for open in ["0.0.0.0:1", ":1", "10.0.0.1:1", "[::]:1", "localhost.example:1"] {
         let listen = format!("levada.http.listen={open}");
         let error = load(&[&listen]).unwrap_err().to_string();
@@ -376,7 +376,7 @@ fn properties_are_read_as_java_reads_them() {
 }
 
 #[test]
-fn properties_in_latin_1_or_with_a_byte_order_mark_or_carriage_returns_are_read() {
+fn properties_accept_latin1_bom_and_carriage_returns() {
     fn check(file: &[u8], expected: &[(&str, &str, usize)]) {
         let entries = properties::parse(file).unwrap();
         let rows: Vec<_> =
@@ -394,7 +394,7 @@ fn properties_in_latin_1_or_with_a_byte_order_mark_or_carriage_returns_are_read(
 }
 
 #[test]
-fn a_topic_of_a_test_has_small_segments_and_shows_the_key_only_then() {
+fn internal_segment_bytes_applies_and_shows_when_set() {
     let broker = load(&[]).unwrap();
     let small = own(&[("internal.segment.bytes", "100"), ("segment.bytes", "2000000")]);
     assert_eq!(TopicConfig::resolve(broker.settings(), &small).unwrap().segment_bytes, 100);
@@ -443,7 +443,7 @@ fn a_topic_inherits_and_overrides() {
 }
 
 #[test]
-fn a_negative_retention_in_bytes_is_no_limit_as_in_kafka() {
+fn negative_retention_bytes_means_no_limit() {
     let broker = load(&["log.retention.bytes=-7"]).unwrap();
     assert_eq!(broker.topic_defaults.retention_bytes, -7);
     let topic = TopicConfig::resolve(broker.settings(), &own(&[("retention.bytes", "-2")])).unwrap();
@@ -532,7 +532,7 @@ fn descriptions_keep_the_full_origin() {
 }
 
 #[test]
-fn dynamic_layers_lie_over_the_file_and_under_the_topic() {
+fn dynamic_layers_override_file_but_not_topic() {
     let fixed = load(&["log.retention.ms=1", "message.max.bytes=1000"]).unwrap();
     let own = own(&[("log.retention.ms", " 3 "), ("node.id", "7"), ("plug.in", "x")]);
     let cluster =
@@ -561,7 +561,7 @@ fn dynamic_layers_lie_over_the_file_and_under_the_topic() {
 /// Before, one such value took all of them out of force: a start deleted records that were to be
 /// kept for ever.
 #[test]
-fn a_stored_value_that_contradicts_the_file_leaves_the_others_in_force() {
+fn contradicting_stored_value_leaves_others_in_force() {
     let file = load(&["log.cleaner.max.compaction.lag.ms=1000"]).unwrap();
     let own = own(&[
         ("log.retention.bytes", "7"),
@@ -588,7 +588,7 @@ fn a_stored_value_that_contradicts_the_file_leaves_the_others_in_force() {
 /// Lookups within a change of the metadata kept all other changes waiting. The lookup of this name
 /// fails without the name service.
 #[test]
-fn a_stored_limit_of_a_host_is_not_looked_up_while_the_configuration_is_read() {
+fn stored_host_limit_is_loaded_without_name_lookup() {
     let hosts = own(&[("max.connections.per.ip.overrides", "10.0.0.1:1,no\0host:2")]);
     let file = BrokerConfig::default();
     assert_eq!(file.check_dynamic(true, &hosts), Ok(()));
@@ -682,7 +682,7 @@ fn cleaner_threads_need_memory_for_keys() {
 }
 
 #[test]
-fn starts_of_share_groups_are_checked_in_kafkas_words() {
+fn share_auto_offset_reset_is_validated_like_kafka() {
     let broker = BrokerConfig::default();
     let group = |name: &str, value: &str| check_group(&broker, &own(&[(name, value)])).err();
     let durations = ["P1D", "PT0S", "p1dt2h3m4.5s", "PT2H-1M", "-PT-5S", "PT1,S", "P1DT2M"];
@@ -883,7 +883,7 @@ fn later_keys_are_shown_if_set() {
 }
 
 #[test]
-fn a_groups_assignment_interval_is_shown_as_the_broker_has_it() {
+fn group_assignment_interval_lists_broker_and_group_values() {
     let row = |broker: &BrokerConfig, values: &[(&str, &str)]| {
         let rows = broker.describe_group(&own(values));
         let row = rows.into_iter().find(|row| row.name == "consumer.assignment.interval.ms").unwrap();
@@ -933,7 +933,7 @@ fn a_listener_may_have_values_of_its_own() {
 }
 
 #[test]
-fn a_listeners_keys_change_on_one_broker_by_their_prefix() {
+fn listener_keys_change_per_broker_with_prefix() {
     fn check(whole_cluster: bool, name: &str, expected: Result<(), &str>) {
         let checked = BrokerConfig::default().check_dynamic(whole_cluster, &own(&[(name, "x")]));
         assert_eq!(checked, expected.map_err(str::to_owned), "{name}");

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_that_left_before_it_was_accepted_is_no_shortage() {
+    fn aborted_accept_is_not_a_resource_shortage() {
         for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS] {
             assert!(is_shortage(&errno.into()), "{errno:?}");
         }

@@ -71,7 +71,7 @@ fn every_body_has_a_program() {
 }
 
 #[test]
-fn every_program_is_in_the_manifest_and_on_the_page() {
+fn every_fuzz_target_is_in_manifest_and_readme() {
     let manifest = text(&folder().join("Cargo.toml"));
     let programs: Vec<&str> = manifest.lines().filter(|line| line.contains("path = \"targets/")).collect();
     let line = |name: &&str| {

@@ -15,7 +15,7 @@ pub fn last() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_thread_steps_back_and_its_process_does_not() {
+    fn only_the_calling_thread_lowers_its_priority() {
         // Field 41 of stat is the policy; 5 is SCHED_IDLE.
         let policy = |path: &str| -> u32 {
             let stat = std::fs::read_to_string(path).unwrap();

@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_no_case_contains_is_an_error_with_the_cases() {
+    fn unmatched_case_filter_error_lists_cases() {
         let cases = [Case::new("1 GiB", "splice"), Case::new("1 GiB", "sendfile")];
         let only = |text: &str| Only { text: Some(text.to_owned()), ..Only::default() };
         let mut one = only("zzz");
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_not_there_gets_advice_about_records() {
+    fn missing_record_error_advises_about_records() {
         let Failure::Failed { what, next, .. } = read_record(Path::new("/nosuch.jsonl")).unwrap_err() else {
             panic!("another failure");
         };

@@ -56,7 +56,7 @@ fn a_clean_directory_opens_untouched() {
 }
 
 #[test]
-fn every_batch_is_sound_and_found_by_offset_and_time() {
+fn every_golden_batch_is_valid_and_found() {
     let dir = copy("golden-0");
     let (writer, _) = open(dir.path(), true);
     let partition = writer.partition();
@@ -89,7 +89,7 @@ fn every_batch_is_sound_and_found_by_offset_and_time() {
 }
 
 #[test]
-fn all_that_hangs_on_the_records_is_rebuilt_byte_for_byte() {
+fn golden_indexes_are_rebuilt_byte_for_byte() {
     let dir = copy("golden-0");
     for name in
         files(dir.path()).keys().filter(|name| !name.ends_with(".log") && *name != "partition.metadata")
@@ -108,7 +108,7 @@ fn all_that_hangs_on_the_records_is_rebuilt_byte_for_byte() {
 }
 
 #[test]
-fn the_files_beside_the_log_read_and_write_as_kafkas() {
+fn kafka_checkpoint_files_are_read_and_rewritten() {
     let dir = copy(".");
     let path = dir.path();
     let offsets = OffsetCheckpoint::RecoveryPoint.load(&RealDisk, path).unwrap();

@@ -14,7 +14,7 @@ const HEADERS: usize = 1 << 20;
 const HEADER_BYTES: usize = 2;
 
 #[test]
-fn many_small_headers_take_no_more_memory_than_their_bytes() {
+fn small_headers_take_memory_bounded_by_their_bytes() {
     let mut builder = Builder::new().compression(Compression::Zstd);
     builder.push_with_headers(0, Some(b"key"), None, &vec![(&b""[..], None); HEADERS]);
     let bytes = builder.build().unwrap();

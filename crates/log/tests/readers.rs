@@ -102,7 +102,7 @@ fn readers_see_whole_batches_while_the_beginning_goes() {
 }
 
 #[test]
-fn readers_see_whole_batches_while_the_end_is_cut_and_written_anew() {
+fn readers_see_whole_batches_during_truncation() {
     live(|writer, round| {
         if round % 15 == 14 {
             let partition = writer.partition().clone();

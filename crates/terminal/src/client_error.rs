@@ -216,7 +216,7 @@ mod tests {
     use super::remedy;
 
     #[test]
-    fn a_name_without_an_address_is_no_broker_that_is_not_started() {
+    fn unresolved_host_error_does_not_suggest_starting_broker() {
         let unknown = ("a..b", 9092).to_socket_addrs().unwrap_err();
         assert!(remedy("a..b:9092", &unknown).contains("does not resolve"), "{unknown}");
         let refused = std::io::ErrorKind::ConnectionRefused.into();

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pipe_without_a_reader_is_seen_without_a_write() {
+    fn pipe_without_reader_is_detected_without_writing() {
         let (reader, writer) = io::pipe().unwrap();
         assert!(!has_no_reader(writer.as_fd()));
         drop(reader);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_neither_steers_the_terminal_nor_begins_a_line() {
+    fn table_cell_escapes_controls_and_line_breaks() {
         let row = vec!["\x1b]0;title\x07\u{9b}2J".to_owned(), "a\nb".to_owned()];
         let mut out = Vec::new();
         table(&mut out, &["GROUP", "CLIENT"], vec![row]).unwrap();

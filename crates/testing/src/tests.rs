@@ -15,7 +15,7 @@ fn a_scale_is_a_finite_number_above_zero() {
 }
 
 #[test]
-fn a_scaled_count_is_rounded_and_at_least_one() {
+fn scaled_count_is_rounded_to_at_least_one() {
     let table = [(16, 1.0, 16), (16, 0.3, 5), (5, 0.3, 2), (1, 0.3, 1), (24, 21.0, 504), (0, 7.0, 1)];
     for (count, scale, expected) in table {
         assert_eq!(scaled(count, scale), expected as u32, "{count} at {scale}");

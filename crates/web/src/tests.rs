@@ -308,7 +308,7 @@ fn readiness_tells_its_reasons() {
 }
 
 #[test]
-fn a_fenced_broker_is_not_ready_and_shows_its_membership() {
+fn fenced_broker_is_not_ready_and_shows_membership() {
     let (fake, server) = start();
     assert!(
         !ask(&server, "GET", "/metrics").2.contains("levada_cluster_"),
@@ -380,7 +380,7 @@ fn metrics_have_the_form_that_is_asked_for() {
 }
 
 #[test]
-fn topics_and_groups_can_be_left_out_of_a_scrape() {
+fn scrape_can_omit_topics_and_groups() {
     let (_fake, server) = start();
     let series = ["topic=\"clicks\"", "group=\"readers\"", "levada_log_size_bytes"];
     let (_, _, body) = ask(&server, "GET", "/metrics?topics=true");
@@ -546,7 +546,7 @@ fn stopping_does_not_wait_for_idle_connections() {
 }
 
 #[test]
-fn the_address_answers_while_the_broker_closes_its_logs() {
+fn web_address_serves_while_broker_closes_logs() {
     let (_fake, web) = start();
     let mut served = Served { web, console: Some(thread::spawn(|| {})) };
     served.join();
@@ -555,7 +555,7 @@ fn the_address_answers_while_the_broker_closes_its_logs() {
 }
 
 #[test]
-fn a_connection_that_has_had_its_time_ends_behind_its_response() {
+fn expired_connection_ends_after_its_response() {
     let slow = || async {
         tokio::time::sleep(Duration::from_millis(400)).await;
         "done"
@@ -624,7 +624,7 @@ fn whoever_asks_shows_the_token() {
 }
 
 #[test]
-fn a_page_that_calls_this_machine_by_its_own_name_is_not_answered() {
+fn foreign_host_header_is_refused() {
     let (_fake, server) = start();
     let port = server.address().port();
     let status = |head: &str| {
@@ -688,7 +688,7 @@ fn half_requests_neither_last_nor_keep_others_out() {
 }
 
 #[test]
-fn requests_whose_bodies_do_not_come_keep_no_probe_out() {
+fn incomplete_request_bodies_keep_no_probe_out() {
     let (_fake, server) = start();
     let halves: Vec<TcpStream> = (0..80)
         .map(|_| {

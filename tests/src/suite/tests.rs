@@ -8,7 +8,7 @@ fn outcomes(list: &[(&str, Outcome)]) -> Outcomes {
 }
 
 #[test]
-fn of_a_go_test_with_parts_only_the_parts_count() {
+fn only_subtests_of_a_go_test_count() {
     let output = r#"
 {"Action":"run","Test":"TestA"}
 {"Action":"pass","Test":"TestA/one"}

@@ -28,7 +28,7 @@ fn topics(node: &Node, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn kafka_configs_changes_topics_and_brokers_and_a_restart_keeps_it() {
+fn kafka_configs_changes_survive_a_restart() {
     let mut node = Node::started();
     topics(&node, &["--create", "--topic", "tuned"]);
     let topic = ["--entity-type", "topics", "--entity-name", "tuned"];
@@ -220,7 +220,7 @@ impl Mutation {
 }
 
 #[test]
-fn a_client_creates_and_deletes_partitions_at_the_rate_of_its_quota() {
+fn controller_mutation_quota_limits_partition_changes() {
     const EXCEEDED: i16 = 89;
     let node = Node::started();
     topics(&node, &["--create", "--topic", "before", "--partitions", "5"]);

@@ -41,7 +41,7 @@ fn topics_produce_and_consume() {
 }
 
 #[test]
-fn a_file_through_one_partition_is_the_same_file() {
+fn file_round_trips_through_one_partition() {
     let mut node = Node::started();
     let lines = node.scratch().join("lines");
     corpus::write_lines(&lines, 100_000);
@@ -83,7 +83,7 @@ fn the_doctor_tells_about_paths() {
 }
 
 #[test]
-fn wrong_questions_get_exit_code_2_and_a_hint() {
+fn invalid_command_line_exits_with_2_and_hint() {
     let (code, said) = Tool::levada().args(["serve", "-o", "num.partition=3"]).outcome();
     assert_eq!(code, Some(2), "{said:?}");
     assert!(said.stderr.contains("num.partitions"), "names the nearest key: {}", said.stderr);

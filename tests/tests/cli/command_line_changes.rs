@@ -40,7 +40,7 @@ fn reader(node: &Node, group: &str, protocol: &str) -> Conversation {
 }
 
 #[test]
-fn a_trimmed_topic_begins_where_it_was_told_to() {
+fn trimmed_topic_starts_at_the_given_offset() {
     let mut node = Node::started();
     filled(&node, "cut", 2, 30);
     let starts = |node: &Node| {
@@ -68,7 +68,7 @@ fn a_trimmed_topic_begins_where_it_was_told_to() {
 }
 
 #[test]
-fn offsets_go_by_a_file_from_group_to_group_and_to_kafkas_tools_and_back() {
+fn group_offsets_export_and_import_with_kafka_tools() {
     let mut node = Node::started();
     filled(&node, "clicks", 1, 30);
     let mut first = reader(&node, "old", "classic");
@@ -164,7 +164,7 @@ fn hang(node: &Node, consumer: &Conversation, group: &str) -> String {
 }
 
 #[test]
-fn a_consumer_that_hangs_is_removed_from_its_group() {
+fn hanging_consumer_is_removed_by_group_kick() {
     let node = Node::started();
     filled(&node, "clicks", 1, 30);
     for (protocol, by_id) in [("classic", true), ("consumer", true), ("classic", false), ("consumer", false)]

@@ -319,7 +319,7 @@ fn a_transaction_is_listed_described_and_aborted() {
 }
 
 #[test]
-fn offsets_of_open_transactions_are_not_found_by_readers_of_committed_records() {
+fn committed_offset_search_ignores_open_transactions() {
     let node = Node::started();
     node.levada("topic create ledger --partitions 1").run();
     let mut tool = Tool::python("open_transaction.py");
@@ -502,7 +502,7 @@ fn any_request_is_asked_by_its_name() {
 }
 
 #[test]
-fn the_table_of_layouts_is_that_of_kafkas_jar() {
+fn layout_table_matches_the_kafka_jar() {
     let mut libs = std::fs::read_dir(paths::kafka_libs()).expect("Kafka's jars").flatten();
     let jar = libs.find(|entry| {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -517,7 +517,7 @@ fn the_table_of_layouts_is_that_of_kafkas_jar() {
 }
 
 #[test]
-fn sizes_are_left_out_if_a_broker_does_not_answer() {
+fn sizes_are_omitted_when_broker_is_unreachable() {
     // The broker advertises an address at which no socket listens.
     let mut node = Node::new().option("advertised.listeners", "PLAINTEXT://127.0.0.1:1");
     node.start();
@@ -552,7 +552,7 @@ fn messages_that_nothing_reads_are_no_failure() {
 }
 
 #[test]
-fn a_cluster_is_checked_before_its_brokers_are_replaced() {
+fn doctor_checks_cluster_before_broker_replacement() {
     let node = Node::started();
     node.levada("topic create alone").run();
     let report = node.levada_json("doctor --cluster");

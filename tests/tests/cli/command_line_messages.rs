@@ -46,7 +46,7 @@ fn mistakes_are_answered_with_the_next_step() {
 }
 
 #[test]
-fn a_refusal_names_the_entry_that_would_allow_it() {
+fn refusal_names_the_acl_that_would_allow() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: words of Levada's alone");
         return;
@@ -133,7 +133,7 @@ fn a_terminal_is_asked_before_something_is_deleted() {
 }
 
 #[test]
-fn a_terminal_is_asked_before_access_or_a_transaction_ends() {
+fn acl_and_transaction_removals_require_terminal_confirmation() {
     let mut node =
         Node::new().option("authorizer.class.name", AUTHORIZER).option("super.users", "User:ANONYMOUS");
     node.start();
@@ -176,7 +176,7 @@ fn a_terminal_is_asked_before_access_or_a_transaction_ends() {
 }
 
 #[test]
-fn a_terminal_is_asked_before_a_profile_is_deleted() {
+fn profile_deletion_requires_terminal_confirmation() {
     let home = tempfile::tempdir().expect("a temporary directory");
     let settings = format!("XDG_CONFIG_HOME={}", home.path().display());
     let run = |lines: &str, words: &[&str]| {

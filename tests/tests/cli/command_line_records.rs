@@ -153,7 +153,7 @@ fn two_members_of_a_group_share_the_partitions() {
 }
 
 #[test]
-fn a_member_for_which_the_group_has_no_partition_ends_at_the_end() {
+fn group_member_without_partition_exits_at_end() {
     let mut node = Node::new()
         .option("group.consumer.min.heartbeat.interval.ms", "100")
         .option("group.consumer.heartbeat.interval.ms", "200");
@@ -203,7 +203,7 @@ fn several_topics_and_patterns() {
 }
 
 #[test]
-fn consuming_ends_at_offsets_and_times_and_shows_what_matches() {
+fn consume_supports_end_offsets_times_and_filters() {
     let node = Node::started();
     node.levada("topic create clicks --partitions 1").run();
     let lines = [(1_000, "k1", "one"), (2_000, "k2", "two"), (3_000, "k3", "three"), (4_000, "x4", "four")];
@@ -222,7 +222,7 @@ fn consuming_ends_at_offsets_and_times_and_shows_what_matches() {
 }
 
 #[test]
-fn consuming_goes_on_after_a_restart_of_the_broker() {
+fn consume_continues_after_broker_restart() {
     let mut node = Node::started();
     node.levada("topic create clicks --partitions 1").run();
     produce(&node, "produce clicks", "a\nb\n");
@@ -238,7 +238,7 @@ fn consuming_goes_on_after_a_restart_of_the_broker() {
 }
 
 #[test]
-fn producing_goes_on_after_a_restart_of_the_broker_without_duplicates() {
+fn produce_continues_after_restart_without_duplicates() {
     let mut node = Node::started();
     node.levada("topic create clicks --partitions 1").run();
     let mut producer = node.levada("produce clicks").spawn();
@@ -254,7 +254,7 @@ fn producing_goes_on_after_a_restart_of_the_broker_without_duplicates() {
 }
 
 #[test]
-fn what_was_not_acknowledged_is_told_by_its_lines() {
+fn unacknowledged_records_are_reported_by_line() {
     let mut node = Node::started();
     node.levada("topic create clicks --partitions 1").run();
     let path = node.scratch().join("said");
@@ -276,7 +276,7 @@ fn what_was_not_acknowledged_is_told_by_its_lines() {
 }
 
 #[test]
-fn json_that_was_consumed_is_produced_again_with_tombstones_and_headers() {
+fn consumed_json_is_reproducible_with_tombstones_and_headers() {
     let node = Node::started();
     for topic in ["from", "to"] {
         node.levada(&format!("topic create {topic} --partitions 2")).run();
@@ -307,7 +307,7 @@ fn json_that_was_consumed_is_produced_again_with_tombstones_and_headers() {
 }
 
 #[test]
-fn separators_have_escapes_and_are_missed_when_no_line_has_one() {
+fn key_separator_supports_escapes_and_warns_when_missing() {
     let node = Node::started();
     node.levada("topic create pairs --partitions 1").run();
     produce(&node, "produce pairs -k \\t", "a\t1\n");
@@ -320,7 +320,7 @@ fn separators_have_escapes_and_are_missed_when_no_line_has_one() {
 }
 
 #[test]
-fn a_signal_ends_producing_after_the_lines_that_were_read() {
+fn sigint_ends_produce_after_complete_lines() {
     let mut node = Node::started();
     node.levada("topic create clicks --partitions 1").run();
     let path = node.scratch().join("said");
@@ -342,7 +342,7 @@ fn a_signal_ends_producing_after_the_lines_that_were_read() {
 }
 
 #[test]
-fn a_group_reads_a_topic_that_was_created_again() {
+fn group_consumer_reads_a_recreated_topic() {
     let node = Node::started();
     node.levada("topic create clicks --partitions 1").run();
     produce(&node, "produce clicks", "a\nb\nc\n");

@@ -95,7 +95,7 @@ impl Ledger {
 }
 
 #[test]
-fn no_line_is_lost_or_shown_twice_across_restarts() {
+fn no_line_is_lost_or_repeated_across_restarts() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: a promise of Levada's alone");
         return;

@@ -25,7 +25,7 @@ const FOLLOWED: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 3;
 
 #[test]
-fn the_metadata_is_followed_through_a_thousand_topics_elections_and_snapshots() {
+fn observer_follows_1000_topics_elections_and_snapshots() {
     let shape = Shape { controllers: 3, kafka: 0, levada: 1, discovery: Discovery::Voters };
     let mut cluster = Cluster::new(shape)
         .option(CONTROLLER, "metadata.log.max.record.bytes.between.snapshots", "20000")

@@ -102,7 +102,7 @@ fn create_user(controller: SocketAddr) {
 }
 
 #[test]
-fn each_protocol_of_a_controllers_listener_leads_to_a_member() {
+fn each_controller_listener_protocol_admits_a_member() {
     let directory = tempfile::tempdir().expect("a directory");
     let authority = Authority::new(directory.path());
     let ports = [free_port(), free_port(), free_port()];

@@ -35,7 +35,7 @@ fn least_share(node: &Node, cpu_ns: fn(u32) -> u64) -> f64 {
 }
 
 #[test]
-fn a_registered_broker_idles_at_a_small_part_of_a_kafka() {
+fn idle_registered_broker_uses_fraction_of_kafka_cpu() {
     let shape = Shape { controllers: 1, kafka: 1, levada: 1, discovery: Discovery::BootstrapServers };
     let mut cluster = Cluster::new(shape);
     cluster.start();

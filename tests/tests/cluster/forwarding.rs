@@ -31,7 +31,7 @@ fn assert_has(said: &str, words: &[&str]) {
 }
 
 #[test]
-fn the_controller_answers_requests_about_quorum_features_and_reassignments() {
+fn controller_serves_quorum_features_and_reassignment_requests() {
     let (cluster, tools) = &mut *cluster();
     assert_has(&tools.run("MetadataQuorumCommand describe --replication"), &["Leader", "Observer"]);
     assert_has(&tools.run("FeatureCommand describe"), &["metadata.version", "FinalizedVersionLevel"]);
@@ -61,7 +61,7 @@ fn voters_are_added_and_removed_by_the_controller() {
 }
 
 #[test]
-fn settings_of_brokers_are_checked_here_and_decided_by_the_controller() {
+fn broker_config_changes_are_checked_and_forwarded() {
     let (cluster, tools) = &mut *cluster();
     let alter = |entity: &str, change: &str| format!("ConfigCommand --alter {entity} {change}");
     let own = format!("--entity-type brokers --entity-name {LEVADA}");
@@ -85,7 +85,7 @@ fn settings_of_brokers_are_checked_here_and_decided_by_the_controller() {
 }
 
 #[test]
-fn a_topic_that_a_client_needs_is_created_by_the_controller() {
+fn auto_created_topic_is_created_by_the_controller() {
     let (cluster, tools) = &mut *cluster();
     let said = tools.run("produce made-for-a-client 0 10");
     assert!(!said.contains("Exception"), "{said}");
@@ -98,7 +98,7 @@ fn a_topic_that_a_client_needs_is_created_by_the_controller() {
 }
 
 #[test]
-fn a_transaction_has_its_partition_and_its_coordinator_on_any_brokers() {
+fn transaction_spans_brokers_of_partition_and_coordinator() {
     let (cluster, tools) = &mut *cluster();
     tools.run(&format!("TopicCommand --create --topic near --replica-assignment {LEVADA}"));
     tools.run(&format!("TopicCommand --create --topic far --replica-assignment {KAFKA}"));

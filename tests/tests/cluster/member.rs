@@ -37,7 +37,7 @@ fn await_served(node: &Node, topic: &str) {
 
 /// One test, since a cluster takes longer to start than most of its parts to run.
 #[test]
-fn a_broker_of_a_cluster_leads_what_it_has_alone() {
+fn cluster_member_leads_its_sole_replicas() {
     let shape = Shape { controllers: 1, kafka: 1, levada: 1, discovery: Discovery::BootstrapServers };
     let mut cluster = Cluster::new(shape);
     cluster.start();

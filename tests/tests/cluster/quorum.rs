@@ -361,7 +361,7 @@ fn assert_no_error_in_the_log(node: &Node) {
 }
 
 #[test]
-fn an_observer_follows_the_log_and_loads_a_snapshot() {
+fn observer_follows_metadata_log_and_loads_snapshot() {
     let mut node = kafka();
     let controller = node.controller_address().to_string();
     let (seen, _observer) = observe(bootstrap(&node), NODE_ID);
@@ -463,7 +463,7 @@ fn ask_the_controller(seen: &Mutex<Seen>, epoch: i64) {
 }
 
 #[test]
-fn each_controller_is_killed_in_turn_and_the_broker_stays() {
+fn broker_stays_while_each_controller_is_killed() {
     let shape = Shape { controllers: 3, kafka: 0, levada: 0, discovery: Discovery::Voters };
     let mut cluster = Cluster::new(shape);
     cluster.start();

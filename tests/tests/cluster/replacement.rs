@@ -84,7 +84,7 @@ struct Replacement {
 }
 
 #[test]
-fn each_broker_of_kafka_is_replaced_by_levada_on_its_directory_and_back() {
+fn kafka_brokers_are_replaced_in_place_and_back() {
     let mut stage = Stage::set(0);
     let brokers = stage.cluster.brokers();
     let mut all = Vec::new();
@@ -101,7 +101,7 @@ fn each_broker_of_kafka_is_replaced_by_levada_on_its_directory_and_back() {
 }
 
 #[test]
-fn three_new_brokers_of_levada_get_all_replicas_of_kafkas_and_hand_them_back() {
+fn three_new_brokers_take_and_return_all_replicas() {
     let mut stage = Stage::set(3);
     let [kafka, levada] = [KAFKA, LEVADA].map(|first| Vec::from_iter(first..first + 3));
     loop {

@@ -82,7 +82,7 @@ fn await_same_files(cluster: &Cluster, partition: &str) {
 
 /// One test, since a cluster takes longer to start than its parts to run.
 #[test]
-fn a_follower_of_a_real_kafka_has_its_log_byte_for_byte() {
+fn follower_of_kafka_has_identical_log() {
     let shape = Shape { controllers: 1, kafka: 1, levada: 1, discovery: Discovery::BootstrapServers };
     let mut cluster = Cluster::new(shape);
     cluster.start();
@@ -233,7 +233,7 @@ fn an_empty_log_begins_where_its_leaders_log_does(cluster: &mut Cluster) {
 }
 
 #[test]
-fn brokers_follow_one_another_by_a_listener_with_tls_and_sasl() {
+fn replication_works_over_tls_and_sasl() {
     let directory = tempfile::tempdir().expect("a directory");
     let authority = Authority::new(directory.path());
     let store = authority.issue("broker", Flaw::None).display().to_string();

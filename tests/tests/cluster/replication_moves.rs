@@ -41,7 +41,7 @@ struct Stage {
 }
 
 #[test]
-fn replicas_of_levada_and_of_kafka_take_each_others_place() {
+fn levada_and_kafka_replicas_replace_each_other() {
     let mut stage = Stage::set();
     println!("---- reassignment");
     stage.a_partition_moves_to_levada_and_back();
@@ -64,7 +64,7 @@ fn replicas_of_levada_and_of_kafka_take_each_others_place() {
 /// tenth. A follower of Kafka is slower: a move between two brokers of Kafka takes 1.19 of the
 /// time.
 #[test]
-fn a_large_topic_moves_to_levada_and_back_at_the_throttle() {
+fn large_topic_moves_at_the_throttled_rate() {
     if scale() < SCALE_LARGE {
         return;
     }

@@ -215,11 +215,11 @@ fn endure(is_other_restarted: bool) {
 }
 
 #[test]
-fn one_sick_disk_of_three_stops_no_writes_and_is_back_without_a_restart() {
+fn sick_disk_stops_no_writes_and_recovers_online() {
     endure(false);
 }
 
 #[test]
-fn writes_go_on_when_another_broker_is_back_while_a_disk_is_sick() {
+fn writes_continue_after_broker_return_during_sick_disk() {
     endure(true);
 }

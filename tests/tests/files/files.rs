@@ -52,7 +52,7 @@ fn a_file_comes_whole_with_its_fields() {
 }
 
 #[test]
-fn parts_of_a_file_are_those_that_were_asked_for() {
+fn range_requests_return_the_requested_parts() {
     let server = FileServer::start(&[], small_site);
     let part = with(&server, "/a.txt", "Range: bytes=2-4\r\n");
     assert_eq!((part.status, part.text()), (206, "234".to_owned()));
@@ -92,7 +92,7 @@ fn several_parts_come_in_one_answer() {
 }
 
 #[test]
-fn a_client_that_has_the_file_is_told_so() {
+fn conditional_requests_follow_etag_and_modification_date() {
     let server = FileServer::start(&["--cache", "*.txt=max-age=60"], small_site);
     let known = server.get("/a.txt");
     let etag = known.field("etag").expect("a tag");
@@ -114,7 +114,7 @@ fn a_client_that_has_the_file_is_told_so() {
 }
 
 #[test]
-fn a_changed_file_is_seen_with_the_next_request() {
+fn changed_file_is_seen_by_next_request() {
     let server = FileServer::start(&[], small_site);
     let path = server.root().join("a.txt");
     let mut client = server.connect();
@@ -141,7 +141,7 @@ fn a_changed_file_is_seen_with_the_next_request() {
 }
 
 #[test]
-fn a_link_that_is_switched_is_seen_within_two_seconds() {
+fn switched_symlink_is_seen_within_two_seconds() {
     let server = FileServer::start(&[], |root| {
         for version in ["one", "two"] {
             fs::create_dir(root.join(version)).expect("a directory");
@@ -157,7 +157,7 @@ fn a_link_that_is_switched_is_seen_within_two_seconds() {
 }
 
 #[test]
-fn a_file_that_is_cut_or_written_while_it_is_sent_ends_the_connection() {
+fn file_changed_during_transfer_ends_the_connection() {
     for cut in [true, false] {
         let server =
             FileServer::start(&[], |root| fs::write(root.join("huge"), bytes(64 << 20)).expect("a file"));
@@ -181,7 +181,7 @@ fn a_file_that_is_cut_or_written_while_it_is_sent_ends_the_connection() {
 }
 
 #[test]
-fn a_file_that_is_replaced_while_it_is_sent_comes_whole_as_it_was() {
+fn file_replaced_during_transfer_arrives_whole() {
     let server =
         FileServer::start(&[], |root| fs::write(root.join("huge"), bytes(32 << 20)).expect("a file"));
     let mut client = server.connect();
@@ -194,7 +194,7 @@ fn a_file_that_is_replaced_while_it_is_sent_comes_whole_as_it_was() {
 }
 
 #[test]
-fn requests_in_a_row_are_answered_in_their_order() {
+fn pipelined_http_responses_keep_request_order() {
     let server = FileServer::start(&[], small_site);
     let mut client = server.connect();
     let mut requests = Vec::new();
@@ -214,7 +214,7 @@ fn requests_in_a_row_are_answered_in_their_order() {
 }
 
 #[test]
-fn a_refused_request_is_answered_once_and_ends_the_connection() {
+fn refused_request_gets_one_response_and_closes_connection() {
     let server = FileServer::start(&[], small_site);
     let smuggled = "GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n";
     for (request, status) in [
@@ -247,7 +247,7 @@ fn a_refused_request_is_answered_once_and_ends_the_connection() {
 }
 
 #[test]
-fn a_body_is_passed_over_and_never_taken_for_a_request() {
+fn request_body_is_skipped_and_never_parsed() {
     let server = FileServer::start(&[], small_site);
     let mut client = server.connect();
     let smuggled = "GET /large HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -262,7 +262,7 @@ fn a_body_is_passed_over_and_never_taken_for_a_request() {
 }
 
 #[test]
-fn a_connection_is_kept_as_the_client_wants_it() {
+fn connection_persistence_follows_the_client() {
     let server = FileServer::start(&[], small_site);
     let mut old = server.connect();
     old.say(b"GET /a.txt HTTP/1.0\r\n\r\n");
@@ -355,7 +355,7 @@ fn nothing_is_served_that_should_not_be() {
 }
 
 #[test]
-fn a_missing_file_has_a_page_or_a_stand_in() {
+fn missing_file_gets_error_page_or_fallback() {
     let fill = |root: &Path| {
         small_site(root);
         fs::write(root.join("404.html"), "<p>lost</p>").expect("a file");
@@ -437,7 +437,7 @@ fn each_host_has_its_directory() {
 }
 
 #[test]
-fn a_slow_head_ends_and_others_are_served_meanwhile() {
+fn slow_request_head_ends_without_delaying_others() {
     let server = FileServer::start(&[], small_site);
     let mut slow = server.connect();
     slow.say(b"GET / HTTP/1.1\r\n");
@@ -449,7 +449,7 @@ fn a_slow_head_ends_and_others_are_served_meanwhile() {
 }
 
 #[test]
-fn one_address_has_so_many_connections_and_no_more() {
+fn connections_per_address_are_limited() {
     let server = FileServer::start(&["--max-connections-per-address", "2"], small_site);
     let mut held: Vec<Client> = (0..2).map(|_| server.connect()).collect();
     for client in &mut held {
@@ -467,7 +467,7 @@ fn one_address_has_so_many_connections_and_no_more() {
 }
 
 #[test]
-fn a_stop_lets_answers_finish_and_ends_silent_connections() {
+fn stop_finishes_responses_and_closes_idle_connections() {
     let mut server = FileServer::start(&["--grace", "60"], |root| {
         fs::write(root.join("huge"), bytes(64 << 20)).expect("a file")
     });
@@ -486,7 +486,7 @@ fn a_stop_lets_answers_finish_and_ends_silent_connections() {
 }
 
 #[test]
-fn requests_are_written_down_and_the_log_can_be_moved_away() {
+fn access_log_records_requests_and_reopens_after_rename() {
     let home = tempfile::TempDir::new().expect("a directory");
     let log = home.path().join("access.log");
     let args = ["--access-log", log.to_str().expect("a path"), "--access-log-form", "json"];
@@ -517,7 +517,7 @@ fn requests_are_written_down_and_the_log_can_be_moved_away() {
 }
 
 #[test]
-fn the_directory_is_opened_again_when_that_is_asked_for() {
+fn sighup_reopens_the_served_directory() {
     let server = FileServer::start(&[], |root| fs::write(root.join("v"), "old").expect("a file"));
     assert_eq!(server.get("/v").text(), "old");
     fs::rename(server.root(), server.home().join("before")).expect("a name");

@@ -43,7 +43,7 @@ fn content(index: usize, version: u8) -> Vec<u8> {
 }
 
 #[test]
-fn wget_mirrors_a_tree_while_its_files_are_replaced() {
+fn wget_mirrors_tree_while_files_are_replaced() {
     let count = scaled(10_000);
     let name = |index: usize| format!("d{}/e {}/f&{index}.bin", index % 5, index % 3);
     let server = FileServer::start(&["--listing"], |root| {
@@ -99,7 +99,7 @@ fn wget_goes_on_where_it_was_broken_off() {
 }
 
 #[test]
-fn curl_asks_by_tags_ranges_and_a_unix_socket() {
+fn curl_works_with_etags_ranges_and_unix_socket() {
     let home = tempfile::TempDir::new().expect("a directory");
     let socket = home.path().join("socket");
     let listen = format!("unix:{}", socket.display());

@@ -52,7 +52,7 @@ fn with_sockets(home: &TempDir, names: &str, sockets: [TcpListener; 2], args: &[
 }
 
 #[test]
-fn sockets_that_were_handed_over_are_taken_by_their_names() {
+fn inherited_sockets_are_selected_by_name() {
     let directory = || {
         let home = TempDir::new().expect("a directory");
         fs::create_dir(home.path().join("root")).expect("a directory");
@@ -106,7 +106,7 @@ fn content(number: usize, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn files_on_the_disk_only_come_whole_and_other_threads_wait_for_them() {
+fn cold_files_are_read_whole_by_other_threads() {
     const FILES: [usize; 6] = [100, 16_384, 16_385, 1 << 20, 3_000_000, 9_999_999];
     let server = FileServer::start(&["--metrics", "127.0.0.1:0"], |root| {
         for (number, len) in FILES.into_iter().enumerate() {
@@ -141,7 +141,7 @@ fn queues(port: u16) -> usize {
 }
 
 #[test]
-fn each_shard_has_a_queue_of_connections_of_its_own() {
+fn each_shard_has_its_own_connection_queue() {
     const CONNECTIONS: usize = 200;
     let server = FileServer::start(&["--shards", "3", "--metrics", "127.0.0.1:0"], |root| {
         fs::write(root.join("file"), "small").expect("a file");

@@ -77,7 +77,7 @@ fn a_body_behind_tls_is_passed_over() {
 }
 
 #[test]
-fn a_new_certificate_is_read_when_that_is_asked_for() {
+fn sighup_reloads_the_tls_certificate() {
     let (server, certificates, authority) = server();
     let ask = |authority: &Path| curl(&server, authority, &[], &["/small.txt"]);
     ask(&authority.certificate());

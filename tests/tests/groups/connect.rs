@@ -177,7 +177,7 @@ fn carried(node: &Node) -> String {
 }
 
 #[test]
-fn lines_are_carried_once_into_the_topic_and_at_least_once_out_of_it() {
+fn connect_keeps_delivery_guarantees_across_crashes() {
     let mut scene = Scene::set(StdRng::seed_from_u64(seed()));
     for _ in 0..scaled(CRASHES) {
         scene.go_on();

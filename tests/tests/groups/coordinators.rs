@@ -129,7 +129,7 @@ fn another_number_in_the_configuration_changes_nothing() {
 }
 
 #[test]
-fn a_directory_with_one_partition_of_each_is_taken_over() {
+fn directory_with_single_partition_coordinators_is_taken_over() {
     carry_through(["1", "50", "1"]);
 }
 
@@ -151,7 +151,7 @@ fn answer_once(connection: &mut Connection, group: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_group_that_is_named_several_times_is_answered_each_time() {
+fn offset_fetch_returns_each_repetition_of_a_group() {
     let mut node = Node::started();
     let mut connection = Connection::open(node.address());
     assert_eq!(topic_error(&connection.call(&create_topic("t", 1))), 0);
@@ -164,7 +164,7 @@ fn a_group_that_is_named_several_times_is_answered_each_time() {
 }
 
 #[test]
-fn repeated_answers_about_a_group_come_to_two_megabytes_at_most() {
+fn offset_fetch_repetitions_are_limited_to_two_megabytes() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: Kafka answers with gigabytes");
     }

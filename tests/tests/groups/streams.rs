@@ -136,7 +136,7 @@ fn start(node: &Node, state: &str) -> Conversation {
 }
 
 #[test]
-fn words_are_counted_once_through_crashes_of_broker_and_application() {
+fn streams_word_count_is_exact_across_crashes() {
     let mut scene = Scene::set(seed());
     for _ in 0..scaled(CRASHES) {
         scene.go_on();

@@ -13,7 +13,7 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(120);
 
 #[test]
-fn an_interrupt_ends_a_run_keeps_its_record_and_leaves_no_file() {
+fn interrupted_lab_run_keeps_record_and_removes_files() {
     let scratch = tempfile::tempdir().expect("a temporary directory");
     let (dir, record) = (scratch.path().join("files"), scratch.path().join("record.jsonl"));
     fs::create_dir(&dir).expect("room");

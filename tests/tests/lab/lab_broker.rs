@@ -59,7 +59,7 @@ fn kafka_runs_beside_levada() {
 }
 
 #[test]
-fn replication_by_three_brokers_of_each_kind_is_sound() {
+fn lab_replication_experiment_is_sound_for_each_kind() {
     if Kind::under_test() == Kind::Kafka {
         return println!("left out: it is a promise of Levada's alone");
     }

@@ -21,7 +21,7 @@ fn delete(connection: &mut Connection) -> i16 {
 }
 
 #[test]
-fn a_waiting_fetch_hears_of_a_deletion_at_once() {
+fn waiting_fetch_ends_immediately_on_topic_deletion() {
     let mut node = Node::started();
     let (mut admin, mut consumer) = (Connection::open(node.address()), Connection::open(node.address()));
     assert_eq!(create(&mut admin), 0);
@@ -37,7 +37,7 @@ fn a_waiting_fetch_hears_of_a_deletion_at_once() {
 /// A topic is deleted and created again by several clients immediately, while others produce to it.
 /// The producers see it as existing or as unknown, nothing else; and the last topic has its files.
 #[test]
-fn a_topic_created_behind_a_deletion_keeps_its_files() {
+fn topic_recreated_after_deletion_keeps_its_files() {
     let mut node = Node::new().option("auto.create.topics.enable", "false");
     node.start();
     let batch = Batch::of(&[b"value"]).encode();

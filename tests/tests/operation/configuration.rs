@@ -23,7 +23,7 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
-fn the_table_of_kafkas_keys_is_that_of_its_jars() {
+fn kafka_key_table_matches_its_jars() {
     let printed = Tool::own_java("Keys").run().stdout;
     if std::env::var_os("LEVADA_BLESS").is_some() {
         fs::write(table(), &printed).expect("room for the table");
@@ -35,7 +35,7 @@ fn the_table_of_kafkas_keys_is_that_of_its_jars() {
 }
 
 #[test]
-fn all_keys_of_a_broker_are_listed_as_by_kafka() {
+fn broker_config_keys_are_listed_as_by_kafka() {
     let node = Node::started();
     let mut tool = Tool::java("kafka.admin.ConfigCommand");
     tool.args(["--bootstrap-server", &node.bootstrap(), "--describe", "--all"]);
@@ -59,7 +59,7 @@ fn all_keys_of_a_broker_are_listed_as_by_kafka() {
 }
 
 #[test]
-fn consumer_groups_are_refused_where_their_protocol_is_turned_off() {
+fn disabled_consumer_protocol_refuses_consumer_groups() {
     let mut node = Node::new().option("group.coordinator.rebalance.protocols", "classic");
     node.start();
     let requests = node.scratch().join("requests.txt");
@@ -80,7 +80,7 @@ fn consumer_groups_are_refused_where_their_protocol_is_turned_off() {
 }
 
 #[test]
-fn unknown_keys_are_fatal_unless_lenience_is_asked_for() {
+fn unknown_keys_are_fatal_unless_lenient() {
     let serve = |lenient: &[&str]| {
         let mut tool = Tool::levada();
         tool.args(["config", "show", "--changed", "-o", "own.plug.in=planted", "-o", "node.id=7"]);

@@ -105,7 +105,7 @@ fn every_page_of_an_empty_broker_is_legible() {
 }
 
 #[test]
-fn every_page_is_legible_with_a_thousand_topics_and_hostile_records() {
+fn console_pages_render_1000_topics_and_hostile_records() {
     let node = Node::started();
     let names: Vec<String> = (0..999).map(|number| format!("topic-{number:04}")).collect();
     // A request for all of them would take longer than a client waits on a busy machine.
@@ -162,7 +162,7 @@ fn every_page_is_legible_with_a_thousand_topics_and_hostile_records() {
 }
 
 #[test]
-fn a_topic_is_created_written_followed_and_deleted_by_clicking() {
+fn console_creates_writes_follows_and_deletes_a_topic() {
     let node = Node::started();
     let mut visit = Visit::new(&node);
     visit.open("/");
@@ -227,7 +227,7 @@ fn line_of(stream: &mut impl BufRead, start: &str) -> String {
 }
 
 #[test]
-fn a_live_tail_that_is_cut_off_continues_behind_its_last_event() {
+fn live_tail_resumes_after_its_last_event() {
     let mut node = Node::started();
     node.levada("topic create cut -p 2").run();
     produce(&node, "produce cut -p 0", "before\n");
@@ -263,7 +263,7 @@ fn a_live_tail_that_is_cut_off_continues_behind_its_last_event() {
 }
 
 #[test]
-fn a_hidden_page_gives_its_connection_back_and_continues_when_it_is_seen() {
+fn hidden_page_closes_stream_and_resumes_when_visible() {
     let node = Node::started();
     node.levada("topic create clicks -p 1").run();
     let mut visit = Visit::new(&node);
@@ -296,7 +296,7 @@ fn lag(node: &Node, group: &str) -> f64 {
 }
 
 #[test]
-fn a_lagging_group_is_found_and_reset_after_its_plan() {
+fn console_finds_and_resets_a_lagging_group() {
     let node = Node::started();
     node.levada("topic create orders -p 1").run();
     produce(&node, "produce orders", "one\n");
@@ -390,7 +390,7 @@ fn the_keyboard_reaches_everything() {
 }
 
 #[test]
-fn a_hanging_transaction_is_aborted_by_clicking_and_a_live_one_is_not_offered() {
+fn console_aborts_only_hanging_transactions() {
     let mut node = Node::new().option("transaction.partition.verification.enable", "false");
     node.start();
     node.levada("topic create ledger young lost -p 1").run();
@@ -521,7 +521,7 @@ fn attack(node: &Node, visit: &mut Visit) {
 }
 
 #[test]
-fn a_hostile_page_in_the_same_browser_neither_reads_nor_changes_anything() {
+fn hostile_page_cannot_read_or_change_anything() {
     let node = Node::started();
     node.levada("topic create secret -p 1").run();
     let mut visit = Visit::new(&node);
@@ -531,7 +531,7 @@ fn a_hostile_page_in_the_same_browser_neither_reads_nor_changes_anything() {
 }
 
 #[test]
-fn a_hostile_page_beside_a_session_neither_reads_nor_changes_anything() {
+fn hostile_page_cannot_use_a_login_session() {
     let mut node = guarded();
     node.levada("topic create secret -p 1").run();
     let mut visit = Visit::new(&node);
@@ -635,7 +635,7 @@ fn hostile_requests_change_nothing_and_the_console_stays() {
 }
 
 #[test]
-fn the_laboratory_runs_beside_the_broker_and_its_report_is_read() {
+fn console_runs_the_lab_and_shows_its_report() {
     let node = Node::started();
     let mut visit = Visit::new(&node);
     visit.open("/laboratory");
@@ -711,7 +711,7 @@ fn refusals_name_the_permission(visit: &mut Visit) {
 }
 
 #[test]
-fn users_log_in_and_see_and_do_what_acls_allow() {
+fn console_users_see_and_do_what_acls_allow() {
     let mut node = guarded();
     node.levada("topic create shown hushed -p 1").run();
     let mut visit = Visit::new(&node);

@@ -9,7 +9,7 @@ use levada_tests::node::Kind;
 const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
 
 #[test]
-fn what_a_visitor_may_not_see_is_no_fact_of_the_page() {
+fn console_page_does_not_misreport_unauthorized_data() {
     if Kind::under_test() == Kind::Kafka {
         return println!("left out: Kafka has no console");
     }

@@ -137,7 +137,7 @@ fn the_manifests_are_valid_and_their_configurations_accepted() {
 }
 
 #[test]
-fn the_units_of_a_cluster_are_valid_and_their_configurations_accepted() {
+fn cluster_systemd_units_and_configurations_are_valid() {
     let directory = paths::deployment().join("systemd/cluster");
     let read = |name: &str| fs::read_to_string(directory.join(name)).expect("a file");
     format_controller(&read("controller.properties"));

@@ -99,7 +99,7 @@ fn p99(node: &Node, flooded: Option<SocketAddr>) -> Duration {
 }
 
 #[test]
-fn twenty_thousand_half_open_handshakes_do_not_slow_a_client_down() {
+fn half_open_flood_of_20000_slows_no_client() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: it is about Levada's handshakes");
     }

@@ -51,7 +51,7 @@ fn configs(node: &Node, words: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn each_event_is_one_line_of_json_with_who_caused_it() {
+fn json_log_names_the_cause_of_each_event() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: a promise of Levada's alone");
         return;
@@ -171,7 +171,7 @@ fn stopped(node: &mut Node) -> String {
 }
 
 #[test]
-fn kafkas_tool_shows_and_changes_the_levels_of_loggers_while_the_broker_runs() {
+fn kafka_configs_shows_and_changes_logger_levels_live() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: Kafka's loggers have other names");
         return;

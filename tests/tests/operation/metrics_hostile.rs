@@ -42,7 +42,7 @@ fn connect(node: &Node) -> TcpStream {
 }
 
 #[test]
-fn clients_that_do_not_read_hold_little_memory_and_no_scrape_back() {
+fn slow_metrics_readers_neither_fill_memory_nor_block() {
     let Some(mut node) = node() else { return };
     let (_, text) = node.http("/metrics");
     let before = process::resident_bytes(node.pid());
@@ -92,7 +92,7 @@ fn scrapes_at_the_same_time_are_all_answered() {
 }
 
 #[test]
-fn heads_without_end_are_refused_and_take_no_memory() {
+fn endless_request_heads_are_refused_without_memory_growth() {
     let Some(mut node) = node() else { return };
     let before = process::resident_bytes(node.pid());
     let refused = |head: &str, more: &str, most: usize| {

@@ -71,7 +71,7 @@ fn observe<T: Send>(node: &Node, work: impl FnOnce() -> T + Send) -> Observed<T>
 }
 
 #[test]
-fn requests_beyond_their_memory_wait_in_the_sockets_and_none_is_lost() {
+fn requests_over_memory_limit_wait_without_loss() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: Kafka's memory is the JVM's heap");
     }
@@ -130,7 +130,7 @@ fn longest_produce(node: &Node, topic: &str) -> Duration {
 }
 
 #[test]
-fn lengths_that_are_only_claimed_hold_no_memory_that_producers_wait_for() {
+fn claimed_request_lengths_reserve_no_memory() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: Kafka's memory is the JVM's heap");
     }
@@ -168,7 +168,7 @@ fn lengths_that_are_only_claimed_hold_no_memory_that_producers_wait_for() {
 }
 
 #[test]
-fn long_polls_hold_nothing_of_what_was_behind_their_request() {
+fn long_polls_do_not_retain_request_buffers() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: Kafka's memory is the JVM's heap");
     }
@@ -199,7 +199,7 @@ fn long_polls_hold_nothing_of_what_was_behind_their_request() {
 }
 
 #[test]
-fn half_requests_that_use_up_the_memory_hold_nobody_up_for_long() {
+fn half_requests_filling_memory_delay_producers_briefly() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: Kafka's memory is the JVM's heap");
     }
@@ -276,7 +276,7 @@ fn who_does_not_authenticate_in_time_is_closed() {
 }
 
 #[test]
-fn thousands_of_connections_and_consumers_that_do_not_read_stay_small() {
+fn thousands_of_slow_connections_use_little_memory() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: Kafka's memory is the JVM's heap");
     }
@@ -320,7 +320,7 @@ fn thousands_of_connections_and_consumers_that_do_not_read_stay_small() {
 }
 
 #[test]
-fn a_request_of_many_compressed_batches_gives_others_their_turns() {
+fn large_compressed_request_does_not_starve_others() {
     const PARTITIONS: i32 = 400;
     let mut node = Node::started();
     let mut connection = Connection::open(node.address());
@@ -361,7 +361,7 @@ fn a_request_of_many_compressed_batches_gives_others_their_turns() {
 }
 
 #[test]
-fn half_requests_do_not_live_for_ever_however_they_drip() {
+fn dripping_half_requests_are_closed_when_idle() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: one byte now and then keeps a connection to Kafka open");
     }
@@ -446,7 +446,7 @@ fn the_soft_limit_of_descriptors_is_raised() {
 }
 
 #[test]
-fn an_address_may_have_a_limit_of_its_own() {
+fn per_ip_connection_limit_can_be_overridden() {
     let mut node = Node::new()
         .option("max.connections.per.ip", "1000")
         .option("max.connections.per.ip.overrides", "127.0.0.1:3,10.1.2.3:7");
@@ -468,7 +468,7 @@ fn an_address_may_have_a_limit_of_its_own() {
 }
 
 #[test]
-fn an_address_that_connects_too_often_is_turned_away() {
+fn connection_creation_rate_quota_refuses_excess_connections() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: Kafka measures over windows that this test does not wait for");
     }

@@ -84,7 +84,7 @@ fn await_each(what: &str, mut open: BTreeSet<String>, mut answered: impl FnMut(&
 }
 
 #[test]
-fn prometheus_scrapes_evaluates_every_rule_and_answers_every_query_of_the_dashboard() {
+fn prometheus_evaluates_every_rule_and_dashboard_query() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: a promise of Levada's alone");
         return;
@@ -125,7 +125,7 @@ fn prometheus_scrapes_evaluates_every_rule_and_answers_every_query_of_the_dashbo
 }
 
 #[test]
-fn the_dashboards_queries_about_a_cluster_have_data_beside_one() {
+fn cluster_dashboard_queries_have_data() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: a promise of Levada's alone");
         return;
@@ -145,7 +145,7 @@ fn the_dashboards_queries_about_a_cluster_have_data_beside_one() {
 }
 
 #[test]
-fn the_alert_of_a_lagging_group_fires_and_ends_when_the_group_has_caught_up() {
+fn group_lag_alert_fires_and_ends_when_recovered() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: a promise of Levada's alone");
         return;
@@ -194,7 +194,7 @@ fn promtool_accepts_metrics_rules_and_configuration() {
 }
 
 #[test]
-fn each_alert_rule_fires_when_it_should_and_not_before() {
+fn alert_rules_fire_when_due_and_not_before() {
     let tests = paths::alert_tests();
     Tool::promtool().args(["test", "rules", &tests.display().to_string()]).run();
     let tests = fs::read_to_string(tests).expect("the tests of the rules");

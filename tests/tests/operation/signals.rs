@@ -84,7 +84,7 @@ impl Notified {
 }
 
 #[test]
-fn hup_applies_what_changed_and_a_bad_file_changes_nothing() {
+fn sighup_applies_valid_configuration_changes_only() {
     let mut node = Node::of(Kind::Levada);
     let file = node.scratch().join("server.properties");
     let write = |text: &str| fs::write(&file, text).expect("a file");
@@ -112,7 +112,7 @@ fn hup_applies_what_changed_and_a_bad_file_changes_nothing() {
 }
 
 #[test]
-fn hup_reads_tls_keys_again_and_keeps_them_if_the_new_ones_cannot_be_used() {
+fn sighup_reloads_tls_keys_or_keeps_old_ones() {
     let mut node = Node::of(Kind::Levada);
     let address = node.listen("SECURE", "SSL");
     let (first, second) = (node.scratch().join("first"), node.scratch().join("second"));
@@ -149,7 +149,7 @@ fn hup_reads_tls_keys_again_and_keeps_them_if_the_new_ones_cannot_be_used() {
 }
 
 #[test]
-fn quit_tells_the_state_and_stops_in_order_and_usr1_does_nothing() {
+fn sigquit_logs_state_and_stops_sigusr1_is_ignored() {
     let mut node = Node::of(Kind::Levada);
     node.start();
     assert!(node.talk().contains("new data directory") && !node.talk().contains("clean="), "{}", node.talk());
@@ -224,7 +224,7 @@ impl Load {
 }
 
 #[test]
-fn stops_and_reloads_under_load_lose_nothing_and_leave_a_clean_directory() {
+fn stops_and_reloads_under_load_lose_nothing() {
     let mut node = Node::of(Kind::Levada).option("log.segment.bytes", "1048576");
     node.start();
     let mut load = Load::start(&node.bootstrap(), node.scratch());
@@ -242,7 +242,7 @@ fn stops_and_reloads_under_load_lose_nothing_and_leave_a_clean_directory() {
 }
 
 #[test]
-fn the_service_manager_is_told_of_start_reload_life_and_stop() {
+fn service_manager_is_notified_of_lifecycle_changes() {
     let manager = Notified::new();
     let mut node = Node::of(Kind::Levada);
     node.variable("NOTIFY_SOCKET", &manager.path());
@@ -260,7 +260,7 @@ fn the_service_manager_is_told_of_start_reload_life_and_stop() {
 }
 
 #[test]
-fn reloads_in_quick_succession_are_no_alarm_of_the_watchdog() {
+fn rapid_reloads_do_not_trigger_the_watchdog() {
     let manager = Notified::new();
     let mut node = Node::of(Kind::Levada);
     node.variable("NOTIFY_SOCKET", &manager.path());
@@ -301,7 +301,7 @@ impl Bare {
 }
 
 #[test]
-fn a_closed_terminal_under_load_neither_ends_the_broker_nor_loses_a_record() {
+fn broker_survives_closed_terminal_without_record_loss() {
     let (home, manager, address) = (tempfile::tempdir().expect("a directory"), Notified::new(), free_port());
     let data = home.path().join("data");
     let terminal =
@@ -350,7 +350,7 @@ fn with_sockets(words: &[String], names: &str, first: TcpListener, second: TcpLi
 }
 
 #[test]
-fn sockets_that_were_handed_over_are_served_by_their_names() {
+fn inherited_sockets_are_assigned_by_listener_name() {
     let home = tempfile::tempdir().expect("a directory");
     let listen = || TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = |socket: &TcpListener| socket.local_addr().expect("an address");
@@ -392,7 +392,7 @@ fn rights(dir: &Path) -> Vec<(String, u32)> {
 }
 
 #[test]
-fn others_may_not_read_the_data_whatever_the_umask() {
+fn data_is_private_under_any_umask() {
     for (umask, most) in [("000", 0o750), ("077", 0o700)] {
         let mut node = Node::of(Kind::Levada);
         node.wrap(&["sh", "-c", &format!("umask {umask}; \"$@\"; exit $?"), "sh"]);

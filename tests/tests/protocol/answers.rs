@@ -151,7 +151,7 @@ fn odd_requests_are_answered_as_kafka_answers_them() {
 }
 
 #[test]
-fn odd_requests_about_groups_are_answered_as_kafka_answers_them() {
+fn odd_group_requests_get_the_responses_of_kafka() {
     // One member is a group, immediately; a consumer group is assigned in the request that changes
     // it.
     let options = [("group.initial.rebalance.delay.ms", "0"), ("group.consumer.assignment.interval.ms", "0")];
@@ -220,7 +220,7 @@ fn documented_as_missing() -> Vec<String> {
 }
 
 #[test]
-fn apis_versions_and_features_are_kafkas_or_the_documentation_says_why_not() {
+fn api_versions_and_features_match_kafka_or_documentation() {
     if Node::is_left_out_in_clusters("a broker of a cluster offers more APIs and features") {
         return;
     }

@@ -59,7 +59,7 @@ impl Waiting {
 }
 
 #[test]
-fn one_address_has_so_many_connections_and_no_more() {
+fn connections_per_ip_are_limited() {
     let mut node = Node::new().option("max.connections.per.ip", "2");
     node.start();
     let mut held: Vec<_> = (0..2).map(|_| Connection::open(node.address())).collect();
@@ -76,7 +76,7 @@ fn one_address_has_so_many_connections_and_no_more() {
 }
 
 #[test]
-fn a_connection_too_many_waits_until_another_has_gone() {
+fn excess_connection_waits_until_another_closes() {
     if Kind::under_test() == Kind::Kafka {
         println!(
             "left out: Kafka does not start with one connection, since it connects to its own controller"
@@ -95,7 +95,7 @@ fn a_connection_too_many_waits_until_another_has_gone() {
 }
 
 #[test]
-fn a_connection_too_many_is_let_in_when_there_may_be_more() {
+fn waiting_connection_is_admitted_when_limit_rises() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out, like the one before");
         return;
@@ -148,7 +148,7 @@ fn a_listener_is_full_for_itself_alone() {
 }
 
 #[test]
-fn a_silent_connection_is_closed_and_a_talking_one_is_not() {
+fn idle_connection_is_closed_and_active_one_stays() {
     let mut node = Node::new().option("connections.max.idle.ms", "500");
     node.start();
     let mut silent = Connection::open(node.address());
@@ -166,7 +166,7 @@ fn a_silent_connection_is_closed_and_a_talking_one_is_not() {
 }
 
 #[test]
-fn a_throttled_client_keeps_its_place_no_longer_than_a_silent_one() {
+fn throttled_connection_frees_its_place_like_idle_one() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: Kafka does not start with so few connections");
         return;

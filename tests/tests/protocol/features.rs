@@ -44,7 +44,7 @@ fn join(node: &Node) -> i16 {
 }
 
 #[test]
-fn levels_go_up_and_down_while_the_broker_runs() {
+fn feature_levels_change_while_broker_runs() {
     let mut node = Node::started();
     let expect = |arguments: &str, code: i32, words: &str| {
         let (found, said) = tool(&node, "--bootstrap-server", arguments);

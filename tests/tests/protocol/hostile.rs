@@ -193,7 +193,7 @@ fn bad_batches_are_refused_and_leave_no_trace() {
 }
 
 #[test]
-fn records_that_expand_far_are_taken_or_refused_and_disturb_nobody() {
+fn highly_compressed_records_disturb_no_other_client() {
     let mut node = node();
     let witness = Witness::start(&node);
     let mut connection = Connection::open(node.address());
@@ -312,7 +312,7 @@ fn mutated_requests_harm_nobody() {
 
 /// As in Kafka, what a group would have to remember is bound by `max.message.bytes` of its topic.
 #[test]
-fn an_assignment_that_no_log_takes_is_refused_and_the_group_goes_on() {
+fn oversized_assignment_is_refused_and_group_continues() {
     let mut node = node();
     let mut connection = Connection::open(node.address());
     let joined = await_some("a coordinator", SOON, || {
@@ -365,7 +365,7 @@ fn what_is_named_twice_is_answered_once() {
 }
 
 #[test]
-fn transactions_do_not_get_into_the_brokers_own_topics() {
+fn transactions_cannot_write_to_internal_topics() {
     const TOPIC_AUTHORIZATION_FAILED: i16 = 29;
     let mut node = node();
     let mut connection = Connection::open(node.address());
@@ -389,7 +389,7 @@ fn transactions_do_not_get_into_the_brokers_own_topics() {
 }
 
 #[test]
-fn a_flood_of_refusals_leaves_few_lines_in_the_audit_log_and_their_number() {
+fn audit_log_summarizes_a_flood_of_refusals() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: Kafka writes another log");
     }

@@ -260,7 +260,7 @@ fn a_greedy_client_delays_others_by_a_turn() {
 }
 
 #[test]
-fn silent_clients_keep_no_probe_from_the_http_address() {
+fn silent_http_clients_do_not_block_probes() {
     let mut target = Target::start();
     let address = target.node.http_address();
     let probe = || {

@@ -557,7 +557,7 @@ fn the_costliest_requests_cost_little() {
 }
 
 #[test]
-fn every_api_and_version_that_is_served_is_measured() {
+fn every_served_api_version_is_measured() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: the table is of Levada");
     }

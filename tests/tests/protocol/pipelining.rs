@@ -51,7 +51,7 @@ fn check(connection: &mut Connection, ids: impl IntoIterator<Item = i32>) {
 }
 
 #[test]
-fn answers_come_in_the_order_of_the_requests_whatever_they_are() {
+fn responses_keep_request_order_for_all_apis() {
     let mut node = node();
     let mut connection = Connection::open(node.address());
     let kinds = [
@@ -85,7 +85,7 @@ fn answers_come_in_the_order_of_the_requests_whatever_they_are() {
 }
 
 #[test]
-fn an_answer_does_not_wait_for_a_request_that_waits() {
+fn response_does_not_wait_for_later_long_poll() {
     let mut node = node();
     let mut connection = Connection::open(node.address());
     let waiting = raw::waiting_fetch(TOPIC, 2, 1 << 20, LONG_MS);
@@ -97,7 +97,7 @@ fn an_answer_does_not_wait_for_a_request_that_waits() {
 }
 
 #[test]
-fn an_answer_does_not_wait_for_a_request_that_has_none() {
+fn response_is_not_delayed_by_acks_zero_request() {
     let mut node = node();
     let mut connection = Connection::open(node.address());
     connection.send_raw(&together(&[produce(1), produce(0)])).expect("sent");
@@ -106,7 +106,7 @@ fn an_answer_does_not_wait_for_a_request_that_has_none() {
 }
 
 #[test]
-fn what_was_answered_leaves_before_the_connection_is_closed_for_what_follows() {
+fn earlier_responses_are_sent_before_connection_closes() {
     let mut node = node();
     let end_of_time = [0x7f; 8];
     let nonsense = [&20u32.to_be_bytes()[..], &[0xff; 20]].concat();

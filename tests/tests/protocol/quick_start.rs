@@ -130,7 +130,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_was_backed_up_is_there_after_the_restore() {
+fn restore_brings_back_the_backed_up_data() {
     let mut node = Node::of(Kind::Levada);
     node.start();
     let mut connection = Connection::open(node.address());
@@ -204,7 +204,7 @@ fn masked_line(line: &str) -> String {
 }
 
 #[test]
-fn the_session_of_the_readme_prints_what_it_shows() {
+fn readme_session_prints_its_shown_output() {
     let page = fs::read_to_string(paths::repository().join("README.md")).expect("README.md");
     let (_, rest) = page.split_once("\n```console\n").expect("a session");
     let (session, _) = rest.split_once("\n```\n").expect("the end of the session");

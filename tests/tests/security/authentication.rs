@@ -289,7 +289,7 @@ fn proofs(keys: &Path, other: &Path) -> Vec<(&'static str, Sasl, Kin)> {
 }
 
 #[test]
-fn java_clients_come_in_or_are_told_why_not() {
+fn java_clients_connect_or_report_the_reason() {
     let mut deployment = Deployment::new();
     // By an old version of TLS as well.
     let folder = directory(&deployment.node, "java");
@@ -328,7 +328,7 @@ fn librdkafka_comes_in_or_is_told_why_not() {
 }
 
 #[test]
-fn kafka_python_comes_in_or_is_told_why_not() {
+fn kafka_python_connects_or_reports_the_reason() {
     let deployment = Deployment::new();
     let said = Tool::python("connect_matrix.py").args(["kafka_python", &deployment.table()]).run().stdout;
     deployment.check(&said, |case| match case.kin {
@@ -340,7 +340,7 @@ fn kafka_python_comes_in_or_is_told_why_not() {
 }
 
 #[test]
-fn franz_go_comes_in_or_is_told_why_not() {
+fn franz_go_connects_or_reports_the_reason() {
     let Some(mut tool) = Tool::go("connect_matrix") else {
         eprintln!("skipped: franz-go, because there is no Go to build it with");
         return;
@@ -367,7 +367,7 @@ const FAILURES: [&str; 4] = [
 ];
 
 #[test]
-fn the_command_line_comes_in_or_says_why_not() {
+fn command_line_connects_or_reports_the_reason() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: nothing of this is asked of Kafka");
         return;

@@ -58,7 +58,7 @@ fn set_scram_users(node: &Node) {
 }
 
 #[test]
-fn kafkas_own_tools_come_in_and_see_what_they_may() {
+fn kafka_tools_log_in_and_see_permitted_resources() {
     let (mut node, client) = guarded();
     set_scram_users(&node);
     let topics = |rest: &[&str], properties: &str| {
@@ -99,7 +99,7 @@ fn kafkas_own_tools_come_in_and_see_what_they_may() {
 }
 
 #[test]
-fn the_command_line_sets_users_and_entries_and_comes_in() {
+fn command_line_sets_users_and_acls_and_connects() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: nothing of this is asked of Kafka");
         return;
@@ -174,7 +174,7 @@ fn a_cluster_can_begin_with_a_user() {
 }
 
 #[test]
-fn a_session_ends_unless_its_client_shows_again_who_it_is() {
+fn session_ends_without_client_reauthentication() {
     use levada_tests::raw::{self, Connection, Encoder};
     let jaas = format!("{PLAIN} required user_alice=\"alice-pass\";");
     let mut node = Node::new()
@@ -225,7 +225,7 @@ fn logged_in(address: SocketAddr, user: &str, password: &str) -> levada_tests::r
 }
 
 #[test]
-fn quotas_hold_for_whom_sasl_has_found_the_client_to_be() {
+fn quotas_apply_to_the_sasl_user() {
     use levada_tests::raw;
     let (mut node, client) = guarded();
     Tool::python("topics.py").args([&node.bootstrap(), "t", "1"]).run();
@@ -248,7 +248,7 @@ fn quotas_hold_for_whom_sasl_has_found_the_client_to_be() {
 }
 
 #[test]
-fn the_audit_log_is_json_and_off_unless_asked_for() {
+fn audit_log_is_json_and_off_by_default() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: Kafka writes another log");
         return;
@@ -345,7 +345,7 @@ fn audited() -> Vec<Vec<(&'static str, Value)>> {
 }
 
 #[test]
-fn the_audit_log_has_a_file_of_its_own_with_comings_goings_and_changes() {
+fn audit_log_file_records_logins_and_changes() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: Kafka writes another log");
         return;
@@ -403,7 +403,7 @@ fn the_audit_log_has_a_file_of_its_own_with_comings_goings_and_changes() {
 }
 
 #[test]
-fn a_name_of_a_user_cannot_forge_a_line_of_the_log() {
+fn user_name_cannot_forge_a_log_line() {
     use levada_tests::raw::{Connection, Encoder};
     if Kind::under_test() == Kind::Kafka {
         println!("left out: it is about Levada's log");
@@ -477,7 +477,7 @@ const LEFT_OUT: [&str; 4] = [
 ];
 
 #[test]
-fn somebody_without_leave_changes_nothing_and_learns_no_name() {
+fn unauthorized_user_changes_and_learns_nothing() {
     let missing = served().difference(&apis("forbidden.txt")).cloned().collect::<BTreeSet<_>>();
     let missing: Vec<_> = missing.into_iter().filter(|api| !LEFT_OUT.contains(&&**api)).collect();
     assert_eq!(missing, Vec::<String>::new(), "APIs that nobody tries");

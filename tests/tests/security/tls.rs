@@ -11,7 +11,7 @@ use levada_tests::pki::{java_store, java_trust};
 use levada_tests::{Node, Tool};
 
 #[test]
-fn a_java_key_store_is_served_and_replaced_while_the_broker_runs() {
+fn java_keystore_is_served_and_replaced_at_runtime() {
     let mut node = Node::new();
     let [store, next] = ["store.p12", "next.p12"].map(|name| node.scratch().join(name));
     java_store(&store, "planted-first");
@@ -66,7 +66,7 @@ fn a_java_key_store_is_served_and_replaced_while_the_broker_runs() {
 }
 
 #[test]
-fn the_command_line_takes_javas_stores_and_says_what_is_wrong_with_them() {
+fn command_line_reads_java_stores_and_explains_errors() {
     let mut node = Node::new();
     let store = node.scratch().join("store.p12");
     java_store(&store, "planted-first");

@@ -22,7 +22,7 @@ const SEGMENT_BYTES: usize = 4 << 20;
 const BATCHES: usize = 640;
 
 #[test]
-fn a_replay_of_evicted_segments_is_read_by_others_and_leaves_no_trace() {
+fn evicted_segment_replay_leaves_no_cached_pages() {
     replay(&[]);
 }
 
@@ -199,7 +199,7 @@ fn round(node: &Node, gapped: &Gapped, kept: &str) -> (Vec<f64>, f64) {
 }
 
 #[test]
-fn only_missing_pages_are_read_and_their_neighbours_stay() {
+fn only_missing_pages_are_read_and_others_stay() {
     let Some((passes, dropped)) = passes(&[], "never") else { return };
     assert_eq!((passes, dropped), (vec![GAP.1 as f64; 3], 0.0));
 }
@@ -213,7 +213,7 @@ fn so_they_do_where_no_ring_is_allowed() {
 }
 
 #[test]
-fn what_was_read_once_is_there_for_the_next_reader() {
+fn records_read_once_stay_cached_for_next_reader() {
     let Some((passes, dropped)) = passes(&[], "always") else { return };
     assert_eq!((passes, dropped), (vec![GAP.1 as f64, 0.0, 0.0], 0.0));
 }

@@ -35,7 +35,7 @@ fn files(data: &Path, partitions: &[&str], ending: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_last_value_of_each_key_stays_where_it_was() {
+fn compaction_keeps_latest_values_at_their_offsets() {
     let mut node = Node::new().option("log.cleaner.backoff.ms", "100").option("log.cleaner.threads", "2");
     node.start();
     let expected = node.scratch().join("expected.json");
@@ -70,7 +70,7 @@ fn the_last_value_of_each_key_stays_where_it_was() {
 }
 
 #[test]
-fn groups_and_transactions_go_on_after_their_topics_were_compacted() {
+fn groups_and_transactions_survive_internal_topic_compaction() {
     let mut node = Node::new().option("log.cleaner.backoff.ms", "100");
     for topic in ["offsets.topic", "transaction.state.log"] {
         node = node.option(&format!("{topic}.num.partitions"), "1");
@@ -94,7 +94,7 @@ fn groups_and_transactions_go_on_after_their_topics_were_compacted() {
 }
 
 #[test]
-fn a_damaged_log_is_left_alone_and_told_of() {
+fn damaged_log_is_not_compacted_but_reported() {
     if Kind::under_test() == Kind::Kafka {
         return;
     }
@@ -126,7 +126,7 @@ fn a_damaged_log_is_left_alone_and_told_of() {
 }
 
 #[test]
-fn the_cleaner_goes_by_a_shorter_pause_at_once() {
+fn shorter_cleaner_backoff_takes_effect_immediately() {
     let mut node = Node::new().option("log.cleaner.backoff.ms", "3600000");
     node.start();
     let expected = node.scratch().join("expected.json").display().to_string();

@@ -60,7 +60,7 @@ fn survey(node: &Node) -> Vec<String> {
 }
 
 #[test]
-fn a_set_of_directories_under_levada_and_kafka_and_back() {
+fn directory_set_survives_switching_between_levada_and_kafka() {
     let mut node = widened(Node::of(Kind::Levada).option("offsets.topic.num.partitions", "5"));
     node = node.option("transaction.state.log.num.partitions", "5").option("log.retention.ms", "-1");
     node = node.option("transaction.max.timeout.ms", "3600000");
@@ -214,7 +214,7 @@ fn can_fail() -> bool {
 }
 
 #[test]
-fn one_of_two_directories_fails_and_its_partitions_move() {
+fn partitions_of_a_failed_directory_move() {
     if !can_fail() {
         return;
     }
@@ -273,7 +273,7 @@ fn one_of_two_directories_fails_and_its_partitions_move() {
 }
 
 #[test]
-fn a_replica_whose_files_are_deleted_gives_its_leadership_to_the_other() {
+fn replica_with_deleted_files_yields_leadership() {
     if Kind::under_test() == Kind::Kafka {
         println!("not run: the brokers of this cluster are Levada's");
         return;
@@ -345,7 +345,7 @@ fn tool(class: &str, node: &Node, rest: &str) -> String {
 }
 
 #[test]
-fn a_replica_of_a_single_broker_moves_at_the_rate_that_the_tool_sets() {
+fn single_broker_replica_moves_at_throttled_rate() {
     let mut node = widened(Node::of(Kind::under_test()).option("num.partitions", "1"));
     node.start();
     let mut connection = Connection::open(node.address());
@@ -390,7 +390,7 @@ fn a_replica_of_a_single_broker_moves_at_the_rate_that_the_tool_sets() {
 }
 
 #[test]
-fn a_leader_and_a_follower_of_a_cluster_move_while_records_come() {
+fn leader_and_follower_change_directories_under_load() {
     if Kind::under_test() == Kind::Kafka {
         println!("not run: the brokers of this cluster are Levada's");
         return;
@@ -478,7 +478,7 @@ fn spread() -> Option<(Node, String)> {
 }
 
 #[test]
-fn a_device_that_fails_while_records_are_sent_takes_its_directory_offline() {
+fn device_failing_during_fetch_takes_directory_offline() {
     let Some((node, topic)) = spread() else { return };
     let mut connection = Connection::open(node.address());
     let batch = Batch::of(&[&[7; 200_000]]).encode();
@@ -504,7 +504,7 @@ fn a_device_that_fails_while_records_are_sent_takes_its_directory_offline() {
 }
 
 #[test]
-fn a_device_that_fails_below_the_metadata_log_ends_a_broker_with_several_directories() {
+fn failing_metadata_log_device_ends_the_broker() {
     let Some((node, _)) = spread() else { return };
     let mut connection = Connection::open(node.address());
     let file = node.data().join("__cluster_metadata-0").join(SEGMENT);

@@ -43,7 +43,7 @@ fn segments(node: &Node) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_start_names_the_segments_that_are_missing_and_gives_no_offset_out_twice() {
+fn start_reports_missing_segments_and_reuses_no_offset() {
     if Kind::under_test() == Kind::Kafka {
         return println!("left out: Kafka begins at the first offset again");
     }
@@ -76,7 +76,7 @@ fn a_start_names_the_segments_that_are_missing_and_gives_no_offset_out_twice() {
 }
 
 #[test]
-fn deleted_records_do_not_come_back_with_a_crash() {
+fn trimmed_records_stay_deleted_after_crash() {
     let mut node = node();
     node.levada("topic trim t --to 5 --yes").run();
     node.kill();

@@ -22,7 +22,7 @@ const STORAGE_ERROR: i16 = 56;
 const ON_SMALL_DISK: &str = r#"mount -t tmpfs -o size=8m tmpfs "$0" && exec "$@""#;
 
 #[test]
-fn a_full_disk_refuses_what_has_no_room_and_takes_it_again_when_there_is() {
+fn full_disk_refuses_writes_until_space_is_free() {
     if Kind::under_test() == Kind::Kafka {
         return println!("left out: it takes a Levada");
     }
@@ -96,7 +96,7 @@ fn namespaces_allowed() -> bool {
 }
 
 #[test]
-fn a_partition_that_cannot_be_opened_is_offline_until_it_can_be() {
+fn unopenable_partition_is_offline_until_repaired() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: a Kafka with one log directory stops when it fails");
     }

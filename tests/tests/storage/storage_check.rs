@@ -52,7 +52,7 @@ fn stopped() -> Node {
 }
 
 #[test]
-fn what_a_broker_leaves_is_sound_whether_it_was_stopped_or_killed() {
+fn stopped_or_killed_broker_leaves_sound_storage() {
     let mut node = stopped();
     let dir = node.data().display().to_string();
     if node.kind() == Kind::Levada {
@@ -90,7 +90,7 @@ fn what_a_broker_leaves_is_sound_whether_it_was_stopped_or_killed() {
 }
 
 #[test]
-fn damage_is_told_with_its_place_and_the_other_partition_is_sound() {
+fn storage_check_locates_damage_in_one_partition() {
     let mut node = stopped();
     node.stop();
     let log = node.data().join("one-0/00000000000000000000.log");

@@ -105,7 +105,7 @@ fn refuses_and_comes_back(mut node: Node, mut acknowledged: i64) {
 }
 
 #[test]
-fn a_write_that_fails_takes_its_partition_out_of_use() {
+fn failed_write_takes_its_partition_offline() {
     let Some(node) = injured(&format!("{SEGMENT}.log"), "pwritev,pwrite64,pwritev2 error=EIO:when=3+", &[])
     else {
         return;
@@ -114,7 +114,7 @@ fn a_write_that_fails_takes_its_partition_out_of_use() {
 }
 
 #[test]
-fn a_file_system_that_became_read_only_refuses_writes() {
+fn read_only_file_system_refuses_writes() {
     let calls = "pwritev,pwrite64,pwritev2 error=EROFS";
     let Some(mut node) = injured(&format!("{SEGMENT}.log"), calls, &[]) else { return };
     let mut connection = Connection::open(node.address());
@@ -136,7 +136,7 @@ fn a_file_system_that_became_read_only_refuses_writes() {
 }
 
 #[test]
-fn a_sync_that_fails_once_is_not_tried_again() {
+fn failed_sync_is_not_retried() {
     // Only one sync fails: a repeated one would succeed and acknowledge data that the kernel has
     // dropped.
     let durable = [("levada.ack.durability", "fdatasync")];
@@ -147,7 +147,7 @@ fn a_sync_that_fails_once_is_not_tried_again() {
 }
 
 #[test]
-fn a_read_that_fails_is_an_error_of_that_partition_alone() {
+fn failed_read_affects_only_its_partition() {
     let calls = "pread64,preadv,preadv2,splice,sendfile error=EIO";
     let Some(mut node) = injured(&format!("{SEGMENT}.log"), calls, &[]) else { return };
     let mut connection = Connection::open(node.address());
@@ -172,7 +172,7 @@ fn a_read_that_fails_is_an_error_of_that_partition_alone() {
 }
 
 #[test]
-fn a_slow_disk_holds_up_its_own_producers_alone() {
+fn slow_disk_delays_only_its_own_producers() {
     let durable = [("levada.ack.durability", "fdatasync")];
     let slow = "fdatasync,fsync delay_enter=3s";
     let Some(mut node) = injured(&format!("{SEGMENT}.log"), slow, &durable) else { return };
@@ -189,7 +189,7 @@ fn a_slow_disk_holds_up_its_own_producers_alone() {
 }
 
 #[test]
-fn an_index_cut_short_underneath_is_an_error_and_not_the_end() {
+fn truncated_index_is_error_of_its_partition() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: Kafka's JVM has its own answer");
     }
@@ -271,7 +271,7 @@ fn run(program: &str, arguments: &[&str]) -> io::Result<()> {
 }
 
 #[test]
-fn a_journal_that_gives_up_makes_the_disk_read_only_and_loses_nothing_acknowledged() {
+fn aborted_journal_loses_no_acknowledged_records() {
     let mut node = Node::of(Kind::Levada).option("levada.ack.durability", "fdatasync");
     let (data, image) = (node.data(), node.scratch().join("image"));
     if Kind::under_test() == Kind::Kafka {

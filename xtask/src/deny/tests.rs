@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_licence_is_taken_if_one_way_through_it_is_allowed() {
+fn licence_is_allowed_if_one_alternative_is() {
     let allowed = |one: &str| ["MIT", "ISC", "Unicode-3.0"].contains(&one);
     let check = |expression: &str, expected: bool| {
         assert_eq!(is_allowed(expression, &allowed), expected, "{expression}");

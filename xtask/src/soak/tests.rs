@@ -94,7 +94,7 @@ fn a_path_is_a_target_and_a_module() {
 }
 
 #[test]
-fn each_long_run_of_the_tree_has_its_own_name() {
+fn every_soak_has_a_unique_name() {
     let names: Vec<String> = soaks(root()).unwrap().iter().map(Soak::name).collect();
     for (index, name) in names.iter().enumerate() {
         assert!(!names[..index].contains(name), "{name} is there twice");
@@ -115,7 +115,7 @@ fn soak(module: &str, line: &str) -> Soak {
 }
 
 #[test]
-fn a_run_has_the_tests_of_its_module_alone() {
+fn soak_runs_only_tests_of_its_module() {
     let listed = "cluster::large: test\nconsole_cluster::large: test\ncluster::small: test\n\n3 tests\n";
     let tests = |module, line| soak(module, line).tests(listed);
     assert_eq!(tests("cluster", "scale 20"), ["cluster::large", "cluster::small"]);
@@ -145,7 +145,7 @@ fn fuzz_targets_are_found() {
 
 /// An hour of one test was ended after the half hour that every other test has.
 #[test]
-fn a_command_may_take_as_long_as_it_is_told_to() {
+fn soak_time_limit_follows_its_declared_duration() {
     let binary = TestBinary {
         package: "levada-tests".to_owned(),
         target: "cluster".to_owned(),

@@ -72,7 +72,7 @@ mod tests {
     use super::warnings;
 
     #[test]
-    fn a_warning_of_a_library_and_of_its_tests_counts_once() {
+    fn library_and_test_warning_counts_once() {
         let warning =
             r#"{"reason":"compiler-message","message":{"rendered":"warning: unused","spans":[{}]}}"#;
         let summary =

@@ -1,8 +1,7 @@
-//! Words that mislead, in all documents, comments and texts; and rules for what has changed since
-//! [`BASE`], which older names and titles do not keep: names of tests, and titles of commits.
+//! Words that mislead, in all documents, comments and texts; and a rule for the titles of commits
+//! since [`BASE`], which older titles do not keep.
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::{Complaint, Source};
@@ -23,25 +22,20 @@ const WORDS: [(&str, &str); 6] = [
 /// In a line with one of these words, "behind" is lag.
 const LAG: [&str; 4] = ["lag", "records behind", "fall behind", "falls behind"];
 
-/// Most words of a test's name.
-const NAME_WORDS: usize = 8;
-
 /// Most columns of a commit's title.
 const TITLE_COLUMNS: usize = 65;
 
 /// Words with which no imperative begins.
 const ARTICLES: [&str; 8] = ["a", "an", "each", "every", "it", "no", "the", "there"];
 
-/// Checks what has changed; a checkout without the history has nothing to check, and says so.
+/// Checks the titles of commits; a checkout without the history has nothing to check, and says so.
 pub(super) fn check(root: &Path) -> Result<Vec<Complaint>, String> {
     let is_known = git(root, &["merge-base", "--is-ancestor", BASE, "HEAD"]).is_ok();
     if !is_known {
-        println!("words and titles since {BASE}: not checked, because the history is not here");
+        println!("titles since {BASE}: not checked, because the history is not here");
         return Ok(Vec::new());
     }
-    let mut complaints = check_lines(&git(root, &["diff", "--unified=0", "--no-color", BASE])?);
-    complaints.extend(check_titles(&git(root, &["log", "--format=%h %s", &format!("{BASE}..HEAD")])?));
-    Ok(complaints)
+    Ok(check_titles(&git(root, &["log", "--format=%h %s", &format!("{BASE}..HEAD")])?))
 }
 
 fn git(root: &Path, arguments: &[&str]) -> Result<String, String> {
@@ -52,34 +46,6 @@ fn git(root: &Path, arguments: &[&str]) -> Result<String, String> {
     } else {
         Err(format!("git {}: {}", arguments.join(" "), String::from_utf8_lossy(&said.stderr)))
     }
-}
-
-/// Checks the added lines of a diff. A line that only moved is not an added one.
-fn check_lines(diff: &str) -> Vec<Complaint> {
-    let removed: HashSet<&str> = diff
-        .lines()
-        .filter(|line| !line.starts_with("---"))
-        .filter_map(|line| line.strip_prefix('-'))
-        .map(str::trim)
-        .collect();
-    let (mut complaints, mut path, mut at) = (Vec::new(), PathBuf::new(), 0);
-    let mut is_test = false;
-    for line in diff.lines() {
-        if let Some(file) = line.strip_prefix("+++ ") {
-            path = file.strip_prefix("b/").unwrap_or(file).into();
-        } else if let Some(place) = line.strip_prefix("@@ ") {
-            let numbers = place.split('+').nth(1).unwrap_or_default();
-            at = numbers.split([',', ' ']).next().and_then(|number| number.parse().ok()).unwrap_or(0);
-        } else if let Some(text) = line.strip_prefix('+') {
-            if is_test && !removed.contains(text.trim()) {
-                let found = test_name(text);
-                complaints.extend(found.map(|what| Complaint { path: path.clone(), line: at, what }));
-            }
-            is_test = text.trim() == "#[test]";
-            at += 1;
-        }
-    }
-    complaints
 }
 
 /// Words of the list in the documents, comments and texts of the repository.
@@ -115,13 +81,6 @@ fn word(path: &Path, line: &str) -> Option<String> {
     Some(format!("\"{}\": {}", found.0, found.1))
 }
 
-/// A test's name that is too long.
-fn test_name(line: &str) -> Option<String> {
-    let name = line.trim().strip_prefix("fn ")?.split('(').next()?;
-    let words = name.split('_').count();
-    (words > NAME_WORDS).then(|| format!("{name} has {words} words: a test's name has at most {NAME_WORDS}"))
-}
-
 /// Checks lines `COMMIT TITLE`.
 fn check_titles(log: &str) -> Vec<Complaint> {
     let refused = log.lines().filter_map(|line| {
@@ -151,11 +110,7 @@ fn fault(title: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Source, check_lines, check_titles, check_words};
-
-    fn complaints(diff: &str) -> Vec<String> {
-        check_lines(diff).iter().map(ToString::to_string).collect()
-    }
+    use super::{Source, check_titles, check_words};
 
     #[test]
     fn misleading_words_are_found() {
@@ -168,13 +123,6 @@ mod tests {
         assert_eq!(found("    let behind_the = 1;"), Vec::<String>::new());
         assert_eq!(found("    // Lag: records behind the last record."), Vec::<String>::new());
         assert_eq!(found("    panic!(\"closed at once\");").len(), 1);
-    }
-
-    #[test]
-    fn test_names_have_eight_words() {
-        let diff = |name: &str| format!("+++ b/a.rs\n@@ -0,0 +1,2 @@\n+#[test]\n+fn {name}() {{\n");
-        assert!(complaints(&diff("a_b_c_d_e_f_g_h")).is_empty());
-        assert_eq!(complaints(&diff("a_b_c_d_e_f_g_h_i")).len(), 1);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Names: no empty words, no retired words with a term of the field, no `get_` prefix, and one
-//! meaning for a name within a crate.
+//! Names: no empty words, no retired words with a term of the field, no `get_` prefix, one meaning
+//! for a name within a crate, and names of tests that a stranger reads in one go.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry::{Occupied, Vacant};
@@ -36,6 +36,9 @@ const APART: [&str; 3] = ["group", "share_state", "txn"];
 
 /// Crates whose modules are commands, built alike.
 const COMMANDS: [&str; 1] = ["crates/cli"];
+
+/// Most words of a test's name.
+const TEST_WORDS: usize = 8;
 
 const EMPTY_ENDINGS: [&str; 4] = ["Helper", "Manager", "Util", "Utils"];
 
@@ -167,6 +170,19 @@ impl<'ast> Visit<'ast> for Names<'_> {
         let before = std::mem::replace(&mut self.in_trait_impl, item.trait_.is_some());
         visit::visit_item_impl(self, item);
         self.in_trait_impl = before;
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        let of_test = |attribute: &syn::Attribute| {
+            attribute.path().segments.last().is_some_and(|last| last.ident == "test")
+        };
+        let words = item.sig.ident.to_string().split('_').count();
+        if words > TEST_WORDS && item.attrs.iter().any(of_test) {
+            let name = &item.sig.ident;
+            let what = format!("{name} has {words} words: a test's name has at most {TEST_WORDS}");
+            self.complaints.push(self.source.complaint(name.span().start().line, what));
+        }
+        visit::visit_item_fn(self, item);
     }
 
     fn visit_signature(&mut self, signature: &'ast syn::Signature) {

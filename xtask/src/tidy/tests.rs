@@ -140,6 +140,15 @@ fn names_have_a_subject() {
 }
 
 #[test]
+fn test_names_have_eight_words() {
+    let test = |name: &str| format!("//! A.\n#[test]\nfn {name}() {{}}\n");
+    accepted(RS, &test("a_b_c_d_e_f_g_h"));
+    refused(RS, &test("a_b_c_d_e_f_g_h_i"), 3, "9 words");
+    refused(RS, "//! A.\n#[tokio::test]\nasync fn a_b_c_d_e_f_g_h_i() {}\n", 3, "9 words");
+    accepted(RS, "//! A.\nfn a_b_c_d_e_f_g_h_i() {}\n");
+}
+
+#[test]
 fn retired_words_stay_retired() {
     refused(RS, "//! A.\nstruct Doorman;\n", 2, "the term is `Acceptor`");
     refused(RS, "//! A.\nimpl A { fn doom_partition(&self) {} }\n", 2, "the term is `mark_deleted`");
@@ -324,7 +333,7 @@ fn files_on_disk_have_a_page() {
 }
 
 #[test]
-fn events_have_a_row_in_the_documentation_and_rows_an_event() {
+fn log_events_and_documentation_rows_match() {
     const PAGE: &str = "docs/operating/logs.md";
     let code = |line: &str| format!("//! A.\nfn a() {{\n    {line}\n}}\n");
     let event = code("tracing::info!(topic, \"topic lost\");");

@@ -116,7 +116,7 @@ fn a_thread_with_little_time_expands_little() {
 }
 
 #[test]
-fn assigning_leaves_the_checksum_alone_and_stamping_renews_it() {
+fn assign_keeps_checksum_and_stamp_renews_it() {
     let mut bytes = sample(Compression::Lz4);
     assign(&mut bytes, 1 << 40, 12);
     let view = check(&bytes).unwrap();
@@ -202,7 +202,7 @@ fn misstated(codec: Compression, timestamps: &[i64], said: i64) -> Vec<u8> {
 }
 
 #[test]
-fn the_records_tell_their_times_and_the_header_is_corrected_by_them() {
+fn max_timestamp_is_corrected_from_batch_records() {
     for codec in ALL {
         for said in [-1, 0, 6, 8, i64::MAX, i64::MIN] {
             let mut bytes = misstated(codec, &[5, 7, -1, 3], said);

@@ -90,7 +90,7 @@ fn numbers_and_names_agree() {
 }
 
 #[test]
-fn the_highest_levels_take_memory_in_proportion_to_their_input() {
+fn highest_zstd_levels_need_memory_proportional_to_input() {
     for (level, input_bytes, most_mib) in
         [(22, 16 << 10, 8), (22, 1 << 20, 32), (20, 9 << 20, 200), (22, 9 << 20, 200)]
     {

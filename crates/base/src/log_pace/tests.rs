@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn some_lines_are_told_at_once_and_then_one_a_second() {
+fn log_pace_admits_burst_then_one_per_second() {
     let pace = LogPace::default();
     let told = (0..100).filter(|_| pace.admit(0).is_some()).count();
     assert_eq!(told, 10);

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn controllers_are_needed_for_a_key_that_comes_once_and_names_a_topic_in_one_way() {
+    fn delete_topics_needs_controllers_for_any_unambiguous_key() {
         let key = |name: Option<&str>, topic_id| TopicKey { name: name.map(str::to_owned), topic_id };
         let id = Uuid::from_bytes([3; 16]);
         assert!(names_one(&[key(Some("a"), Uuid::ZERO)]) && names_one(&[key(None, id)]));

@@ -111,7 +111,7 @@ fn forward(membership: &ClusterMembership) -> Forwarded {
 }
 
 #[test]
-fn a_broker_is_caught_up_unfenced_and_shut_down() {
+fn membership_covers_catch_up_unfencing_and_shutdown() {
     let controller = Controller::start(1);
     let member = join(&[&controller]);
     let image = member.catch_up();
@@ -129,7 +129,7 @@ fn a_broker_is_caught_up_unfenced_and_shut_down() {
 }
 
 #[test]
-fn a_broker_that_lacks_a_level_of_the_cluster_ends_with_its_name() {
+fn broker_exit_names_unsupported_feature_level() {
     let controller = Controller::start(1);
     controller.change(|state| {
         state.registration_error = 35;
@@ -149,7 +149,7 @@ fn a_broker_that_lacks_a_level_of_the_cluster_ends_with_its_name() {
 }
 
 #[test]
-fn an_answer_counts_when_its_image_is_there_and_no_image_waits_for_the_next_answer() {
+fn metadata_fetch_counts_once_image_is_delivered() {
     let controller = Controller::start(1);
     let member = join(&[&controller]);
     let begun = Instant::now();
@@ -162,7 +162,7 @@ fn an_answer_counts_when_its_image_is_there_and_no_image_waits_for_the_next_answ
 }
 
 #[test]
-fn directories_are_reported_before_the_broker_asks_to_be_unfenced() {
+fn directories_are_reported_before_unfencing_request() {
     let controller = Controller::start(1);
     controller.change(|state| state.acknowledges = false);
     let member = join(&[&controller]);
@@ -184,7 +184,7 @@ fn directories_are_reported_before_the_broker_asks_to_be_unfenced() {
 
 /// Kafka's controller logs each of these requests as an error.
 #[test]
-fn a_replaced_broker_went_on_with_requests_of_its_old_epoch() {
+fn replaced_broker_sends_no_stale_epoch_requests() {
     let controller = Controller::start(1);
     let member = join_with(&[&controller], "broker.session.timeout.ms=500");
     member.catch_up();
@@ -199,7 +199,7 @@ fn a_replaced_broker_went_on_with_requests_of_its_old_epoch() {
 }
 
 #[test]
-fn cordoned_directories_are_reported_from_the_first_heartbeat_on() {
+fn first_heartbeat_reports_cordoned_directories() {
     let controller = Controller::start(1);
     let member = join_with(&[&controller], "cordoned.log.dirs=*");
     member.catch_up();
@@ -232,7 +232,7 @@ fn heartbeats_reach_a_controller_without_cordoned_directories() {
 }
 
 #[test]
-fn producers_get_ids_of_blocks_and_a_block_is_requested_once() {
+fn producer_ids_come_from_blocks_requested_once() {
     let controller = Controller::start(1);
     let member = join(&[&controller]);
     member.catch_up();
@@ -287,7 +287,7 @@ fn requests_in_flight_move_to_the_next_controller() {
 }
 
 #[test]
-fn the_end_of_a_membership_waits_for_no_controller() {
+fn membership_end_does_not_wait_for_controller() {
     let controller = Controller::start(1);
     let member = join(&[&controller]);
     member.catch_up();
@@ -309,7 +309,7 @@ fn the_end_of_a_membership_waits_for_no_controller() {
 }
 
 #[test]
-fn a_broker_with_a_controllers_id_does_not_join() {
+fn broker_with_controller_id_does_not_join() {
     let controller = Controller::start(77);
     let member = join(&[&controller]);
     let reason = loop {
@@ -323,7 +323,7 @@ fn a_broker_with_a_controllers_id_does_not_join() {
 }
 
 #[test]
-fn a_broker_with_the_id_of_a_controller_that_does_not_lead_does_not_stay() {
+fn broker_with_non_leading_controllers_id_exits() {
     let controller = Controller::start(1);
     let member = join(&[&controller]);
     member.catch_up();
@@ -337,7 +337,7 @@ fn a_broker_with_the_id_of_a_controller_that_does_not_lead_does_not_stay() {
 }
 
 #[test]
-fn a_thread_that_panics_ends_the_broker_with_its_name() {
+fn panicking_thread_is_named_in_broker_exit() {
     let (sender, events) = events::queue();
     guard("cluster-log", &sender, || {});
     guard("cluster-life", &sender, || panic!("on purpose"));

@@ -14,7 +14,7 @@ use super::*;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn a_change_runs_to_its_end_although_its_page_is_closed() {
+async fn change_completes_after_its_page_is_closed() {
     let home = tempfile::tempdir().unwrap();
     let config = BrokerConfig::load(&Sources::flags([format!("log.dirs={}", home.path().display())]));
     let broker = Broker::open(config.unwrap(), &[]).unwrap();

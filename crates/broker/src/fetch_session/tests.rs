@@ -95,7 +95,7 @@ fn a_request_says_what_becomes_of_its_session() {
 }
 
 #[test]
-fn only_what_changed_is_told_and_data_moves_to_the_end() {
+fn fetch_session_returns_changes_and_reorders_partitions() {
     let mut sessions = Sessions::new(10);
     let id = open(&mut sessions, 3, 0);
     let turn = continued(go_on(&mut sessions, (id, 1), vec![wanted(1, 11), wanted(9, 0)], &[key(2)]));
@@ -128,7 +128,7 @@ fn only_what_changed_is_told_and_data_moves_to_the_end() {
 }
 
 #[test]
-fn a_session_that_is_being_read_keeps_no_request_waiting() {
+fn busy_fetch_session_does_not_block_requests() {
     let mut sessions = Sessions::new(10);
     let (one, other) = (open(&mut sessions, 2, 0), open(&mut sessions, 2, 0));
     let turn = continued(go_on(&mut sessions, (one, 1), vec![], &[]));
@@ -141,7 +141,7 @@ fn a_session_that_is_being_read_keeps_no_request_waiting() {
 }
 
 #[test]
-fn a_full_cache_gives_the_idle_and_the_small_away() {
+fn full_session_cache_evicts_idle_and_small() {
     let mut sessions = Sessions::new(2);
     let (small, large) = (open(&mut sessions, 1, 0), open(&mut sessions, 5, 0));
     // Both are young: there is no room.
@@ -186,7 +186,7 @@ fn sessions_remember_so_many_partitions_and_no_more() {
 }
 
 #[test]
-fn a_client_with_many_sessions_makes_room_for_one_with_few() {
+fn many_fetch_sessions_yield_to_other_client() {
     let (eve, bob) = (user("eve"), user("bob"));
     for (slots, partitions) in [(8, 1), (1000, 10)] {
         let mut sessions = Sessions::new(slots);

@@ -111,7 +111,7 @@ fn a_session_always_fetches_what_the_follower_wants() {
 }
 
 #[test]
-fn the_partitions_of_a_topic_are_spread_over_the_threads() {
+fn partitions_of_topic_spread_over_fetcher_threads() {
     let used = |threads| (0..12).map(|index| thread_of(&(TOPIC, index), threads)).collect::<BTreeSet<_>>();
     assert_eq!([1, 3, 4].map(|threads| used(threads).len()), [1, 3, 4]);
 }
@@ -121,7 +121,7 @@ fn in_sync(leader: i32) -> WorkerId {
 }
 
 #[test]
-fn a_replica_that_catches_up_does_not_share_the_thread_of_those_in_sync() {
+fn catching_up_replica_has_separate_fetcher_thread() {
     let mut state = State::default();
     let (fetch, catch_up) = (in_sync(7), WorkerId { is_in_sync: false, ..in_sync(7) });
     let idle = || Ok(Worker::idle());
@@ -141,7 +141,7 @@ fn a_replica_that_catches_up_does_not_share_the_thread_of_those_in_sync() {
 }
 
 #[test]
-fn a_thread_that_could_not_be_started_is_started_with_the_next_attempt() {
+fn failed_fetcher_thread_start_is_retried() {
     let (mut state, partition, id) = (State::default(), (TOPIC, 0), in_sync(7));
     let fails = || Err(io::Error::from(io::ErrorKind::WouldBlock));
     state.follow(partition, id, fails);

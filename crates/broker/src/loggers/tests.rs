@@ -28,7 +28,7 @@ fn level(loggers: &Loggers, name: &str) -> &'static str {
 }
 
 #[test]
-fn the_closest_level_above_holds_until_a_logger_has_its_own() {
+fn logger_inherits_closest_parent_level() {
     let (loggers, applied) = loggers();
     assert_eq!((level(&loggers, "root"), level(&loggers, "levada_log.writer")), ("INFO", "INFO"));
     assert_eq!(level(&loggers, "levada_broker.server"), "DEBUG");
@@ -49,7 +49,7 @@ fn the_closest_level_above_holds_until_a_logger_has_its_own() {
 }
 
 #[test]
-fn wrong_changes_are_refused_in_kafkas_words_and_change_nothing() {
+fn invalid_logger_change_has_kafkas_message_without_effect() {
     let (loggers, applied) = loggers();
     let invalid = ErrorCode::InvalidRequest;
     let cases = [

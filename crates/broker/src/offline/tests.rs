@@ -59,7 +59,7 @@ fn whats(report: &Report) -> Vec<String> {
 }
 
 #[test]
-fn a_cluster_begins_with_the_users_that_it_was_formatted_with() {
+fn cluster_starts_with_users_from_format() {
     let dir = tempdir().unwrap();
     let user = UserScramCredentialRecord { name: "alice".to_owned(), mechanism: 2, ..Default::default() };
     format(&config(dir.path()), None, (vec![user], 0), false).unwrap();
@@ -122,7 +122,7 @@ fn a_directory_in_use_is_not_checked() {
 }
 
 #[test]
-fn what_the_metadata_knows_must_be_there_and_the_other_way_round() {
+fn check_compares_metadata_with_partition_directories() {
     let dir = tempdir().unwrap();
     with_records(dir.path(), topic("clicks", Vec::new()));
     let report = check(dir.path(), &[], &|_, _| {}).unwrap();
@@ -143,7 +143,7 @@ fn what_the_metadata_knows_must_be_there_and_the_other_way_round() {
 }
 
 #[test]
-fn damage_in_the_metadata_log_is_told_and_a_torn_tail_is_mended() {
+fn check_separates_metadata_damage_from_torn_tail() {
     let dir = tempdir().unwrap();
     with_records(dir.path(), topic("clicks", Vec::new()));
     fs::create_dir(dir.path().join("clicks-0")).unwrap();
@@ -163,7 +163,7 @@ fn damage_in_the_metadata_log_is_told_and_a_torn_tail_is_mended() {
 }
 
 #[test]
-fn what_cannot_be_taken_over_is_named_and_nothing_is_touched() {
+fn unsupported_takeover_is_named_and_changes_nothing() {
     let elsewhere = vec![Uuid::from_bytes([9; 16])];
     let level = FeatureLevelRecord { name: "metadata.version".to_owned(), feature_level: 99 };
     let unknown = FeatureLevelRecord { name: "time.travel".to_owned(), feature_level: 1 };

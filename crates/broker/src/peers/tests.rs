@@ -8,7 +8,7 @@ use levada_log::checkpoint::MetaProperties;
 use super::*;
 
 #[test]
-fn a_call_that_panics_does_not_end_the_thread_and_the_next_has_another_connection() {
+fn panicked_peer_call_keeps_thread_and_reconnects() {
     let config =
         Arc::new(LiveConfig::new(BrokerConfig::load(&Sources::flags(Vec::<String>::new())).unwrap()));
     let connections = Cell::new(0);
@@ -26,7 +26,7 @@ fn a_call_that_panics_does_not_end_the_thread_and_the_next_has_another_connectio
 }
 
 #[test]
-fn a_thread_without_calls_ends_and_the_next_call_has_another() {
+fn idle_peer_thread_ends_and_is_replaced() {
     let config =
         Arc::new(LiveConfig::new(BrokerConfig::load(&Sources::flags(Vec::<String>::new())).unwrap()));
     let identity = MetaProperties { cluster_id: "cluster".to_owned(), node_id: 1, directory_id: [0; 16] };

@@ -73,7 +73,7 @@ fn nobody_exceeds_a_limit_that_is_no_number() {
 }
 
 #[test]
-fn who_uses_more_than_the_limit_waits_until_the_rate_is_back() {
+fn client_over_quota_waits_until_rate_recovers() {
     let mut accounts = limits(&[(&[("client-id", None)], "producer_byte_rate", 1000.0)]);
     // Ten seconds' worth in a burst are within the limit.
     assert_eq!(accounts.book(Used::Produced, ANN, 10_000.0, 0), Duration::ZERO);
@@ -91,13 +91,13 @@ fn who_uses_more_than_the_limit_waits_until_the_rate_is_back() {
 }
 
 #[test]
-fn a_wait_for_time_is_a_second_at_most() {
+fn request_time_throttle_never_exceeds_one_second() {
     let mut accounts = limits(&[(&[("user", Some("ann"))], "request_percentage", 1.0)]);
     assert_eq!(accounts.book(Used::Time, ANN, 10_000.0, 0), Duration::from_secs(1));
 }
 
 #[test]
-fn a_strict_client_may_owe_mutations_once_and_is_refused_until_it_owes_none() {
+fn strict_mutation_quota_refuses_client_in_debt() {
     let mut accounts = limits(&[(&[("user", Some("ann"))], "controller_mutation_rate", 2.0)]);
     let (granted, refused) =
         (|wait| Taking { is_refused: false, wait }, |wait| Taking { is_refused: true, wait });
@@ -117,7 +117,7 @@ fn a_strict_client_may_owe_mutations_once_and_is_refused_until_it_owes_none() {
 }
 
 #[test]
-fn a_permissive_client_is_never_refused_mutations_and_waits() {
+fn permissive_mutation_quota_throttles_without_refusing() {
     let mut accounts = limits(&[(&[("client-id", None)], "controller_mutation_rate", 1.0)]);
     let mut take = |count, now_ms| accounts.take_mutations(ANN, count, false, now_ms);
     assert_eq!(take(11, 0), Taking::default());
@@ -127,7 +127,7 @@ fn a_permissive_client_is_never_refused_mutations_and_waits() {
 }
 
 #[test]
-fn buckets_that_nobody_uses_are_forgotten_after_an_hour_and_have_a_bound() {
+fn unused_quota_buckets_expire_and_are_bounded() {
     let mut accounts = limits(&[(&[("client-id", None)], "controller_mutation_rate", 1.0)]);
     let mut take = |number: usize, now_ms| {
         let client_id = number.to_string();
@@ -145,7 +145,7 @@ fn buckets_that_nobody_uses_are_forgotten_after_an_hour_and_have_a_bound() {
 }
 
 #[test]
-fn meters_that_nobody_uses_are_forgotten_after_an_hour() {
+fn unused_quota_meters_expire_after_one_hour() {
     const HOUR_MS: i64 = 3_600_000;
     let mut accounts = limits(&[(&[("client-id", None)], "producer_byte_rate", 1000.0)]);
     for number in 0..5_000 {
@@ -162,7 +162,7 @@ fn meters_that_nobody_uses_are_forgotten_after_an_hour() {
 }
 
 #[test]
-fn a_client_with_very_many_ids_makes_no_other_share_a_meter() {
+fn many_client_ids_share_no_quota_meter() {
     let mut accounts = limits(&[(&[("client-id", None)], "producer_byte_rate", 1000.0)]);
     let mut book = |number: usize, bytes: f64, now_ms| {
         let client_id = number.to_string();
@@ -179,7 +179,7 @@ fn a_client_with_very_many_ids_makes_no_other_share_a_meter() {
 }
 
 #[test]
-fn a_new_client_is_idle_however_many_ids_another_uses() {
+fn new_client_is_idle_despite_many_ids() {
     let mut accounts = limits(&[(&[("client-id", None)], "consumer_byte_rate", 1000.0)]);
     for number in 0..METERS_MAX + 10 {
         accounts.book(Used::Fetched, Client { client_id: &number.to_string(), ..ANN }, 6_000.0, 0);
@@ -191,7 +191,7 @@ fn a_new_client_is_idle_however_many_ids_another_uses() {
 }
 
 #[test]
-fn very_many_addresses_make_no_other_share_a_meter() {
+fn many_addresses_share_no_quota_meter() {
     let mut accounts = limits(&[(&[("ip", None)], "connection_creation_rate", 0.1)]);
     let address = |number: usize| IpAddr::from((1 << 64 | number as u128).to_be_bytes());
     for number in 0..ADDRESSES_MAX + 500 {
@@ -204,7 +204,7 @@ fn very_many_addresses_make_no_other_share_a_meter() {
 }
 
 #[test]
-fn a_limit_of_an_address_holds_in_every_form_of_the_address() {
+fn address_quota_holds_in_every_notation() {
     for name in ["2001:DB8:0:0:0:0:0:1", "2001:db8::1", "::ffff:10.0.0.1", "10.0.0.1"] {
         let mut accounts = limits(&[(&[("ip", Some(name))], "connection_creation_rate", 1.0)]);
         let address = name.parse::<IpAddr>().unwrap().to_canonical();
@@ -215,7 +215,7 @@ fn a_limit_of_an_address_holds_in_every_form_of_the_address() {
 }
 
 #[test]
-fn setting_the_wall_clock_neither_forgives_use_nor_prolongs_a_throttle() {
+fn clock_change_neither_forgives_nor_prolongs_throttle() {
     let mut image = Image::empty();
     let record = ClientQuotaRecord {
         entity: vec![("user".to_owned(), Some("ann".to_owned()))],

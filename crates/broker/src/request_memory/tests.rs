@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use super::{Newcomers, RequestMemory};
 
 #[test]
-fn who_finds_none_left_waits_until_enough_is_given_back_and_one_goes_ahead() {
+fn exhausted_request_memory_waits_and_one_may_exceed() {
     let memory = Arc::new(RequestMemory::default());
     let mut context = Context::from_waker(Waker::noop());
     let (mut first, mut second) = (memory.share(), memory.share());
@@ -38,7 +38,7 @@ fn who_finds_none_left_waits_until_enough_is_given_back_and_one_goes_ahead() {
 }
 
 #[test]
-fn clients_that_have_not_authenticated_hold_little_and_less_from_one_address() {
+fn unauthenticated_clients_memory_is_bounded_per_address() {
     let newcomers = Arc::new(Newcomers::default());
     let from = |last: u8| newcomers.share([10, 0, 0, last].into());
     let (mut one, mut other) = (from(1), from(1));

@@ -16,7 +16,7 @@ fn identity() -> String {
 }
 
 #[test]
-fn a_key_store_that_is_replaced_while_it_is_read_is_read_again() {
+fn key_store_replaced_during_read_is_stale() {
     let directory = tempfile::tempdir().unwrap();
     let (path, later) = (directory.path().join("broker.pem"), directory.path().join("later.pem"));
     fs::write(&later, identity()).unwrap();

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_without_effect_are_refused_and_those_of_the_documentation_are_not() {
+    fn acl_accepts_documented_and_refuses_ineffective_operations() {
         let failure = check_effect(ResourceType::Cluster, Operation::Write).unwrap_err();
         assert_eq!(
             failure.line(),

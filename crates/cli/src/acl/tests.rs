@@ -47,7 +47,7 @@ fn remove(words: &str, codes: &'static [i16]) -> (Result<(), Failure>, Vec<u8>, 
 }
 
 #[test]
-fn a_host_or_a_prefix_alone_does_not_remove_all_entries_of_a_user() {
+fn acl_remove_refuses_host_or_prefix_alone() {
     for words in ["alice --host 10.0.0.7", "alice --prefix"] {
         let (ended, _, requests) = remove(words, &[0]);
         assert!(matches!(ended, Err(Failure::Usage(_))), "{words}: {ended:?}");
@@ -58,7 +58,7 @@ fn a_host_or_a_prefix_alone_does_not_remove_all_entries_of_a_user() {
 }
 
 #[test]
-fn an_entry_that_the_broker_has_not_removed_is_a_failure() {
+fn acl_remove_fails_if_broker_keeps_entry() {
     const REFUSAL: i16 = ErrorCode::KafkaStorageError.code();
     let (ended, out, _) = remove("alice", &[0, REFUSAL]);
     assert!(matches!(ended, Err(Failure::Told)), "{ended:?}");

@@ -11,7 +11,7 @@ fn extent(records: Option<u64>, warm_up: i64) -> Extent {
 }
 
 #[test]
-fn the_due_time_of_a_record_does_not_depend_on_answers() {
+fn bench_due_time_is_independent_of_responses() {
     let start = Instant::now();
     let schedule = Schedule::new(start, 1000.0);
     assert_eq!(schedule.due(0), start);
@@ -19,7 +19,7 @@ fn the_due_time_of_a_record_does_not_depend_on_answers() {
 }
 
 #[test]
-fn a_count_of_records_is_kept_exactly_and_the_warm_up_is_not_part_of_it() {
+fn bench_counts_records_exactly_without_warm_up() {
     let meter = Meter::new(&extent(Some(10), 0));
     let now = Instant::now();
     assert_eq!([meter.claim(now, 7), meter.claim(now, 7), meter.claim(now, 7)], [7, 3, 0]);
@@ -31,7 +31,7 @@ fn a_count_of_records_is_kept_exactly_and_the_warm_up_is_not_part_of_it() {
 }
 
 #[test]
-fn a_late_answer_is_charged_from_the_due_time() {
+fn bench_latency_starts_at_due_time() {
     let meter = Meter::new(&extent(None, 0));
     let due = Instant::now();
     let sent_late = Done { since: due, records: 1, bytes: 1, is_answered: true };
@@ -44,7 +44,7 @@ fn a_late_answer_is_charged_from_the_due_time() {
 }
 
 #[test]
-fn a_batch_holds_records_of_the_size_asked_for() {
+fn bench_batch_has_requested_record_size() {
     let records = Records::new(100, levada_base::compress::Compression::None);
     let batch = records.batch(3, 7).unwrap();
     let values: Vec<_> =

@@ -47,7 +47,7 @@ fn offsets<const N: usize>(offsets: [i64; N]) -> Offsets {
 }
 
 #[test]
-fn an_offset_outside_the_log_is_an_error_that_names_the_partition() {
+fn consume_offset_outside_log_names_partition() {
     let (starts, ends) = (offsets([0, 2]), offsets([100, 3]));
     in_range(3, &starts, &ends).unwrap();
     for (offset, expected) in [
@@ -77,7 +77,7 @@ fn ends_are_offsets_and_times() {
 }
 
 #[test]
-fn a_topic_that_begins_with_a_circumflex_is_a_pattern_for_whole_names() {
+fn caret_topic_is_pattern_for_whole_names() {
     let wanted = |texts: &[&str]| Wanted::new(&texts.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>());
     let both = wanted(&["clicks", "^logs-.*"]).unwrap();
     assert_eq!(

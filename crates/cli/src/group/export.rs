@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_are_read_in_kafkas_form_and_as_json() {
+    fn offsets_are_parsed_from_csv_and_json() {
         let check = |text: &str, expected: Row| assert_eq!(rows(text), Ok(vec![expected]), "{text}");
         check("clicks,2,10\n", row(None, 10));
         check("\"clicks\",2,10\r\n\n", row(None, 10));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_above_the_limit_is_refused_and_not_cut() {
+    fn oversized_offsets_file_is_refused_not_truncated() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("readers.csv");
         let lines = "clicks,2,10\nclicks,3,1000\n";

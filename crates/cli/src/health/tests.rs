@@ -36,7 +36,7 @@ fn partitions_without_leader_or_replicas_are_problems() {
 }
 
 #[test]
-fn a_cluster_whose_directories_may_not_be_described_is_not_healthy() {
+fn health_fails_without_permission_to_describe_cluster() {
     let broker = FakeBroker::start(|asked| match asked.header.api {
         ApiKey::Metadata => asked.metadata(&[]),
         ApiKey::DescribeCluster => {

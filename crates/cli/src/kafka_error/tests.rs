@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_misspelt_key_of_a_topic_gets_the_nearest_one() {
+fn misspelt_topic_key_gets_nearest_suggestion() {
     let said = |key: &str| format!("Unknown topic config name: {key}");
     let step = |key: &str| match check(40, "create topic t", Some(&said(key))) {
         Err(Failure::Failed { next, .. }) => next.unwrap_or_default(),

@@ -133,7 +133,7 @@ fn an_offset_index_is_checked_against_its_segment() {
 }
 
 #[test]
-fn a_time_index_rises_and_stays_in_its_segment() {
+fn dump_checks_time_index_order_and_range() {
     let dir = tempfile::tempdir().unwrap();
     dump(&dir, LOG, &segment(), false);
     let entry = |timestamp: i64, offset: i32| [&timestamp.to_be_bytes()[..], &offset.to_be_bytes()].concat();
@@ -221,7 +221,7 @@ fn text_files_are_checked() {
 }
 
 #[test]
-fn the_name_of_a_snapshot_is_no_base_offset() {
+fn dump_ignores_offset_in_snapshot_name() {
     let dir = tempfile::tempdir().unwrap();
     let name = "00000000000000000116-0000000005.checkpoint";
     let content = batch(0, Compression::None, &["a", "b"]);
@@ -281,7 +281,7 @@ fn json_is_one_object_a_line() {
 }
 
 #[test]
-fn a_missing_file_does_not_stop_the_dump_of_the_next() {
+fn dump_continues_after_missing_file() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join(LOG), segment()).unwrap();
     let files = ["00000000000000000009.log", LOG].map(|name| dir.path().join(name)).to_vec();
@@ -295,7 +295,7 @@ fn a_missing_file_does_not_stop_the_dump_of_the_next() {
 }
 
 #[test]
-fn a_file_of_unknown_kind_hides_no_failure_of_the_files_before_it() {
+fn dump_of_unknown_file_keeps_earlier_failures() {
     let dir = tempfile::tempdir().unwrap();
     let (missing, unknown) = (dir.path().join(LOG), dir.path().join("notes.txt"));
     let dump = Dump {

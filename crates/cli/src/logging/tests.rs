@@ -32,7 +32,7 @@ fn line(value: &str) -> String {
 }
 
 #[test]
-fn nothing_in_a_line_of_the_log_begins_another() {
+fn log_line_cannot_forge_another_line() {
     let forged = line("eve\n2026-11-23T00:00:00Z ERROR levada_broker: FORGED LINE");
     assert_eq!(forged.lines().count(), 1, "{forged}");
     for steering in ["\r", "\x1b[2J", "\u{85}", "\u{9b}31m", "\u{2028}", "\u{202e}", "\0", "\x7f"] {
@@ -50,7 +50,7 @@ fn nothing_in_a_line_of_the_log_begins_another() {
 }
 
 #[test]
-fn the_audit_log_follows_its_name_and_is_private() {
+fn private_audit_log_is_reopened_after_rename() {
     use std::os::unix::fs::PermissionsExt;
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("audit.log");
@@ -73,7 +73,7 @@ fn the_audit_log_follows_its_name_and_is_private() {
 }
 
 #[test]
-fn a_line_of_json_has_nothing_that_steers_a_terminal() {
+fn json_log_line_has_no_terminal_controls() {
     let mut written = Vec::new();
     let line = serde_json::json!({"message": "a\u{9b}31m \u{202e} \u{7f} \n Öl"});
     JsonLine(&mut written).write_all(format!("{line}\n").as_bytes()).unwrap();
@@ -93,7 +93,7 @@ fn directives_give_levels_to_loggers() {
 }
 
 #[test]
-fn directives_that_are_none_are_refused_and_empty_ones_left_out() {
+fn invalid_log_directives_are_refused_empty_ignored() {
     let shown = |directives| targets(directives).map(|targets| targets.to_string());
     assert_eq!(shown("debug"), Ok("debug".to_owned()));
     assert_eq!(shown(" info, levada_log=off, ,"), Ok("levada_log=off,info".to_owned()));

@@ -98,7 +98,7 @@ fn separators_have_escapes() {
 }
 
 #[test]
-fn a_line_of_json_is_what_consume_has_printed() {
+fn json_input_line_matches_consume_output() {
     let line = br#"{"topic":"t","partition":2,"offset":7,"timestamp_ms":9,"key":null,"value_base64":"dv8=",
         "headers":[{"key":"a","value":"1"},{"key":"b","value":null}]}"#;
     let bytes = |bytes: &'static [u8]| Cow::Borrowed(bytes);
@@ -115,7 +115,7 @@ fn a_line_of_json_is_what_consume_has_printed() {
 }
 
 #[test]
-fn a_line_of_json_that_is_not_understood_is_no_tombstone() {
+fn invalid_json_line_is_no_tombstone() {
     fn check(line: &str, expected: &str) {
         let message = json::record(line.as_bytes()).unwrap_err();
         assert!(message.contains(expected), "{line}: {message}");
@@ -133,7 +133,7 @@ fn a_line_of_json_that_is_not_understood_is_no_tombstone() {
 }
 
 #[test]
-fn a_refusal_of_records_without_a_key_counts_the_lines_without_the_separator() {
+fn missing_key_refusal_counts_lines_without_separator() {
     fn check(words: &[&str], lines: &[&str], expected: &str) {
         let args = arguments(words);
         let mut reader = Reader::new(&args);
@@ -155,7 +155,7 @@ fn a_refusal_of_records_without_a_key_counts_the_lines_without_the_separator() {
 }
 
 #[test]
-fn lines_without_a_pause_are_sent_after_a_moment() {
+fn continuous_input_is_sent_before_batch_fills() {
     let sent = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&sent);
     let broker = FakeBroker::storing(&[1], move |_, _, batch| {

@@ -13,7 +13,7 @@ fn commands() -> Vec<&'static str> {
 }
 
 #[test]
-fn every_command_on_the_page_for_users_of_kafka_exists() {
+fn every_command_of_kafka_users_page_exists() {
     let commands = commands();
     assert!(commands.len() >= 33, "a row has no command: {commands:?}");
     for command in commands {

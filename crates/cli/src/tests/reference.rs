@@ -114,7 +114,7 @@ fn each_command_has_a_manual_page() {
 }
 
 #[test]
-fn a_directory_for_manual_pages_that_cannot_be_made_is_named() {
+fn failed_manual_page_directory_is_named() {
     let line = ["levada", "man", "--dir", "/dev/null/man"];
     let failure = run(Cli::try_parse_from(line).unwrap(), &mut Vec::new()).unwrap_err();
     assert!(format!("{failure:?}").contains("/dev/null/man"), "{failure:?}");

@@ -22,7 +22,7 @@ struct Line {
 }
 
 #[test]
-fn a_topic_is_created_by_the_controller_if_the_first_broker_is_another_one() {
+fn topic_create_retries_with_controller() {
     let requests = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&requests);
     let broker = FakeBroker::start(move |asked| {

@@ -83,7 +83,7 @@ fn requests_go_out_in_the_best_common_version() {
 }
 
 #[test]
-fn an_older_broker_is_asked_again_in_version_0() {
+fn older_broker_gets_api_versions_version_0() {
     let offered: &[_] = &[(ApiKey::Heartbeat, 0, 1)];
     let (address, served) = listen(vec![versions(35, 0, offered), versions(0, 0, offered), heartbeat(0, 0)]);
     let mut connection = Connection::connect(&address.to_string(), &options()).unwrap();

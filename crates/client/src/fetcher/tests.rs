@@ -17,7 +17,7 @@ fn transactional(offset: i64, producer: i64, marker: Option<Marker>) -> bytes::B
 }
 
 #[test]
-fn batches_of_aborted_transactions_are_left_out_and_others_are_not() {
+fn batches_of_aborted_transactions_are_skipped() {
     let mut one = AbortedTransaction::default();
     (one.producer_id, one.first_offset) = (7, 1);
     let mut aborted = Aborted::new(Some(vec![one]));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_token_comes_from_the_file_that_is_named_or_else_from_the_environment() {
+fn oauth_token_comes_from_file_or_environment() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("token");
     fs::write(&path, "ab.c-d_e.f\n").unwrap();

@@ -35,7 +35,7 @@ fn value(text: &'static str) -> Record<'static> {
 }
 
 #[test]
-fn batches_of_a_partition_are_numbered_one_after_the_other() {
+fn producer_sequences_continue_per_partition() {
     let mut sequences = Sequences::of(7, 3);
     let mut sequence = |partition: i32, count: usize| {
         let mut builder = Builder::new();
@@ -51,7 +51,7 @@ fn batches_of_a_partition_are_numbered_one_after_the_other() {
 }
 
 #[test]
-fn a_connection_that_the_broker_has_closed_loses_no_record() {
+fn producer_loses_no_record_on_closed_connection() {
     for acks in [Acks::Nobody, Acks::Leader] {
         let stored = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&stored);
@@ -71,7 +71,7 @@ fn a_connection_that_the_broker_has_closed_loses_no_record() {
 }
 
 #[test]
-fn a_partition_without_a_leader_does_not_stop_the_others() {
+fn producer_continues_despite_leaderless_partition() {
     let partitions = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&partitions);
     let broker = FakeBroker::storing(&[-1, 1, -1, 2], move |_, partition, _| {
@@ -106,7 +106,7 @@ fn aimed(partition: i32) -> Record<'static> {
 }
 
 #[test]
-fn records_of_a_partition_without_a_leader_wait_while_others_are_stored() {
+fn leaderless_records_wait_while_others_are_stored() {
     let has_leader = Arc::new(AtomicUsize::new(0));
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (led, stored) = (Arc::clone(&has_leader), Arc::clone(&seen));
@@ -136,7 +136,7 @@ fn records_of_a_partition_without_a_leader_wait_while_others_are_stored() {
 }
 
 #[test]
-fn records_that_wait_for_a_leader_too_long_are_given_up_and_their_partition_is_named() {
+fn records_without_leader_time_out_naming_partition() {
     let broker = FakeBroker::storing(&[-1, 1], |_, partition, _| {
         assert_eq!(partition, 1);
         0
@@ -158,7 +158,7 @@ fn records_that_wait_for_a_leader_too_long_are_given_up_and_their_partition_is_n
 }
 
 #[test]
-fn a_batch_is_in_doubt_after_answers_that_follow_its_append() {
+fn batch_is_in_doubt_after_possible_append() {
     let cases = [
         (Cause::Connection, true),
         (Cause::Code(7), true),
@@ -193,7 +193,7 @@ fn headers_count_for_the_size_of_a_batch() {
 }
 
 #[test]
-fn a_broker_without_a_block_of_producer_ids_is_asked_again() {
+fn producer_id_request_is_retried_while_loading() {
     let mut asked_before = 0;
     let broker = FakeBroker::start(move |asked| match asked.header.api {
         ApiKey::InitProducerId => {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_misspelt_property_of_the_login_is_an_error() {
+fn misspelt_login_property_is_refused() {
     fn check(key: &str, meant: &str) {
         let error = check_names("client.properties", ["bootstrap.servers", key].into_iter()).unwrap_err();
         let expected = format!("client.properties: unknown client property {key}; did you mean {meant}?");
@@ -19,7 +19,7 @@ fn a_misspelt_property_of_the_login_is_an_error() {
 }
 
 #[test]
-fn other_names_are_warned_of_unless_kafkas_admin_client_has_them() {
+fn unused_property_warns_unless_kafkas_admin_knows() {
     let warning = |keys: &[&str]| check_names("f", keys.iter().copied()).unwrap();
     assert_eq!(warning(&["security.protocol", "ssl.protocol", "request.timeout.ms"]), None);
     let expected = "f: without effect: ssl.keystore.chain (the nearest is ssl.keystore.key), group.id; \
@@ -28,7 +28,7 @@ fn other_names_are_warned_of_unless_kafkas_admin_client_has_them() {
 }
 
 #[test]
-fn no_name_of_kafka_is_taken_for_a_misspelt_one() {
+fn kafka_properties_are_not_taken_as_misspelt() {
     for key in OMITTED {
         assert_eq!(Name::of(key), Name::Omitted, "{key}");
     }

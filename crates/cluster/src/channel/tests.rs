@@ -18,7 +18,7 @@ fn connected() -> Channel {
 }
 
 #[test]
-fn one_request_of_a_kind_is_in_flight_and_kinds_do_not_wait_for_each_other() {
+fn each_request_class_allows_one_in_flight() {
     let mut channel = connected();
     assert_eq!(
         channel.step(ChannelEvent::Submit(1, RequestClass::Isr), 0),
@@ -128,7 +128,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_request_ends_once_and_kinds_keep_their_order(
+    fn requests_of_each_class_end_once_in_order(
         operations in prop::collection::vec((0..12u8, 0..40usize), 0..250),
     ) {
         let mut script = Script {

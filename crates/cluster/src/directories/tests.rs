@@ -48,7 +48,7 @@ fn assignments(request: &AssignReplicasToDirsRequest) -> BTreeMap<ReplicaKey, [u
 }
 
 #[test]
-fn requests_have_at_most_2250_replicas_and_follow_one_another() {
+fn directory_requests_hold_at_most_2250_replicas() {
     let mut directories = Directories::new();
     assert!(directories.is_settled() && directories.poll(77, 33, 0).is_none());
     for partition in 0..5000 {
@@ -66,7 +66,7 @@ fn requests_have_at_most_2250_replicas_and_follow_one_another() {
 }
 
 #[test]
-fn a_replica_that_the_controller_does_not_know_any_more_is_reported_once() {
+fn replica_unknown_to_controller_is_reported_once() {
     for code in [
         ErrorCode::UnknownTopicId.code(),
         ErrorCode::UnknownTopicOrPartition.code(),
@@ -101,7 +101,7 @@ fn a_failed_report_is_repeated_with_growing_pauses() {
 }
 
 #[test]
-fn a_late_answer_does_not_answer_the_next_request() {
+fn late_response_does_not_complete_next_request() {
     let mut directories = Directories::new();
     directories.assign(ReplicaKey::new(id(1), 0), id(9));
     let (first, request) = directories.poll(77, 33, 0).unwrap();
@@ -114,7 +114,7 @@ fn a_late_answer_does_not_answer_the_next_request() {
 }
 
 #[test]
-fn a_replica_that_moves_meanwhile_is_reported_where_it_is() {
+fn moved_replica_is_reported_with_latest_directory() {
     let replica = ReplicaKey::new(id(1), 0);
     let mut directories = Directories::new();
     directories.assign(replica, id(9));
@@ -132,7 +132,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_last_place_of_each_replica_is_known_in_the_end(
+    fn controller_ends_up_with_latest_replica_directories(
         operations in prop::collection::vec((0..6u8, 0..8i32, 1..4u8), 0..200),
     ) {
         let (mut directories, mut wanted) = (Directories::new(), BTreeMap::new());

@@ -114,7 +114,7 @@ fn ready_before_caught_up_does_not_unfence() {
 }
 
 #[test]
-fn a_predecessors_session_is_waited_for_in_short_steps() {
+fn registration_retries_often_while_previous_session_lasts() {
     let mut broker = broker();
     let mut now_ms = 0;
     for request in 1..30 {
@@ -127,7 +127,7 @@ fn a_predecessors_session_is_waited_for_in_short_steps() {
 }
 
 #[test]
-fn registration_is_given_up_after_its_time_with_the_last_cause() {
+fn registration_times_out_with_the_last_cause() {
     for (answer, cause) in [(Some(35), "upgrade Levada"), (None, "no controller answered")] {
         let mut broker = broker();
         let mut exits = Vec::new();
@@ -154,7 +154,7 @@ fn registration_is_given_up_after_its_time_with_the_last_cause() {
 }
 
 #[test]
-fn a_refused_registration_names_each_level_that_is_not_supported() {
+fn refused_registration_lists_unsupported_feature_levels() {
     let finalized = |features: &[(&str, i16)]| {
         let mut broker = broker();
         let ranges = [("transaction.version", 0, 2), ("share.version", 0, 1)];
@@ -218,7 +218,7 @@ fn refusals_that_no_retry_helps_end_the_process() {
 }
 
 #[test]
-fn a_fenced_broker_asks_to_be_unfenced_with_its_next_heartbeat() {
+fn fenced_broker_requests_unfencing_in_next_heartbeat() {
     let mut broker = running();
     let (request, _) = sent(&broker.step(LifecycleEvent::Tick, 2100));
     let actions = broker.step(LifecycleEvent::Heartbeat(request, heartbeat(0, true, true, false)), 2200);
@@ -231,7 +231,7 @@ fn a_fenced_broker_asks_to_be_unfenced_with_its_next_heartbeat() {
 }
 
 #[test]
-fn a_replaced_broker_stops_writing_and_exits_after_a_session() {
+fn replaced_broker_stops_writing_and_exits_after_session() {
     let mut broker = running();
     let (request, _) = sent(&broker.step(LifecycleEvent::Tick, 2100));
     let actions = broker.step(LifecycleEvent::Heartbeat(request, heartbeat(77, false, false, false)), 2200);
@@ -289,7 +289,7 @@ fn a_broker_that_never_ran_stops_at_once() {
 }
 
 #[test]
-fn a_stop_behind_the_first_request_for_the_end_of_fencing_is_a_controlled_shutdown() {
+fn stop_after_unfence_request_is_a_controlled_shutdown() {
     let mut broker = broker();
     broker.step(LifecycleEvent::Tick, 0);
     broker.step(LifecycleEvent::Registered(1, registered(0, 33)), 10);
@@ -325,7 +325,7 @@ fn a_failed_directory_is_reported_until_acknowledged() {
 }
 
 #[test]
-fn a_directory_failure_that_no_controller_hears_of_ends_the_process() {
+fn unreported_directory_failure_ends_the_process() {
     let mut broker = running();
     broker.step(LifecycleEvent::DirectoryFailed(directory(2)), 1000);
     while let Some(now_ms) = broker.deadline() {
@@ -354,7 +354,7 @@ fn cordoned_directories_go_with_the_first_heartbeat() {
 }
 
 #[test]
-fn an_outdated_registration_is_amended_by_the_same_incarnation() {
+fn outdated_registration_is_renewed_by_same_incarnation() {
     let mut broker = running();
     let actions = broker.step(LifecycleEvent::RegistrationOutdated, 200);
     let [LifecycleAction::Register(request, body)] = &actions[..] else { panic!("{actions:?}") };
@@ -365,7 +365,7 @@ fn an_outdated_registration_is_amended_by_the_same_incarnation() {
 }
 
 #[test]
-fn a_lost_answer_costs_one_request_and_comes_too_late() {
+fn lost_heartbeat_is_retried_and_late_response_ignored() {
     let mut broker = running();
     let (lost, _) = sent(&broker.step(LifecycleEvent::Tick, 2100));
     assert_eq!(broker.deadline(), Some(2100 + 4500));

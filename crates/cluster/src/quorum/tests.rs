@@ -29,7 +29,7 @@ fn both_configurations_are_read() {
 }
 
 #[test]
-fn every_voter_is_asked_until_a_leader_is_known() {
+fn voters_are_tried_until_a_leader_is_known() {
     let mut quorum = three();
     let mut seen = Vec::new();
     for _ in 0..3 {
@@ -43,7 +43,7 @@ fn every_voter_is_asked_until_a_leader_is_known() {
 }
 
 #[test]
-fn an_unreachable_leader_is_tried_again_after_every_other_voter() {
+fn unreachable_leader_is_retried_after_other_voters() {
     let mut quorum = three();
     quorum.told(4, 2, None);
     let mut order = Vec::new();
@@ -58,7 +58,7 @@ fn an_unreachable_leader_is_tried_again_after_every_other_voter() {
 }
 
 #[test]
-fn a_new_epoch_ends_the_detour_and_a_lower_one_is_ignored() {
+fn newer_epoch_changes_leader_and_older_is_ignored() {
     let mut quorum = three();
     quorum.told(4, 2, None);
     quorum.failed();

@@ -80,7 +80,7 @@ const DIFFERENCES: &[(&str, &str, &[&str])] = &[
 ];
 
 #[test]
-fn every_key_of_kafkas_is_served_or_has_a_verdict() {
+fn every_kafka_key_is_supported_or_has_verdict() {
     let missing: Vec<_> = kafka_keys()
         .map(|known| known.key.name)
         .filter(|name| broker_key(name).is_none() && foreign::verdict(name, "x").is_none())

@@ -12,7 +12,7 @@ fn names(applied: &[&str], waiting: &[&str]) -> Differences {
 }
 
 #[test]
-fn a_reload_changes_dynamic_keys_and_names_those_that_need_a_restart() {
+fn reload_changes_dynamic_keys_and_lists_static_ones() {
     let before = config(&["log.retention.ms=1000", "num.partitions=3", "max.connections=10"]);
     let fresh = config(&["log.retention.ms=2000", "num.partitions=4", "node.id=7"]);
     let (after, differences) = before.reloaded(&fresh).unwrap();
@@ -33,7 +33,7 @@ fn a_reload_changes_dynamic_keys_and_names_those_that_need_a_restart() {
 }
 
 #[test]
-fn a_reload_leaves_what_was_set_while_the_broker_ran() {
+fn reload_keeps_dynamically_set_values() {
     let stored = |value: &str| Values::from([("log.retention.ms".to_owned(), value.to_owned())]);
     let before = config(&["log.retention.ms=1000"]).with_dynamic(&stored("5000"), &Values::new()).unwrap();
     let (after, differences) = before.reloaded(&config(&["log.retention.ms=2000"])).unwrap();
@@ -44,7 +44,7 @@ fn a_reload_leaves_what_was_set_while_the_broker_ran() {
 }
 
 #[test]
-fn a_reload_tells_of_no_key_that_says_its_default_or_has_no_effect() {
+fn reload_omits_default_and_ineffective_keys() {
     let before = config(&["num.io.threads=4"]);
     let fresh = config(&["num.io.threads=16", "num.partitions=1", "compression.type=producer"]);
     assert_eq!(before.reloaded(&fresh).unwrap().1, Differences::default());

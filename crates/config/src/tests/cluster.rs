@@ -39,7 +39,7 @@ fn the_role_broker_alone_selects_the_cluster() {
 }
 
 #[test]
-fn keys_of_a_cluster_are_noted_by_a_broker_of_its_own() {
+fn cluster_keys_on_standalone_broker_are_noted() {
     let config =
         load(&["broker.session.timeout.ms=5000", "controller.quorum.voters=1@localhost:9093"]).unwrap();
     let notes: Vec<_> =
@@ -61,7 +61,7 @@ fn several_controllers_need_the_role_of_a_broker() {
 }
 
 #[test]
-fn each_missing_key_of_a_cluster_is_named_with_the_next_step() {
+fn missing_cluster_keys_are_reported_with_next_step() {
     let missing = load(&["process.roles=broker"]).unwrap_err().to_string();
     let lines: Vec<&str> = missing.lines().collect();
     assert_eq!(lines.len(), 3, "{missing}");
@@ -167,7 +167,7 @@ fn credentials_for_controllers_are_those_of_the_listener() {
 }
 
 #[test]
-fn brokers_reach_one_another_by_a_listener_of_the_same_name() {
+fn inter_broker_listener_must_name_a_listener() {
     let config = member(&[]).unwrap();
     assert_eq!((config.brokers.name.as_str(), config.brokers.protocol), ("PLAINTEXT", Protocol::Plaintext));
     let two = "listeners=INSIDE://127.0.0.1:9092,OUTSIDE://127.0.0.1:9093";
@@ -194,7 +194,7 @@ fn brokers_reach_one_another_by_a_listener_of_the_same_name() {
 }
 
 #[test]
-fn a_fetch_ends_before_its_leader_counts_as_lost() {
+fn replica_timeouts_must_cover_fetch_max_wait() {
     let limits = member(&["num.replica.fetchers=3", "replica.fetch.wait.max.ms=700"]).unwrap().replication;
     assert_eq!((limits.fetchers, limits.max_wait_ms, limits.partition_max_bytes), (3, 700, 1 << 20));
     for key in ["replica.lag.time.max.ms", "replica.socket.timeout.ms"] {

@@ -43,7 +43,7 @@ fn security_classes_that_would_be_ignored_are_refused() {
 }
 
 #[test]
-fn classes_that_do_what_is_done_anyway_are_accepted() {
+fn classes_matching_builtin_behaviour_are_accepted() {
     for flag in [
         "principal.builder.class=org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
         "listener.name.edge.oauthbearer.sasl.server.callback.handler.class=org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
@@ -60,7 +60,7 @@ fn classes_that_do_what_is_done_anyway_are_accepted() {
 }
 
 #[test]
-fn values_of_keys_without_effect_are_checked_and_shown() {
+fn values_of_ineffective_keys_are_checked_and_shown() {
     let error = refused("num.io.threads=none");
     assert_eq!(error, "num.io.threads=none (flag -o): must be an integer from 1 to 2147483647");
     let config =
@@ -77,7 +77,7 @@ fn values_of_keys_without_effect_are_checked_and_shown() {
 }
 
 #[test]
-fn a_file_for_a_node_of_a_larger_cluster_is_refused() {
+fn multi_node_cluster_file_is_refused() {
     let voters = refused("controller.quorum.voters=1@a:9093,2@b:9093");
     assert!(voters.contains("name that one alone, or remove the key"), "{voters}");
     assert!(load(&["controller.quorum.voters=1@a:9093"]).is_ok());
@@ -99,7 +99,7 @@ fn the_older_name_of_the_nodes_number_counts() {
 }
 
 #[test]
-fn keys_that_kafka_4_removed_are_named_as_removed_with_the_next_step() {
+fn keys_removed_in_kafka_4_name_next_step() {
     fn check(key: &str, expected: &str) {
         let flag = format!("{key}=planted");
         assert_eq!(refused(&flag), format!("{key} (flag -o): Kafka 4 no longer has this key: {expected}"));
@@ -149,7 +149,7 @@ fn lenient_names_unknown_keys_and_ignores_them() {
 }
 
 #[test]
-fn kafkas_dynamic_keys_without_effect_are_checked_kept_and_shown() {
+fn ineffective_dynamic_keys_are_checked_kept_and_shown() {
     let rates = own(&[("leader.replication.throttled.rate", "100")]);
     let broker = BrokerConfig::default();
     assert_eq!(broker.check_dynamic(false, &rates), Ok(()));
@@ -173,7 +173,7 @@ fn kafkas_dynamic_keys_without_effect_are_checked_kept_and_shown() {
 }
 
 #[test]
-fn the_authorizers_keys_are_shown_without_their_values_and_only_if_they_are_set() {
+fn authorizer_keys_are_shown_without_values_when_set() {
     let names = |config: &BrokerConfig| {
         let rows = config.describe_as_kafka();
         let rows =
@@ -189,7 +189,7 @@ fn the_authorizers_keys_are_shown_without_their_values_and_only_if_they_are_set(
 }
 
 #[test]
-fn changes_of_keys_without_effect_are_refused_as_kafka_refuses_them() {
+fn changes_of_ineffective_keys_are_refused_like_kafka() {
     fn check(whole_cluster: bool, name: &str, value: &str, expected: &str) {
         let checked = BrokerConfig::default().check_dynamic(whole_cluster, &own(&[(name, value)]));
         assert_eq!(checked.unwrap_err(), expected, "{name}");

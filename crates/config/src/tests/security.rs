@@ -40,7 +40,7 @@ fn each_listener_has_its_own_sasl() {
 }
 
 #[test]
-fn a_value_of_one_listener_is_refused_by_the_key_that_was_written() {
+fn listener_value_error_names_the_written_key() {
     fn check(key: &str, value: &str, others: &[&str]) {
         let flags = [
             "listeners=INSIDE://:0",
@@ -64,7 +64,7 @@ fn a_value_of_one_listener_is_refused_by_the_key_that_was_written() {
 }
 
 #[test]
-fn tokens_are_believed_by_keys_that_nobody_else_can_have_changed() {
+fn jwks_url_must_be_https_loopback_or_file() {
     let check = |url: &str, taken: bool| {
         let url = format!("sasl.oauthbearer.jwks.endpoint.url={url}");
         let loaded = load(&[
@@ -143,7 +143,7 @@ fn mistakes_name_the_key_and_no_password() {
 }
 
 #[test]
-fn what_stands_behind_the_name_of_a_key_is_not_repeated() {
+fn config_key_errors_hide_text_after_the_name() {
     let check = |flag: &str, expected: &str| {
         let error = load(&[flag]).unwrap_err();
         assert!(error.starts_with(expected) && !error.contains("s3cret"), "{error}");

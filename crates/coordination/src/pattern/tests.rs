@@ -25,7 +25,7 @@ fn a_parenthesis_does_not_find_its_partner_outside() {
 }
 
 #[test]
-fn expressions_that_are_large_or_become_large_are_refused() {
+fn large_patterns_are_refused() {
     assert!(whole(&"a".repeat(PATTERN_BYTES_MAX)).is_ok());
     assert!(whole(&"a".repeat(PATTERN_BYTES_MAX + 1)).is_err());
     for pattern in [r"\pL{400}", r"(\pL{30}){30}"] {
@@ -34,7 +34,7 @@ fn expressions_that_are_large_or_become_large_are_refused() {
 }
 
 #[test]
-fn a_part_is_repeated_a_thousand_times_at_most() {
+fn pattern_repetition_is_limited_to_1000_times() {
     for pattern in ["a{1000}", "(?:a{10}){100}", "(?:a{1000})(?:b{1000})", "(?:a*){1000}", "(?:a{3,}){333}"] {
         assert!(whole(pattern).is_ok(), "{pattern}");
     }
@@ -47,7 +47,7 @@ fn a_part_is_repeated_a_thousand_times_at_most() {
 }
 
 #[test]
-fn a_piece_of_a_comparison_is_bounded_by_names_times_states() {
+fn comparison_piece_is_bounded_by_names_times_states() {
     let names: Vec<String> = (0..500).map(|number| format!("{number:060}")).collect();
     let pieces = |patterns: &[&str]| {
         let mut comparison = Comparison::of(patterns.iter().map(|&pattern| pattern.to_owned()).collect());
@@ -66,7 +66,7 @@ fn a_piece_of_a_comparison_is_bounded_by_names_times_states() {
 }
 
 #[test]
-fn the_last_expressions_of_each_size_are_cached_and_no_more() {
+fn pattern_cache_keeps_latest_of_each_size() {
     let large = |number: usize| format!(r"\pL{{3}}large-{number}");
     let [few, many] = [&TIERS[1], &TIERS[0]].map(|tier| tier.cached_max);
     for number in 0..3 * few {

@@ -72,7 +72,7 @@ fn no_value_ends_its_line() {
 }
 
 #[test]
-fn an_object_has_no_controls_and_keeps_its_values() {
+fn json_log_line_escapes_controls_and_keeps_values() {
     let agent = "a\u{7f}b\u{9b}31mü\u{a0}";
     let line = line(LogFormat::Json, "/a", Some(agent));
     assert!(!line.trim_end().chars().any(char::is_control), "{line:?}");
@@ -117,7 +117,7 @@ fn blocked(path: &Path) -> Writer {
 }
 
 #[test]
-fn a_reload_does_not_wait_for_a_blocked_log() {
+fn reopening_does_not_wait_for_blocked_access_log() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("log");
     let mut reader = pipe(&path);
@@ -131,7 +131,7 @@ fn a_reload_does_not_wait_for_a_blocked_log() {
 }
 
 #[test]
-fn a_stop_waits_for_a_blocked_log_for_a_while_only() {
+fn stop_waits_briefly_for_blocked_access_log() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("log");
     let mut reader = pipe(&path);

@@ -59,7 +59,7 @@ fn tags_go_before_dates() {
 }
 
 #[test]
-fn a_range_is_for_the_version_that_is_named() {
+fn if_range_applies_only_to_the_named_version() {
     let current = Validators { etag: b"\"a\"", modified: Some(modified()) };
     let (late, soon) = (modified() + Duration::from_secs(60), modified() + Duration::from_millis(500));
     let applies = |value: &str, now| range_applies(Some(value.as_bytes()), current, now);

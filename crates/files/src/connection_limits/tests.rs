@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::{ConnectionLimits, Full};
 
 #[test]
-fn a_place_is_free_again_when_its_connection_has_gone() {
+fn closed_connection_frees_its_place() {
     let connections = ConnectionLimits::new(3, 2);
     let one = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let same = Some(IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped()));
@@ -25,7 +25,7 @@ fn a_place_is_free_again_when_its_connection_has_gone() {
 }
 
 #[tokio::test]
-async fn places_that_become_free_at_once_end_every_wait() {
+async fn simultaneously_freed_places_end_every_wait() {
     let connections = ConnectionLimits::new(2, 2);
     drop([connections.take(None).unwrap(), connections.take(None).unwrap()]);
     let mut held = Vec::new();

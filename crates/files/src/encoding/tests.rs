@@ -14,7 +14,7 @@ fn chosen(wish: Option<&str>, there: &[Encoding]) -> Option<Encoding> {
 }
 
 #[test]
-fn the_best_that_is_there_and_wanted_is_sent() {
+fn best_accepted_available_encoding_is_sent() {
     use Encoding::{Brotli, Gzip, Zstd};
     let all = [Zstd, Brotli, Gzip];
     for (wish, there, expected) in [

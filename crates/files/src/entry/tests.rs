@@ -4,7 +4,7 @@ use super::*;
 use crate::root::{DiskWait, Links, Root};
 
 #[test]
-fn a_file_counts_as_resident_for_less_than_a_second() {
+fn file_counts_as_resident_under_a_second() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("file"), "text").unwrap();
     let opened = Root::open(home.path(), Links::Within).unwrap().file(b"file", DiskWait::Unlimited).unwrap();

@@ -22,7 +22,7 @@ fn an_address_is_read_as_it_is_shown() {
 }
 
 #[test]
-fn a_socket_that_nobody_serves_is_replaced_and_no_other() {
+fn only_an_unserved_socket_is_replaced() {
     let home = tempfile::TempDir::new().unwrap();
     let path = home.path().join("socket");
     let address = Address::Unix(path.clone());
@@ -39,7 +39,7 @@ fn a_socket_that_nobody_serves_is_replaced_and_no_other() {
 }
 
 #[test]
-fn all_addresses_of_a_host_are_bound_to_one_port() {
+fn all_host_addresses_are_bound_to_one_port() {
     // The second one is of a network for documentation.
     let addresses = ["127.0.0.1:0", "192.0.2.1:0", "127.0.0.2:0"].map(|text| text.parse().unwrap());
     let bound = open_all(&addresses, false).unwrap();
@@ -69,7 +69,7 @@ fn a_name_is_bound_with_all_its_addresses() {
 }
 
 #[test]
-fn shards_have_queues_of_their_own_on_an_address_that_nobody_else_can_bind() {
+fn shards_have_own_queues_on_an_exclusive_address() {
     let first = bind(&Address::Tcp("127.0.0.1".to_owned(), 0)).unwrap();
     let address = first[0].address().unwrap();
     let shards = for_shards(first, 3).unwrap();
@@ -81,7 +81,7 @@ fn shards_have_queues_of_their_own_on_an_address_that_nobody_else_can_bind() {
 }
 
 #[test]
-fn one_port_of_all_addresses_of_both_families_is_bound_twice() {
+fn wildcard_and_other_address_share_one_port() {
     let free = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);

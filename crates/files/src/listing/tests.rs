@@ -11,7 +11,7 @@ fn hold(budget: &ListingBudget, bytes: Vec<u8>) -> Result<Bytes, ListingFault> {
 }
 
 #[test]
-fn listings_that_clients_have_still_to_receive_keep_to_the_budget() {
+fn listings_in_transit_keep_to_the_budget() {
     let budget = ListingBudget::new(100);
     let first = hold(&budget, vec![b'a'; 60]).unwrap();
     assert!(matches!(hold(&budget, vec![b'b'; 60]), Err(ListingFault::NoRoom)));
@@ -33,7 +33,7 @@ fn list(site: &Site, form: Form, budget: &ListingBudget) -> Result<Bytes, Listin
 }
 
 #[test]
-fn memory_of_a_listing_counts_before_it_is_taken() {
+fn listing_memory_is_counted_before_allocation() {
     let home = tempfile::tempdir().unwrap();
     // Names that become longest in one form or the other.
     let odd: [&[u8]; 6] = [b"plain", b"<&>\"'", b"\x01\x02\x1f\x7f", b"back\\slash", b"\xff\xfe", b" %~"];

@@ -117,7 +117,7 @@ proptest! {
     /// The rest of a connection is the same whatever came in which piece: a head is whole at one
     /// length only.
     #[test]
-    fn a_prefix_of_a_head_is_no_other_head(text in "(GET|POST|X) /[a-z%?#. ]{0,8} HTTP/1.[01]\r\n((Host|A|Content-Length|Range) ?: ?[a-z0-9 ,-]{0,6}\r?\n){0,4}\r\n") {
+    fn request_head_is_complete_at_one_length_only(text in "(GET|POST|X) /[a-z%?#. ]{0,8} HTTP/1.[01]\r\n((Host|A|Content-Length|Range) ?: ?[a-z0-9 ,-]{0,6}\r?\n){0,4}\r\n") {
         let bytes = text.as_bytes();
         let mut whole = None;
         for end in 0..=bytes.len() {

@@ -63,7 +63,7 @@ fn work_that_fails_is_not_done_again() {
 }
 
 #[test]
-fn listings_of_slow_readers_are_refused_when_they_take_all_memory_that_they_may() {
+fn listings_of_slow_readers_are_refused_over_budget() {
     let home = tempfile::tempdir().unwrap();
     // Room for making one listing, and for about a dozen that are made.
     let responder = responder_of(SiteOptions { listing: true, ..options(home.path()) }, 3000);
@@ -82,7 +82,7 @@ fn listings_of_slow_readers_are_refused_when_they_take_all_memory_that_they_may(
 }
 
 #[test]
-fn a_time_that_http_cannot_write_is_served_as_one_that_it_can() {
+fn unrepresentable_file_time_is_clamped_to_http_range() {
     // A file system in memory has such times.
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
     let responder = responder(SiteOptions { listing: true, ..options(home.path()) });
@@ -105,7 +105,7 @@ fn a_time_that_http_cannot_write_is_served_as_one_that_it_can() {
 }
 
 #[test]
-fn no_file_was_modified_after_the_answer_and_conditions_go_by_its_true_time() {
+fn last_modified_is_capped_but_conditions_use_mtime() {
     let home = tempfile::tempdir().unwrap();
     let responder = responder(options(home.path()));
     let run = |work: Work| work.run(&responder.site());
@@ -124,7 +124,7 @@ fn no_file_was_modified_after_the_answer_and_conditions_go_by_its_true_time() {
 }
 
 #[test]
-fn a_replaced_file_with_the_time_of_an_archive_or_an_older_time_is_sent() {
+fn replaced_file_with_older_mtime_is_sent() {
     let home = tempfile::tempdir().unwrap();
     let responder = responder(options(home.path()));
     let run = |work: Work| work.run(&responder.site());
@@ -173,7 +173,7 @@ fn a_replaced_file_with_the_time_of_an_archive_or_an_older_time_is_sent() {
 }
 
 #[test]
-fn a_small_file_that_is_written_in_place_and_gets_its_old_time_is_read_again() {
+fn small_file_rewritten_with_old_mtime_is_reread() {
     let home = tempfile::tempdir().unwrap();
     let responder = responder(options(home.path()));
     let file = std::fs::File::options().write(true).open(home.path().join("a")).unwrap();
@@ -201,7 +201,7 @@ fn a_small_file_that_is_written_in_place_and_gets_its_old_time_is_read_again() {
 }
 
 #[test]
-fn a_page_for_missing_files_that_depends_on_the_client_says_so() {
+fn negotiated_not_found_page_sends_vary() {
     let home = tempfile::tempdir().unwrap();
     let not_found = Some("a".to_owned());
     let responder = responder(SiteOptions { precompressed: true, not_found, ..options(home.path()) });
@@ -212,7 +212,7 @@ fn a_page_for_missing_files_that_depends_on_the_client_says_so() {
 }
 
 #[test]
-fn a_host_is_well_formed_whether_it_is_looked_up_or_not() {
+fn malformed_host_is_refused_on_every_path() {
     let home = tempfile::tempdir().unwrap();
     let responder = responder(options(home.path()));
     let run = |work: Work| work.run(&responder.site());

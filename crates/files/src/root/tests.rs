@@ -104,7 +104,7 @@ fn links_are_followed_anywhere_if_that_is_wanted() {
 }
 
 #[test]
-fn a_pipe_is_no_file_and_is_not_waited_for() {
+fn pipe_is_not_served_and_does_not_block() {
     let place = Place::new();
     let path = place.home.path().join("root/pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)

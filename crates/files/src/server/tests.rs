@@ -115,7 +115,7 @@ trait Asked: Read + Write {}
 impl<S: Read + Write> Asked for S {}
 
 #[test]
-fn files_leave_by_reference_behind_tls_where_the_kernel_encrypts_and_copied_elsewhere() {
+fn files_leave_by_reference_only_with_kernel_tls() {
     let home = tempfile::TempDir::new().unwrap();
     let (server, certificate) = server(home.path());
     let suites = server.shared.caps.tls_suites;
@@ -176,7 +176,7 @@ fn an_unfinished_handshake_holds_up_nobody() {
 }
 
 #[test]
-fn a_client_that_breaks_off_its_handshake_is_told_why() {
+fn aborted_tls_handshake_gets_an_alert() {
     let home = tempfile::TempDir::new().unwrap();
     let (server, _) = server(home.path());
     let mut stream = TcpStream::connect(server.addresses()[0].to_string()).unwrap();
@@ -190,7 +190,7 @@ fn a_client_that_breaks_off_its_handshake_is_told_why() {
 }
 
 #[test]
-fn a_part_of_a_proxy_header_ends_with_its_connection() {
+fn partial_proxy_header_ends_with_its_connection() {
     let home = tempfile::TempDir::new().unwrap();
     std::fs::create_dir(home.path().join("root")).unwrap();
     std::fs::write(home.path().join("root/small"), "a small file").unwrap();
@@ -226,7 +226,7 @@ fn said(sent: &str) -> String {
 }
 
 #[test]
-fn a_refused_head_request_is_answered_without_a_body() {
+fn refused_head_request_has_no_body() {
     // Refused for its path, and for a line that is not whole.
     for rest in ["/../ HTTP/1.1\r\nHost: x\r\n\r\n", "/ HTTP/1.1\r\nHost: x\r\nA : b\r\n\r\n"] {
         let said = said(&format!("\r\nHEAD {rest}"));
@@ -244,7 +244,7 @@ fn a_connection_ends_after_a_mebibyte_of_bodies() {
 }
 
 #[test]
-fn a_server_that_stops_says_that_the_connection_closes() {
+fn stopping_server_announces_connection_close() {
     let home = tempfile::TempDir::new().unwrap();
     std::fs::create_dir(home.path().join("root")).unwrap();
     std::fs::write(home.path().join("root/small"), "a small file").unwrap();
@@ -272,7 +272,7 @@ fn a_server_that_stops_says_that_the_connection_closes() {
 }
 
 #[test]
-fn the_address_for_operators_answers_when_all_connections_are_taken() {
+fn metrics_address_serves_when_connections_are_full() {
     let home = tempfile::TempDir::new().unwrap();
     std::fs::create_dir(home.path().join("root")).unwrap();
     let metrics = Some(Address::Tcp("127.0.0.1".to_owned(), 0));
@@ -309,7 +309,7 @@ fn each_metric_of_clients_is_in_the_documentation() {
 }
 
 #[test]
-fn a_connection_beyond_the_limit_waits_for_a_place() {
+fn connection_over_limit_waits_for_a_place() {
     let home = tempfile::TempDir::new().unwrap();
     std::fs::create_dir(home.path().join("root")).unwrap();
     std::fs::write(home.path().join("root/small"), "a small file").unwrap();
@@ -327,7 +327,7 @@ fn a_connection_beyond_the_limit_waits_for_a_place() {
 }
 
 #[test]
-fn connections_and_files_together_have_the_descriptors_that_there_are() {
+fn files_and_connections_share_available_descriptors() {
     assert_eq!(Places::of(1_048_576, 2, false), Places { files: 2048, connections: 1_044_320 });
     for descriptors in [0, 100, 256, 1024, 4096, 1 << 20, u64::MAX] {
         for (shards, precompressed, forms) in [(1, false, 1), (2, true, 4), (64, true, 4)] {
@@ -340,7 +340,7 @@ fn connections_and_files_together_have_the_descriptors_that_there_are() {
 }
 
 #[test]
-fn a_stop_removes_the_socket_that_this_server_bound_and_no_other() {
+fn stop_removes_only_the_socket_it_bound() {
     let home = tempfile::TempDir::new().unwrap();
     std::fs::create_dir(home.path().join("root")).unwrap();
     let path = home.path().join("socket");
@@ -356,7 +356,7 @@ fn a_stop_removes_the_socket_that_this_server_bound_and_no_other() {
 }
 
 #[test]
-fn a_client_that_takes_nothing_loses_its_connection_to_another_one() {
+fn stalled_client_loses_its_connection_to_another() {
     let home = tempfile::TempDir::new().unwrap();
     std::fs::create_dir(home.path().join("root")).unwrap();
     // More than the buffers of both sockets hold.
@@ -395,7 +395,7 @@ fn a_client_that_takes_nothing_loses_its_connection_to_another_one() {
 }
 
 #[test]
-fn a_file_that_changes_loses_no_answer_before_its_own() {
+fn changing_file_loses_no_earlier_response() {
     let home = tempfile::TempDir::new().unwrap();
     std::fs::create_dir(home.path().join("root")).unwrap();
     std::fs::write(home.path().join("root/small"), "a small file").unwrap();

@@ -86,7 +86,7 @@ fn what_refuses_is_followed_by_the_next() {
 }
 
 #[test]
-fn a_file_that_does_not_know_its_length_is_read_to_the_end() {
+fn copy_reads_file_of_unknown_length_to_end() {
     let from = File::open("/proc/self/status").unwrap();
     assert_eq!(from.metadata().unwrap().len(), 0);
     let to = tempfile::tempfile().unwrap();
@@ -96,7 +96,7 @@ fn a_file_that_does_not_know_its_length_is_read_to_the_end() {
 }
 
 #[test]
-fn a_source_that_is_cut_meanwhile_is_an_error() {
+fn copy_of_truncated_source_is_an_error() {
     for path in ways().filter(|path| *path != Path::Reflink) {
         let from = file_of(&content(100_000));
         let to = tempfile::tempfile().unwrap();
@@ -116,7 +116,7 @@ fn a_source_that_is_cut_meanwhile_is_an_error() {
 }
 
 #[test]
-fn a_destination_that_cannot_be_written_is_an_error() {
+fn copy_to_unwritable_destination_is_an_error() {
     let from = file_of(b"bytes");
     let to = File::open("/dev/null").unwrap();
     assert!(copy(&from, &to, &CopyOptions::default(), |_, _| {}).is_err());

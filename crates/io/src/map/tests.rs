@@ -135,7 +135,7 @@ proptest! {
 }
 
 #[test]
-fn a_file_cut_under_its_mapping_is_a_loss_that_is_told() {
+fn truncated_file_under_mapping_is_reported_lost() {
     let (file, map) = mapped(40_000);
     let (_other_file, other) = mapped(40_000);
     map.write_bytes(20_000, &7_u32.to_be_bytes());
@@ -169,7 +169,7 @@ fn losses_on_many_threads_are_each_told() {
 }
 
 #[test]
-fn however_it_is_read_the_bytes_are_those_of_the_file() {
+fn mapped_bytes_match_the_file_for_every_access() {
     let (file, map) = mapped(3 << 20);
     map.write_bytes(2_500_001, b"levada");
     for access in

@@ -20,7 +20,7 @@ fn pipes_are_large_and_reused() {
 }
 
 #[test]
-fn a_pipe_that_is_dropped_makes_room_for_another() {
+fn dropped_pipe_makes_room_for_another() {
     let mut pool = pool(1);
     let pipe = pool.take().unwrap();
     assert_eq!(pool.take().unwrap_err(), Fallback::PipesInUse);

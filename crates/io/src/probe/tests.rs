@@ -63,13 +63,13 @@ fn copying_kernels_have_paths_of_their_own() {
 }
 
 #[test]
-fn a_directory_that_takes_no_file_leaves_memory_to_try_on() {
+fn probe_in_unwritable_directory_falls_back_to_memory() {
     let caps = Caps::probe_in(std::path::Path::new("/proc/self"));
     assert!(caps.sendfile.works() || !Caps::probe().sendfile.works());
 }
 
 #[test]
-fn bytes_that_changed_on_the_way_are_no_success() {
+fn probe_fails_on_altered_bytes() {
     let mut arrived = SAMPLE;
     arrived[7] ^= 1;
     assert!(received(&arrived[..], 8).is_err());

@@ -62,7 +62,7 @@ fn a_hole_in_the_middle_shows() {
 }
 
 #[test]
-fn what_the_file_does_not_have_is_not_resident() {
+fn bytes_beyond_file_end_are_not_resident() {
     let file = file_of(&content(PAGE));
     let beyond = Extent { file: Arc::clone(&file), offset: 0, len: 2 * PAGE as u64 };
     assert!(ask(&beyond).iter().all(|answer| *answer != Residency::Resident), "{:?}", ask(&beyond));
@@ -80,8 +80,8 @@ fn a_file_without_pages_is_unknown_or_ready() {
 }
 
 #[test]
-fn a_range_is_cut_where_pages_begin_to_miss() {
-    if crate::tests::blind("a_range_is_cut_where_pages_begin_to_miss") {
+fn range_is_cut_where_missing_pages_begin() {
+    if crate::tests::blind("range_is_cut_where_missing_pages_begin") {
         return;
     }
     let file = file_of(&content(LEN));

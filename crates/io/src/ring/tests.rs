@@ -106,7 +106,7 @@ fn errors_bring_the_memory_back() {
 }
 
 #[test]
-fn uncached_reads_leave_no_page_where_they_are_known() {
+fn uncached_reads_leave_no_page_in_cache() {
     let Some(mut ring) = default_ring() else { return };
     let content = content(64 << 10);
     let file = file_of(&content);
@@ -127,7 +127,7 @@ fn uncached_reads_leave_no_page_where_they_are_known() {
 }
 
 #[test]
-fn sends_arrive_in_order_from_every_kind_of_memory() {
+fn ring_sends_from_all_memory_kinds_in_order() {
     let Some(mut ring) = default_ring() else { return };
     let pool = BufferPool::new(4096, 4).unwrap();
     ring.register_buffers(&pool).unwrap();
@@ -240,7 +240,7 @@ fn a_broken_chain_cancels_the_rest() {
 }
 
 #[test]
-fn a_thread_of_the_kernel_never_sees_a_part_of_a_chain() {
+fn polled_ring_never_runs_a_partial_chain() {
     let options = RingOptions { mode: Mode::Polled { idle_ms: 1_000 }, ..RingOptions::default() };
     let Some(mut ring) = ring(&options) else { return };
     let directory = Arc::new(File::open("/").unwrap());
@@ -436,7 +436,7 @@ fn released(ring: &mut Ring, key: Key) -> Vec<Key> {
 }
 
 #[test]
-fn parked_memory_comes_back_out_of_order_and_when_its_connection_dies() {
+fn parked_memory_returns_unordered_and_on_reset() {
     let Some(mut ring) = default_ring() else { return };
     let bytes = Bytes::from(content(1 << 20));
     let send = |ring: &mut Ring, to: &Arc<TcpStream>, len: usize| {
@@ -498,7 +498,7 @@ fn a_parked_send_does_not_keep_its_socket() {
 }
 
 #[test]
-fn a_slot_is_free_again_when_nothing_names_it() {
+fn ring_slot_is_freed_when_unreferenced() {
     let Some(mut ring) = default_ring() else { return };
     ring.register_files(1).unwrap();
     let (one, other) = (file_of(b"one"), file_of(b"other"));

@@ -13,7 +13,7 @@ use super::{content, cramped};
 use crate::buf::BufferPool;
 use crate::ring::{Event, Memory, Operation, Ring, RingOptions};
 
-const NAME: &str = "tests::device::references_are_not_copied_where_the_device_takes_them";
+const NAME: &str = "tests::device::references_are_not_copied_on_supporting_device";
 
 const MESSAGES: usize = 500;
 const BYTES: usize = 65_000;
@@ -21,7 +21,7 @@ const BYTES: usize = 65_000;
 /// Over loopback the kernel always copies; that it says otherwise here shows that the report is
 /// one.
 #[test]
-fn references_are_not_copied_where_the_device_takes_them() {
+fn references_are_not_copied_on_supporting_device() {
     if cramped(NAME) {
         return;
     }

@@ -25,7 +25,7 @@ fn what_is_left_out_keeps_its_default() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_file_and_line() {
+fn invalid_thresholds_error_names_file_and_line() {
     fn check(text: &str, line: usize, words: &[&str]) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("thresholds");

@@ -363,7 +363,7 @@ fn a_header_waits_for_the_range_behind_it() {
 }
 
 #[test]
-fn a_turn_after_a_blocked_one_keeps_to_its_budget() {
+fn transfer_step_after_blocking_keeps_to_budget() {
     let content = content(FILE_LEN);
     let thresholds = Thresholds {
         small_extent_bytes: 0,
@@ -387,7 +387,7 @@ fn a_turn_after_a_blocked_one_keeps_to_its_budget() {
 }
 
 #[test]
-fn the_last_bytes_wait_for_the_end_of_the_connection() {
+fn last_bytes_are_held_until_connection_end() {
     let mut engine = engine(&caps(true, true), Thresholds::default());
     let (sender, mut receiver) = sockets(true, false);
     let mut arrived = Vec::new();
@@ -420,7 +420,7 @@ fn turns_by_sendfile_end_with_no_incomplete_segment() {
 }
 
 #[test]
-fn an_engine_may_prefer_sendfile_where_there_is_one() {
+fn engine_prefers_sendfile_if_available() {
     let content = content(FILE_LEN);
     for has_sendfile in [true, false] {
         let caps = caps(true, has_sendfile);
@@ -457,7 +457,7 @@ fn nothing_to_send_is_done_at_once() {
 }
 
 #[test]
-fn a_file_cut_underneath_is_an_error_at_the_cut() {
+fn transfer_of_truncated_file_fails_at_the_cut() {
     const CUT: u64 = 700_001;
     for means in [caps(true, true), caps(false, true), caps(false, false), copying(true, true)] {
         let content = content(FILE_LEN);
@@ -487,7 +487,7 @@ fn a_file_cut_underneath_is_an_error_at_the_cut() {
 }
 
 #[test]
-fn a_small_extent_beyond_the_end_is_an_error_too() {
+fn small_extent_beyond_file_end_is_an_error() {
     let mut engine = engine(&caps(true, true), Thresholds::default());
     let transfer = Transfer::new([extent(&file_of(&[7; 100]), 60, 41)]);
     let (arrived, outcome) = deliver(&mut engine, transfer, sockets(false, false));
@@ -675,7 +675,7 @@ fn what_is_sent_from_memory_next_is_known() {
 }
 
 #[test]
-fn questions_about_the_cache_end_where_turns_do_and_reach_further_until_the_socket_blocks() {
+fn residency_checks_follow_budget_and_grow_until_blocked() {
     if blind("asks about pages") {
         return;
     }

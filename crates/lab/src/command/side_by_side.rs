@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_notes_the_congestion_control_of_programs_that_the_lab_cannot_set() {
+    fn record_notes_unsettable_congestion_control() {
         let dir = tempfile::tempdir().unwrap();
         let bench = Bench::new(dir.path(), Scale::Tiny).unwrap();
         let mut first = Recorder::in_memory();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_in_its_own_network_is_recorded_with_the_arguments_that_repeat_it() {
+    fn own_network_run_records_repeatable_arguments() {
         let given = ["broker", "fetch"].map(OsString::from);
         let command = in_own_network(Path::new("/bin/levada"), given.iter().cloned());
         let args: Vec<_> = command.get_args().map(OsString::from).collect();

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ctrl_c_at_a_terminal_does_not_end_a_measured_program() {
+    fn measured_program_has_its_own_process_group() {
         let mut child = bare(Path::new("sleep")).arg("600").spawn().unwrap();
         let pid = Pid::from_child(&child);
         let group = getpgid(Some(pid));

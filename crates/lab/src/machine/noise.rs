@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn work_of_others_is_seen_from_a_few_of_many_processors() {
+    fn other_load_counts_across_all_processors() {
         // Ten seconds of 64 processors; ours had two of them, and another process had four.
         let spent = Ticks { total: 64_000, busy: 6_000, steal: 0 };
         let ours = 2_000;

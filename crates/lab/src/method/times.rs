@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn the_p99_of_a_few_values_is_exceeded_by_no_more_than_one_in_a_hundred() {
+    fn p99_is_exceeded_by_at_most_one_percent() {
         fn check(count: u64, expected: f64) {
             let values = values((1..=count).map(Duration::from_micros));
             assert!((values["p99_us"] - expected).abs() < 1e-6, "{count}: {values:?}");

@@ -16,7 +16,7 @@ fn what_was_written_is_read() {
 }
 
 #[test]
-fn what_is_no_record_is_refused_with_its_line() {
+fn invalid_record_is_refused_with_its_line() {
     fn check(text: &str, line: &str, word: &str) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.jsonl");
@@ -31,7 +31,7 @@ fn what_is_no_record_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_newer_form_is_refused_and_unknown_fields_are_not() {
+fn record_accepts_unknown_fields_but_no_newer_format() {
     let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap();
     let mut recorder = Recorder::in_memory();
     recorder.run(&bench, Limits::of(Scale::Tiny), 9).unwrap();
@@ -45,7 +45,7 @@ fn a_newer_form_is_refused_and_unknown_fields_are_not() {
 }
 
 #[test]
-fn a_value_that_is_no_number_leaves_the_record_readable() {
+fn non_finite_value_keeps_record_readable() {
     let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap();
     let path = bench.dir().join("r.jsonl");
     let mut recorder = Recorder::create(&path).unwrap();
@@ -68,7 +68,7 @@ fn a_value_that_is_no_number_leaves_the_record_readable() {
 }
 
 #[test]
-fn the_command_of_a_record_is_what_the_user_types() {
+fn record_command_is_what_the_user_types() {
     let of = |words: &[&str]| command(words.iter().map(|word| (*word).to_owned())).join(" ");
     assert_eq!(of(&["/usr/bin/levada-lab", "copy", "--quick"]), "/usr/bin/levada lab copy --quick");
     assert_eq!(of(&["test-program"]), "test-program");

@@ -124,7 +124,7 @@ fn the_top_of_the_page_sums_up() {
 }
 
 #[test]
-fn a_case_that_is_not_what_its_name_says_does_not_win() {
+fn caveated_case_does_not_win() {
     let mut lines = record(&[("g", "read", 2.0), ("g", "huge", 0.5), ("g", "splice", 1.0)], None);
     lines.push(Line::Note(Note {
         experiment: Some("post".to_owned()),
@@ -182,7 +182,7 @@ fn a_sweep_is_drawn_as_curves() {
 }
 
 #[test]
-fn what_spoke_against_the_figures_before_they_were_taken_is_said() {
+fn page_reports_doubts_noted_before_the_run() {
     let text = "the load was 4.7 on 2 processors before".to_owned();
     let note = Line::Note(Note { experiment: None, group: None, case: None, text, caveat: false });
     let page = html(&[record(&[("g", "read", 2.0)], None), vec![note]].concat());

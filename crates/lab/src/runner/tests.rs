@@ -54,7 +54,7 @@ fn run(fake: &mut Fake, rounds: u32) -> (Recorder, Result<(), LabError>) {
 }
 
 #[test]
-fn cases_take_turns_in_random_order_and_are_checked_once() {
+fn cases_alternate_randomly_and_are_checked_once() {
     let mut fake = Fake::default();
     let (recorder, ended) = run(&mut fake, 20);
     ended.unwrap();
@@ -98,7 +98,7 @@ fn the_order_is_the_seeds() {
 }
 
 #[test]
-fn a_case_that_lost_bytes_is_not_timed_and_is_not_the_best() {
+fn case_with_lost_bytes_is_not_timed() {
     let mut fake = Fake { torn: Some("fast"), ..Fake::default() };
     let (recorder, ended) = run(&mut fake, 7);
     ended.unwrap();

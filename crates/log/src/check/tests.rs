@@ -131,7 +131,7 @@ fn damage_is_told_with_its_place() {
 }
 
 #[test]
-fn a_torn_tail_is_mended_and_damage_before_intact_batches_is_not() {
+fn torn_tail_is_mended_but_not_inner_damage() {
     let torn = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() - 1);
     let finding = finds(crashed(16), LAST, torn, Severity::Mended, "cut short");
     assert!(finding.next.contains("truncates these"), "{finding:?}");
@@ -219,7 +219,7 @@ fn what_is_missing_is_told() {
 }
 
 #[test]
-fn a_mark_behind_the_end_is_a_note_without_a_recovery_point_there() {
+fn high_watermark_beyond_log_end_is_a_note() {
     let dir = log();
     let left = RecordedState { high_watermark: Some(30), ..crashed(24) };
     let checked = check(dir.path(), left);
@@ -228,7 +228,7 @@ fn a_mark_behind_the_end_is_a_note_without_a_recovery_point_there() {
 }
 
 #[test]
-fn a_log_that_was_truncated_before_a_crash_is_not_damaged() {
+fn log_truncated_before_crash_is_not_damaged() {
     let dir = log();
     let left = |high_watermark| RecordedState { high_watermark, ..crashed(30) };
     // Records that were not committed, and that the leader does not have.
@@ -244,7 +244,7 @@ fn a_log_that_was_truncated_before_a_crash_is_not_damaged() {
 }
 
 #[test]
-fn an_empty_file_of_epochs_belongs_to_an_empty_log() {
+fn empty_epoch_file_is_valid_for_empty_log() {
     // As Kafka leaves a partition that never had a record.
     let dir = tempdir().unwrap();
     Writer::open(OpenOptions::new(dir.path()), 0).unwrap().0.close().unwrap();

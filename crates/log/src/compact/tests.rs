@@ -73,7 +73,7 @@ fn offsets(partition: &Partition) -> Vec<i64> {
 }
 
 #[test]
-fn keys_keep_their_last_offset_until_the_map_is_full() {
+fn key_map_keeps_last_offsets_until_full() {
     let mut keys = KeyMap::new(24 * 10, 0.8, 1_000);
     for offset in 0..8_u8 {
         assert!(keys.put(&[offset % 3, 0], i64::from(offset)));
@@ -88,7 +88,7 @@ fn keys_keep_their_last_offset_until_the_map_is_full() {
 }
 
 #[test]
-fn a_small_map_takes_several_rounds_to_the_same_end() {
+fn small_key_map_compacts_in_several_rounds() {
     let (_dir, _, mut writer) = log(3);
     let (partition, config) = (writer.partition().clone(), LogConfig::default());
     let (mut checkpoint, mut rounds) = (None, 0);
@@ -107,7 +107,7 @@ fn a_small_map_takes_several_rounds_to_the_same_end() {
 }
 
 #[test]
-fn dirt_ends_where_records_are_young_unstable_or_still_written_to() {
+fn dirty_section_excludes_young_unstable_and_active_records() {
     let (_dir, _, mut writer) = log(3);
     let partition = writer.partition().clone();
     let size = partition.segments.load()[0].size();
@@ -139,7 +139,7 @@ fn dirt_ends_where_records_are_young_unstable_or_still_written_to() {
 }
 
 #[test]
-fn a_value_went_for_one_whose_commit_was_lost_with_the_machine() {
+fn compaction_persists_commit_markers_before_removing_values() {
     let (_dir, _, mut writer) = log(3);
     let partition = writer.partition().clone();
     let mut builder = Builder::new().producer(9, 0, 0).transactional();
@@ -190,7 +190,7 @@ fn groups_fit_in_one_segment() {
 }
 
 #[test]
-fn every_step_of_the_swap_leaves_a_whole_log() {
+fn every_compaction_swap_step_leaves_whole_log() {
     // Five names that the new segment may have, twice; four of each old one, and a snapshot.
     let renames = 5 + 2 * 4 + 1 + 5;
     for step in 0..40 {
@@ -216,7 +216,7 @@ fn every_step_of_the_swap_leaves_a_whole_log() {
 }
 
 #[test]
-fn what_is_not_in_the_log_any_more_is_not_replaced() {
+fn compacted_segment_does_not_replace_removed_records() {
     let (dir, _, mut writer) = log(3);
     let cleaned = first_cleaned(&writer);
     writer.advance_log_start(10).unwrap().remove().unwrap();
@@ -230,7 +230,7 @@ fn what_is_not_in_the_log_any_more_is_not_replaced() {
 }
 
 #[test]
-fn segments_that_retention_removes_during_a_compaction_are_no_damage() {
+fn compaction_overtaken_by_retention_is_no_damage() {
     let (dir, disk, writer) = log(3);
     writer.close().unwrap();
     // After a clean stop, files are opened when they are read.
@@ -250,7 +250,7 @@ fn is_shortage(error: &CleanError) -> bool {
 }
 
 #[test]
-fn a_compaction_without_descriptors_has_a_shortage_and_no_damage() {
+fn compaction_without_descriptors_is_shortage_not_damage() {
     let (_dir, disk, writer) = log(2);
     for errno in [24, 23, 12, 28] {
         disk.fail("create", ".cleaned", errno);
@@ -264,7 +264,7 @@ fn a_compaction_without_descriptors_has_a_shortage_and_no_damage() {
 }
 
 #[test]
-fn a_truncation_of_later_values_keeps_the_earlier_ones() {
+fn truncating_later_values_keeps_earlier_ones() {
     let (dir, _, mut writer) = log(3);
     let mut job = job(writer.partition(), 1 << 20);
     // A group for each segment.
@@ -293,7 +293,7 @@ fn a_damaged_batch_is_not_written_anew() {
 }
 
 #[test]
-fn it_stops_when_told_to_and_leaves_nothing_behind() {
+fn stopped_compaction_leaves_no_files() {
     let (dir, _, writer) = log(2);
     let before = names(dir.path());
     let stop: super::Throttle<'_> = &|_| ControlFlow::Break(());
@@ -305,7 +305,7 @@ fn it_stops_when_told_to_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_keys_are_learnt_from_is_on_the_device_before_older_values_go() {
+fn compaction_syncs_segments_before_removing_older_values() {
     let (_dir, disk, writer) = log(3);
     let _cleaned = first_cleaned(&writer);
     let done = disk.take_done();

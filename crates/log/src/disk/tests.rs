@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::{Disk, ReadFiles, ReadLock, RealDisk, exposed, lock, lock_to_read};
 
 #[test]
-fn a_file_of_absurd_length_is_refused_and_not_read() {
+fn oversized_file_is_refused_unread() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("recovery-point-offset-checkpoint");
     File::create(&path).unwrap().set_len(30 << 30).unwrap();
@@ -20,7 +20,7 @@ fn a_file_of_absurd_length_is_refused_and_not_read() {
 }
 
 #[test]
-fn a_named_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for() {
+fn named_pipe_instead_of_file_is_refused() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("leader-epoch-checkpoint");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -33,7 +33,7 @@ fn a_named_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for() {
 }
 
 #[test]
-fn files_are_nobody_elses_and_those_with_credentials_not_even_the_groups() {
+fn files_exclude_others_and_credentials_exclude_group() {
     use std::os::unix::fs::PermissionsExt;
     let home = TempDir::new().unwrap();
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -89,7 +89,7 @@ fn credentials_that_everybody_can_read_are_found() {
 /// Kafka takes a lock of this kind. It is the process's, which loses it when it closes any file
 /// that is open on the same path.
 #[test]
-fn a_directory_that_a_process_of_java_uses_is_taken() {
+fn directory_locked_by_java_process_is_taken() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(".lock");
     let of_java = File::options().create(true).truncate(false).write(true).open(&path).unwrap();
@@ -110,7 +110,7 @@ fn a_directory_that_a_process_of_java_uses_is_taken() {
 }
 
 #[test]
-fn a_linked_directory_is_removed_with_its_files_and_without_directories_in_it() {
+fn linked_directory_removal_keeps_nested_directories() {
     let home = TempDir::new().unwrap();
     let (data, other) = (home.path().join("data"), home.path().join("other"));
     let link = data.join("t-0");

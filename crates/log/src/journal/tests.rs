@@ -53,7 +53,7 @@ fn batches_are_there_again_after_a_restart() {
 }
 
 #[test]
-fn a_torn_last_batch_is_cut_and_the_log_goes_on() {
+fn journal_truncates_torn_batch_and_continues() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, ..) = open(&dir);
     journal.append(&[batch(0, 3, 10), batch(3, 1, 10)]).unwrap();
@@ -73,7 +73,7 @@ fn a_torn_last_batch_is_cut_and_the_log_goes_on() {
 }
 
 #[test]
-fn damage_in_front_of_a_whole_batch_is_an_error_and_changes_nothing() {
+fn journal_damage_before_whole_batch_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, ..) = open(&dir);
     journal.append(&[batch(0, 3, 10), batch(3, 1, 10)]).unwrap();
@@ -95,7 +95,7 @@ fn damage_in_front_of_a_whole_batch_is_an_error_and_changes_nothing() {
 }
 
 #[test]
-fn segments_end_by_size_and_by_time_and_a_missing_one_is_damage() {
+fn journal_rolls_segments_and_reports_missing_ones() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, ..) = open(&dir);
     journal.append(&[batch(0, 1, 10)]).unwrap();
@@ -120,7 +120,7 @@ fn segments_end_by_size_and_by_time_and_a_missing_one_is_damage() {
 
 #[test]
 #[should_panic(expected = "a batch follows the log")]
-fn a_batch_that_does_not_follow_the_log_is_not_written() {
+fn journal_refuses_batch_not_following_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let _refused = open(&dir).0.append(&[batch(1, 1, 10)]);
 }

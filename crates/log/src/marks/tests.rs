@@ -94,7 +94,7 @@ proptest! {
     /// A transaction holds the last stable offset back until it has ended and its marker is
     /// replicated.
     #[test]
-    fn the_last_stable_offset_is_that_of_a_model(operations in prop::collection::vec(operation(), 0..40)) {
+    fn last_stable_offset_matches_the_model(operations in prop::collection::vec(operation(), 0..40)) {
         let marks = Marks::new(Start { log_start: 0, log_end: 0, ..start(0) });
         let mut model = Model::default();
         for operation in operations {
@@ -114,7 +114,7 @@ fn a_restored_high_watermark_lies_within_the_log() {
 }
 
 #[test]
-fn a_high_watermark_is_neither_lowered_nor_raised_beyond_the_end() {
+fn high_watermark_never_falls_or_exceeds_log_end() {
     let marks = Marks::new(start(5));
     marks.raise_high_watermark(4);
     assert_eq!(marks.high_watermark(), 5);

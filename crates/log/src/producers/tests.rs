@@ -141,7 +141,7 @@ fn the_second_protocol_begins_transactions_at_sequence_0() {
 }
 
 #[test]
-fn the_silent_are_forgotten_unless_a_transaction_is_open() {
+fn silent_producers_expire_unless_transaction_is_open() {
     let mut producers = writing(1, 0);
     note(&mut producers, &batch(Builder::new().producer(2, 0, 0).transactional(), 12, 1));
     producers.expire(NOW_MS + 99, 100);

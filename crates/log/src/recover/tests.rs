@@ -62,7 +62,7 @@ fn log_with_a_hole() -> TempDir {
 }
 
 #[test]
-fn a_replica_ends_before_offsets_that_a_sealed_segment_has_lost() {
+fn replica_ends_before_offset_gap_in_sealed_segment() {
     let dir = log_with_a_hole();
     let (mut writer, report) = open(dir.path(), |options| options.gapless_from = Some(0));
     assert_eq!(writer.partition().log_end(), 12);
@@ -75,7 +75,7 @@ fn a_replica_ends_before_offsets_that_a_sealed_segment_has_lost() {
 }
 
 #[test]
-fn what_follows_missing_offsets_stays_where_compaction_or_the_only_replica_explains_it() {
+fn records_after_explained_offset_gap_are_kept() {
     for gapless_from in [None, Some(16), Some(20)] {
         let dir = log_with_a_hole();
         let (writer, report) = open(dir.path(), |options| options.gapless_from = gapless_from);
@@ -84,7 +84,7 @@ fn what_follows_missing_offsets_stays_where_compaction_or_the_only_replica_expla
 }
 
 #[test]
-fn zeroes_behind_the_last_batch_are_room_and_no_damage() {
+fn trailing_zeroes_are_preallocation_and_not_damage() {
     for clean in [true, false] {
         let dir = log();
         let path = dir.path().join("00000000000000000016.log");
@@ -117,7 +117,7 @@ fn zeroes_before_missing_offsets_are_a_loss() {
 }
 
 #[test]
-fn a_truncation_of_what_somebody_has_shortened_leaves_no_index_behind_the_end() {
+fn truncation_of_shortened_log_leaves_no_stale_index() {
     let dir = log();
     let path = dir.path().join("00000000000000000000.log");
     let mut bytes = fs::read(&path).unwrap();
@@ -133,7 +133,7 @@ fn a_truncation_of_what_somebody_has_shortened_leaves_no_index_behind_the_end() 
 }
 
 #[test]
-fn a_truncation_behind_a_batch_that_says_too_much_is_refused() {
+fn truncation_after_batch_with_false_offsets_is_refused() {
     let dir = log();
     let path = dir.path().join("00000000000000000000.log");
     let mut bytes = fs::read(&path).unwrap();
@@ -148,7 +148,7 @@ fn a_truncation_behind_a_batch_that_says_too_much_is_refused() {
 }
 
 #[test]
-fn a_snapshot_from_before_the_first_segment_opens_no_transaction() {
+fn producer_snapshot_before_first_segment_opens_no_transaction() {
     let dir = tempdir().unwrap();
     let mut writer = open(dir.path(), |_| {}).0;
     let append = |writer: &mut Writer, batch: Append| {
@@ -183,7 +183,7 @@ fn a_snapshot_from_before_the_first_segment_opens_no_transaction() {
 }
 
 #[test]
-fn a_mark_of_a_clean_shutdown_that_lies_is_found_out() {
+fn false_clean_shutdown_mark_is_detected() {
     for change in [
         |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() - 1),
         |bytes: &mut Vec<u8>| bytes.extend_from_slice(&[0xff; 61]),
@@ -211,7 +211,7 @@ fn a_mark_of_a_clean_shutdown_that_lies_is_found_out() {
 }
 
 #[test]
-fn an_offset_out_of_reach_ends_a_clean_log_and_deletes_nothing_before_it() {
+fn impossible_batch_offset_cuts_only_the_log_end() {
     for offset in [i64::MAX, i64::MAX - 1, 1 << 62, 1 << 40] {
         let dir = log();
         let path = dir.path().join("00000000000000000016.log");
@@ -233,7 +233,7 @@ fn an_offset_out_of_reach_ends_a_clean_log_and_deletes_nothing_before_it() {
 }
 
 #[test]
-fn stale_indexes_of_a_clean_log_are_found_out_too() {
+fn stale_index_of_clean_log_is_rebuilt() {
     let dir = log();
     // The index of a log that was longer.
     let path = dir.path().join("00000000000000000016.index");
@@ -245,7 +245,7 @@ fn stale_indexes_of_a_clean_log_are_found_out_too() {
 }
 
 #[test]
-fn files_that_do_not_belong_are_left_alone_and_leftovers_go() {
+fn foreign_files_are_kept_and_leftovers_removed() {
     let dir = log();
     let at = |name: &str| dir.path().join(name);
     let foreign =
@@ -385,7 +385,7 @@ fn a_disk_that_fails_is_no_damage() {
 }
 
 #[test]
-fn an_index_cut_short_underneath_takes_the_partition_out_of_use_and_an_opening_mends_it() {
+fn truncated_index_takes_partition_offline_until_reopened() {
     let dir = log();
     let (writer, _) = open(dir.path(), |options| options.clean = true);
     let index = dir.path().join("00000000000000000008.index");
@@ -405,7 +405,7 @@ fn an_index_cut_short_underneath_takes_the_partition_out_of_use_and_an_opening_m
 }
 
 #[test]
-fn a_log_whose_files_were_deleted_underneath_is_noticed() {
+fn deleted_log_files_are_noticed() {
     let dir = log();
     let (mut writer, _) = open(dir.path(), |_| {});
     writer.partition().check_files_present().unwrap();
@@ -419,7 +419,7 @@ fn a_log_whose_files_were_deleted_underneath_is_noticed() {
 }
 
 #[test]
-fn offsets_that_no_log_reaches_are_refused_with_their_path_and_nothing_is_removed() {
+fn unreachable_offsets_are_refused_and_nothing_removed() {
     let dir = log();
     let before = names(dir.path());
     for log_start in [OFFSET_MAX + 1, i64::MAX - 1, i64::MAX] {

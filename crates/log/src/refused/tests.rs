@@ -5,7 +5,7 @@ use super::*;
 const STORAGE: Passing = Passing::Storage;
 
 #[test]
-fn a_later_batch_waits_for_the_lowest_one_that_was_refused() {
+fn later_batch_waits_for_lowest_refused_one() {
     let (refused, now) = (Refused::default(), Instant::now());
     let one = (1, 0);
     assert_eq!(refused.before(one, 5, now), None);
@@ -46,7 +46,7 @@ fn the_memory_of_producers_is_bounded() {
 }
 
 #[test]
-fn a_batch_that_another_leader_has_taken_holds_no_producer_up_for_ever() {
+fn refused_batch_stops_delaying_producer_after_timeout() {
     let (refused, now) = (Refused::default(), Instant::now());
     refused.add((1, 0), 3, (STORAGE, now));
     assert_eq!(refused.before((1, 0), 9, now + KEPT / 2), Some((3, STORAGE)));

@@ -26,7 +26,7 @@ fn nothing_goes_without_a_reason() {
 }
 
 #[test]
-fn old_segments_go_up_to_the_first_that_is_young() {
+fn time_retention_stops_at_first_young_segment() {
     let segments = [(10, 100, 100), (20, 100, 900), (30, 100, 200)];
     check(&segments, (-1, 800), (0, 30), 1);
     check(&segments, (-1, 899), (0, 30), 1);
@@ -39,7 +39,7 @@ fn old_segments_go_up_to_the_first_that_is_young() {
 }
 
 #[test]
-fn large_logs_shrink_by_whole_segments_and_not_below_the_limit() {
+fn size_retention_removes_whole_segments_above_limit() {
     let segments = [(10, 100, 900), (20, 100, 900), (30, 50, 900)];
     check(&segments, (250, -1), (0, 30), 0);
     check(&segments, (151, -1), (0, 30), 0);
@@ -51,7 +51,7 @@ fn large_logs_shrink_by_whole_segments_and_not_below_the_limit() {
 }
 
 #[test]
-fn segments_below_the_log_start_go_but_never_the_last() {
+fn segments_below_log_start_go_except_the_last() {
     let segments = [(10, 100, 900), (20, 100, 900), (30, 50, 900)];
     check(&segments, (-1, -1), (9, 30), 0);
     check(&segments, (-1, -1), (10, 30), 1);

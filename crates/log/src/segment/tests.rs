@@ -50,7 +50,7 @@ fn a_lookup_reads_one_interval_at_most() {
 }
 
 #[test]
-fn a_fetch_reads_no_more_where_the_index_interval_is_large() {
+fn large_index_interval_does_not_enlarge_fetch_reads() {
     let (disk, dir) = (Arc::new(FaultyDisk::default()), tempdir().unwrap());
     let config = LogConfig { index_interval_bytes: i32::MAX.cast_unsigned(), ..LogConfig::default() };
     let options = OpenOptions { config, disk: disk.clone(), ..OpenOptions::new(dir.path()) };
@@ -71,7 +71,7 @@ fn a_fetch_reads_no_more_where_the_index_interval_is_large() {
 }
 
 #[test]
-fn who_reads_on_where_it_ended_costs_a_header() {
+fn consecutive_read_costs_only_a_batch_header() {
     let (disk, dir) = (Arc::new(FaultyDisk::default()), tempdir().unwrap());
     let config = LogConfig { index_interval_bytes: INTERVAL, ..LogConfig::default() };
     let options = OpenOptions { config, disk: disk.clone(), ..OpenOptions::new(dir.path()) };
@@ -96,7 +96,7 @@ fn who_reads_on_where_it_ended_costs_a_header() {
 }
 
 #[test]
-fn an_index_that_misleads_costs_reads_and_nothing_else() {
+fn misleading_index_costs_only_extra_reads() {
     let (disk, dir) = (Arc::new(FaultyDisk::default()), tempdir().unwrap());
     filled(&disk, dir.path()).close().unwrap();
     let path = dir.path().join("00000000000000000000.index");
@@ -143,7 +143,7 @@ fn read_all(writer: &Writer) {
 }
 
 #[test]
-fn an_index_that_lost_pages_or_tells_other_offsets_is_built_again() {
+fn index_with_lost_or_wrong_entries_is_rebuilt() {
     let disk = Arc::new(FaultyDisk::default());
     let (dir, path) = sealed(&disk);
     let right = std::fs::read(&path).unwrap();
@@ -185,7 +185,7 @@ fn an_index_that_lost_pages_or_tells_other_offsets_is_built_again() {
 }
 
 #[test]
-fn damage_in_a_log_and_in_its_index_hides_what_lies_between_and_no_more() {
+fn damaged_log_and_index_hide_only_records_between() {
     let disk = Arc::new(FaultyDisk::default());
     let (dir, path) = sealed(&disk);
     let log = path.with_extension("log");
@@ -229,7 +229,7 @@ fn an_index_beside_damaged_batches_is_kept() {
 }
 
 #[test]
-fn who_does_not_wait_does_not_search_a_segment_without_its_index() {
+fn cached_read_does_not_scan_without_index() {
     let disk = Arc::new(FaultyDisk::default());
     let (dir, path) = sealed(&disk);
     let mut wrong = std::fs::read(&path).unwrap();
@@ -244,7 +244,7 @@ fn who_does_not_wait_does_not_search_a_segment_without_its_index() {
 }
 
 #[test]
-fn a_cold_read_does_not_wait_for_a_sync_of_its_log() {
+fn cold_read_does_not_wait_for_sync() {
     const EAGAIN: i32 = 11;
     let disk = Arc::new(FaultyDisk::default());
     let (dir, _) = sealed(&disk);
@@ -261,7 +261,7 @@ fn a_cold_read_does_not_wait_for_a_sync_of_its_log() {
 }
 
 #[test]
-fn a_failed_read_that_does_not_wait_is_left_to_one_that_does() {
+fn failed_cached_read_is_reported_as_cold() {
     const EIO: i32 = 5;
     let disk = Arc::new(FaultyDisk::default());
     let (dir, _) = sealed(&disk);

@@ -90,7 +90,7 @@ fn plain(writer: &mut Writer) -> Result<i64, AppendError> {
 }
 
 #[test]
-fn a_full_disk_leaves_the_log_as_it_was() {
+fn full_disk_leaves_log_unchanged() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     plain(&mut writer).unwrap();
@@ -121,7 +121,7 @@ fn any_other_failure_stops_all_writing() {
 }
 
 #[test]
-fn records_that_were_cut_off_while_a_sync_waited_are_not_durable() {
+fn records_truncated_during_sync_are_not_durable() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     let partition = writer.partition().clone();
@@ -174,7 +174,7 @@ fn a_failed_sync_is_not_asked_for_again() {
 }
 
 #[test]
-fn a_marker_is_not_shown_without_its_index_entry() {
+fn marker_is_hidden_without_its_index_entry() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     append(&mut writer, records(Builder::new().producer(9, 0, 0).transactional(), 2)).unwrap();
@@ -193,7 +193,7 @@ fn a_marker_is_not_shown_without_its_index_entry() {
 }
 
 #[test]
-fn records_are_synced_before_their_indexes_and_names_before_the_recovery_point() {
+fn flush_syncs_records_indexes_and_names_in_order() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     for _ in 0..3 {
@@ -216,7 +216,7 @@ fn records_are_synced_before_their_indexes_and_names_before_the_recovery_point()
 }
 
 #[test]
-fn an_index_is_synced_before_the_recovery_point_has_it_trusted() {
+fn index_is_synced_before_recovery_point_covers_it() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     for _ in 0..3 {
@@ -240,7 +240,7 @@ fn an_index_is_synced_before_the_recovery_point_has_it_trusted() {
 }
 
 #[test]
-fn after_a_truncation_old_checkpoints_cannot_claim_new_records() {
+fn truncation_lowers_the_recovery_point() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     for _ in 0..8 {
@@ -257,7 +257,7 @@ fn after_a_truncation_old_checkpoints_cannot_claim_new_records() {
 }
 
 #[test]
-fn after_a_restart_a_checkpoint_beyond_the_log_cannot_claim_new_records() {
+fn recovery_point_beyond_log_is_clamped_on_restart() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     plain(&mut writer).unwrap();
@@ -274,7 +274,7 @@ fn after_a_restart_a_checkpoint_beyond_the_log_cannot_claim_new_records() {
 }
 
 #[test]
-fn a_truncation_removes_the_last_segment_first_and_never_cuts_in_place() {
+fn truncation_removes_segments_backwards_without_cutting_in_place() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     for _ in 0..3 {
@@ -302,7 +302,7 @@ fn a_truncation_removes_the_last_segment_first_and_never_cuts_in_place() {
 }
 
 #[test]
-fn a_truncation_removes_index_entries_of_later_offsets_wherever_they_lead() {
+fn truncation_removes_index_entries_of_later_offsets() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     for _ in 0..4 {
@@ -348,7 +348,7 @@ fn offsets_outside_the_log_are_refused() {
 }
 
 #[test]
-fn retention_takes_the_last_segment_too_once_it_is_old() {
+fn retention_removes_an_old_last_segment() {
     let kit = Kit::new();
     let config = LogConfig { retention_ms: 100, ..LogConfig::default() };
     let mut writer = kit.open_with(config, 0);
@@ -363,7 +363,7 @@ fn retention_takes_the_last_segment_too_once_it_is_old() {
 }
 
 #[test]
-fn stamped_records_are_found_by_the_brokers_time_after_a_restart() {
+fn append_time_records_are_found_after_restart() {
     let kit = Kit::new();
     let config = LogConfig { timestamp_type: TimestampType::LogAppendTime, ..LogConfig::default() };
     let mut writer = kit.open_with(config.clone(), 0);
@@ -405,7 +405,7 @@ fn close_without_a_write_writes_nothing() {
 }
 
 #[test]
-fn a_sync_of_records_leaves_nothing_out_and_syncs_no_more_than_that() {
+fn record_sync_covers_all_records_and_nothing_else() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     let partition = writer.partition().clone();
@@ -439,7 +439,7 @@ fn a_sync_of_records_leaves_nothing_out_and_syncs_no_more_than_that() {
 }
 
 #[test]
-fn segments_roll_at_different_ages_where_jitter_is_allowed() {
+fn segment_roll_age_varies_with_jitter() {
     let config = LogConfig { segment_ms: 1_000, segment_jitter_ms: 400, ..LogConfig::default() };
     let ages: std::collections::BTreeSet<i64> =
         (0..50).map(|base| config.roll_after_ms(&"topic-0", base)).collect();

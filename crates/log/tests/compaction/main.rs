@@ -20,7 +20,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_compacted_log_keeps_the_last_of_each_key(steps in steps::steps(), config in steps::config()) {
+    fn compacted_log_keeps_latest_record_of_each_key(steps in steps::steps(), config in steps::config()) {
         run::run(&steps, config);
     }
 }

@@ -241,7 +241,7 @@ fn shapes_are_checked_in_kafkas_words() {
 }
 
 #[test]
-fn each_topic_of_a_request_has_its_own_outcome() {
+fn create_topics_reports_an_outcome_per_topic() {
     let default = NewTopic { partitions: -1, replication_factor: -1, ..topic("fresh") };
     let clamped = TopicRules { clamp_replication_factor: true, ..rules() };
     let many = NewTopic { replication_factor: 3, ..topic("many") };
@@ -261,7 +261,7 @@ fn each_topic_of_a_request_has_its_own_outcome() {
 }
 
 #[test]
-fn topics_that_are_refused_for_their_names_counted_against_the_limit_of_partitions() {
+fn partition_limit_ignores_topics_with_refused_names() {
     let large = |name: &str| NewTopic { partitions: 6_000, ..topic(name) };
     let requested = [large("twice"), large("twice"), large(METADATA_TOPIC), topic("fresh")];
     let outcome = create_topics(&image(), &requested, rules(), ids()).outcome;
@@ -292,7 +292,7 @@ fn nothing_is_placed_while_the_broker_is_fenced() {
 const ALREADY_SUPPLIED: &str = "The provided topic name maps to an ID that was already supplied.";
 
 #[test]
-fn topics_are_deleted_by_name_or_id_but_not_twice() {
+fn topics_are_deleted_by_name_or_id_once() {
     let image = image();
     let id = |name: &str| image.topic(name).unwrap().id();
     let (alpha, beta, dotted) = (id("alpha"), id("beta"), id("al.pha"));
@@ -329,7 +329,7 @@ fn topics_are_deleted_by_name_or_id_but_not_twice() {
 }
 
 #[test]
-fn a_name_whose_id_comes_twice_is_refused_as_well() {
+fn delete_topics_refuses_name_of_repeated_id() {
     let image = image();
     let beta = image.topic("beta").unwrap().id();
     let by_id = TopicKey { name: None, topic_id: beta };
@@ -479,7 +479,7 @@ impl ConfigRules for Anything {
 }
 
 #[test]
-fn a_stored_key_that_this_version_does_not_have_stands_in_the_way_of_no_change() {
+fn unknown_stored_config_key_blocks_no_change() {
     let alpha = ConfigResource::topic("alpha");
     let stored = Record::from(ConfigRecord {
         resource_type: ResourceKind::Topic.id(),
@@ -524,7 +524,7 @@ fn configuration_is_replaced_as_a_whole() {
 }
 
 #[test]
-fn more_keys_of_a_broker_than_a_change_may_have_records_are_refused() {
+fn more_than_10000_broker_config_changes_are_refused() {
     let (image, broker) = (image(), ConfigResource { kind: ResourceKind::Broker, name: "1".to_owned() });
     for (count, is_taken) in [(10_000, true), (10_001, false)] {
         let keys = || (0..count).map(|number| format!("own.{number}"));
@@ -574,7 +574,7 @@ fn sorted(records: &[Record]) -> Vec<String> {
 }
 
 #[test]
-fn an_orderly_stop_is_the_records_that_kafka_wrote() {
+fn orderly_stop_writes_same_records_as_kafka() {
     let (offset, real) = golden_between(is_leaving, 10);
     let ours = stop_node(&golden_image(offset), 1);
     assert_eq!(sorted(&ours), sorted(&real));
@@ -631,7 +631,7 @@ fn a_start_takes_the_lead_as_kafka_does() {
 }
 
 #[test]
-fn a_start_after_a_crash_begins_a_new_leader_epoch_in_every_partition() {
+fn start_after_crash_bumps_every_leader_epoch() {
     let node = Node { node_id: 1, ..Node::default() };
     let image = apply(&image(), &start_node(&image(), &node, 200));
     let epochs = |image: &Image| -> Vec<(i32, i32)> {
@@ -646,7 +646,7 @@ fn a_start_after_a_crash_begins_a_new_leader_epoch_in_every_partition() {
 }
 
 #[test]
-fn a_node_that_starts_is_the_only_replica_in_sync_of_what_it_leads() {
+fn starting_node_is_sole_isr_of_led_partitions() {
     let node = Node { node_id: 1, ..Node::default() };
     let topic_id = Uuid::from_bytes([7; 16]);
     let partition = |partition_id, leader, isr: &[i32]| PartitionRecord {
@@ -672,7 +672,7 @@ fn a_node_that_starts_is_the_only_replica_in_sync_of_what_it_leads() {
 }
 
 #[test]
-fn a_replica_in_no_directory_of_the_node_is_lost_only_while_a_directory_is_offline() {
+fn offline_directory_loses_replicas_in_unknown_directories() {
     let (topic_id, gone) = (Uuid::from_bytes([7; 16]), Uuid::from_bytes([8; 16]));
     let healthy = Uuid::from_bytes([9; 16]);
     let partition = PartitionRecord {
@@ -699,7 +699,7 @@ fn a_replica_in_no_directory_of_the_node_is_lost_only_while_a_directory_is_offli
 }
 
 #[test]
-fn partitions_beyond_a_quota_are_refused_after_all_other_checks() {
+fn partition_quota_is_checked_after_other_rules() {
     let asked = std::cell::RefCell::new(Vec::new());
     let permit = |partitions: usize| {
         asked.borrow_mut().push(partitions);

@@ -33,7 +33,7 @@ pub(crate) fn golden_image(end_offset: i64) -> Image {
 }
 
 #[test]
-fn a_real_log_adds_up_to_what_kafka_had() {
+fn golden_metadata_log_replays_to_kafka_state() {
     let image = golden_image(i64::MAX);
     let names: Vec<&str> = image.topics().iter().map(|topic| &**topic.name()).collect();
     assert_eq!(names, ["al.pha", "alpha", "beta"]);
@@ -85,7 +85,7 @@ fn a_removed_topic_takes_its_configuration_along() {
 }
 
 #[test]
-fn an_image_without_changes_of_topics_is_not_searched_for_them() {
+fn unchanged_topics_are_not_searched_for_changes() {
     let mut image = Image::empty();
     let topic_id = Uuid::from_bytes([7; 16]);
     image.apply(&TopicRecord { name: "t".to_owned(), topic_id }.into(), Position::default()).unwrap();
@@ -138,7 +138,7 @@ fn contradictions_are_errors_and_change_nothing() {
 
 /// Before, a start failed with such a record in the log.
 #[test]
-fn configuration_of_an_unknown_kind_of_resource_is_kept_for_snapshots() {
+fn configs_of_unknown_resource_kind_are_kept() {
     let config = |resource_type, name: &str, value: Option<&str>| {
         let (resource_name, name) = ("r".to_owned(), name.to_owned());
         let value = value.map(str::to_owned);
@@ -161,7 +161,7 @@ fn configuration_of_an_unknown_kind_of_resource_is_kept_for_snapshots() {
 }
 
 #[test]
-fn a_transaction_takes_effect_at_its_end_or_never() {
+fn metadata_transaction_applies_at_end_or_never() {
     let topic = |name: &str, byte| {
         Record::from(TopicRecord { name: name.to_owned(), topic_id: Uuid::from_bytes([byte; 16]) })
     };
@@ -199,7 +199,7 @@ fn a_zero_level_removes_a_feature() {
 }
 
 #[test]
-fn of_several_parts_of_a_kind_the_last_names_the_entity() {
+fn last_quota_entity_part_of_a_kind_counts() {
     let part = |kind: &str, name: &str| (kind.to_owned(), Some(name.to_owned()));
     let entity = QuotaEntity::from([part("user", "ann"), part("client-id", "app"), part("user", "bob")]);
     let other = QuotaEntity::from([part("client-id", "app"), part("user", "bob")]);
@@ -211,7 +211,7 @@ fn of_several_parts_of_a_kind_the_last_names_the_entity() {
 /// The latest record of a token is enough: a client that renews its token every minute must not
 /// add a record to the image each time.
 #[test]
-fn each_renewal_of_a_delegation_token_added_a_record_to_the_image() {
+fn delegation_token_renewals_keep_one_record() {
     let token = |id: &str, expiration_timestamp| DelegationTokenRecord {
         owner: "User:a".to_owned(),
         requester: "User:a".to_owned(),

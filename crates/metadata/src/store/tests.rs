@@ -97,7 +97,7 @@ fn contents(path: &Path) -> Vec<(i64, i32, i64, Vec<LogRecord>)> {
 }
 
 #[test]
-fn a_real_kafkas_files_are_written_again_byte_for_byte() {
+fn kafka_metadata_files_are_rewritten_byte_for_byte() {
     for name in
         [SEGMENT, "bootstrap.checkpoint", "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"]
     {
@@ -130,7 +130,7 @@ fn metadata_record(record: &LogRecord) -> Option<Record> {
 }
 
 #[test]
-fn a_new_directory_holds_what_kafka_would_have_put_there() {
+fn new_directory_has_the_same_records_as_kafka() {
     let dir = tempfile::tempdir().unwrap();
     let (store, report) = open(dir.path());
     assert!(report.formatted);
@@ -215,7 +215,7 @@ fn a_real_kafkas_directory_goes_on() {
 }
 
 #[test]
-fn a_torn_tail_is_cut_wherever_it_was_torn() {
+fn torn_metadata_tail_is_truncated_at_any_position() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     add(&mut store, "a", 1);
@@ -244,7 +244,7 @@ fn a_torn_tail_is_cut_wherever_it_was_torn() {
 }
 
 #[test]
-fn damage_in_front_of_whole_batches_is_refused_and_kept() {
+fn damage_before_whole_batches_is_refused_and_kept() {
     let dir = golden_copy();
     let path = dir.path().join(SEGMENT);
     let log = fs::read(&path).unwrap();
@@ -280,7 +280,7 @@ fn epochs_never_go_back() {
 }
 
 #[test]
-fn a_directory_without_an_id_gets_one_and_zookeepers_is_named() {
+fn directory_id_is_added_and_zookeeper_directory_refused() {
     let dir = golden_copy();
     let path = dir.path().join(MetaProperties::FILE_NAME);
     let text = fs::read_to_string(&path).unwrap();
@@ -310,7 +310,7 @@ fn a_directory_without_an_id_gets_one_and_zookeepers_is_named() {
 }
 
 #[test]
-fn offsets_and_epochs_that_no_log_gets_to_are_damage() {
+fn impossible_offsets_and_epochs_are_damage() {
     let check = |change: &dyn Fn(&Path), reason: &str| {
         let dir = golden_copy();
         change(&dir.path().join(METADATA_DIR));
@@ -360,7 +360,7 @@ fn somebody_elses_directory_is_refused() {
 }
 
 #[test]
-fn a_change_that_contradicts_the_image_never_reaches_the_log() {
+fn contradicting_change_never_reaches_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     add(&mut store, "a", 1);
@@ -392,7 +392,7 @@ fn half_a_change_never_happened() {
 }
 
 #[test]
-fn a_snapshot_stands_for_the_log_in_front_of_it() {
+fn snapshot_replaces_the_log_before_it() {
     let dir = golden_copy();
     let metadata = dir.path().join(METADATA_DIR);
     let topic_id = Uuid::from_bytes([5; 16]);
@@ -474,7 +474,7 @@ fn one_change_is_one_batch() {
 }
 
 #[test]
-fn records_are_written_as_the_metadata_version_knows_them() {
+fn records_are_written_for_the_metadata_version() {
     let node = Node { node_id: 1, log_dirs: vec![Uuid::from_bytes([7; 16])], ..Node::default() };
     for (level, versions) in [
         (7, [1, 0, 0]),
@@ -535,7 +535,7 @@ fn written_versions(path: &Path, begin: i64) -> Vec<(u16, u16)> {
 }
 
 #[test]
-fn partitions_without_metadata_of_any_topic_are_no_new_cluster() {
+fn leftover_partitions_without_metadata_prevent_new_cluster() {
     let (dir, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     drop(open(dir.path()));
     let log = dir.path().join("__cluster_metadata-0/00000000000000000000.log");

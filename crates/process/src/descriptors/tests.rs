@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use super::*;
 
 #[test]
-fn a_connection_waits_until_a_descriptor_below_those_kept_is_free() {
+fn connection_waits_for_descriptor_outside_the_reserve() {
     assert_eq!(Reserve::of(1 << 20).kept, 1024);
     assert_eq!(Reserve::of(100).kept, 25);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -13,7 +13,7 @@ fn run(work: impl Future<Output = ()>) {
 }
 
 #[test]
-fn a_task_that_panics_begins_again_after_a_pause() {
+fn panicking_task_restarts_after_a_pause() {
     run(async {
         let (told, mut runs) = tokio::sync::mpsc::unbounded_channel();
         let begun = tokio::time::Instant::now();
@@ -39,7 +39,7 @@ fn a_task_that_panics_begins_again_after_a_pause() {
 }
 
 #[test]
-fn a_vital_task_that_panics_stops_the_broker_with_its_name_and_its_cause() {
+fn vital_task_panic_stops_broker_with_its_cause() {
     run(async {
         let reasons = Rc::new(RefCell::new(Vec::new()));
         let (end, ended) = tokio::sync::oneshot::channel();
@@ -63,7 +63,7 @@ fn work_that_panics_leaves_its_thread_alone() {
 }
 
 #[test]
-fn a_panic_of_an_awaited_task_is_an_error_of_it_alone() {
+fn panic_of_awaited_task_is_its_own_error() {
     run(async {
         assert_eq!(caught("the task", async { 7 }).await, Ok(7));
         let later = async {

@@ -25,7 +25,7 @@ fn now<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Option<T> {
 }
 
 #[test]
-fn a_newcomer_is_next_however_many_requests_of_another_wait() {
+fn new_requester_is_next_despite_queued_requests() {
     let turns = Turns::of(2);
     let mut held: VecDeque<Turn> =
         (0..2).map(|_| turns.try_take(user("greedy")).expect("nobody else wants a place")).collect();
@@ -41,7 +41,7 @@ fn a_newcomer_is_next_however_many_requests_of_another_wait() {
 }
 
 #[test]
-fn a_requester_has_half_of_the_places_that_clients_keep() {
+fn requester_has_half_of_the_client_places() {
     let turns = Turns::halved(4);
     let greedy: Vec<_> = (0..9).map_while(|_| turns.try_take(user("greedy"))).collect();
     assert_eq!(greedy.len(), 2);
@@ -56,7 +56,7 @@ fn a_requester_has_half_of_the_places_that_clients_keep() {
 }
 
 #[test]
-fn a_request_that_is_given_up_leaves_the_line_or_gives_its_place_back() {
+fn abandoned_request_leaves_queue_or_returns_its_place() {
     let turns = Turns::of(1);
     let held = turns.try_take(user("a"));
     let mut late = Box::pin(turns.take(user("b")));
@@ -70,7 +70,7 @@ fn a_request_that_is_given_up_leaves_the_line_or_gives_its_place_back() {
 }
 
 #[test]
-fn too_many_waiting_requests_of_one_are_refused_and_no_other_is() {
+fn excess_queued_requests_of_one_requester_are_refused() {
     let turns = Turns::of(1);
     let _held = turns.try_take(user("a"));
     let mut waits = pin!(turns.take_if_few(user("b"), 1));
@@ -80,7 +80,7 @@ fn too_many_waiting_requests_of_one_are_refused_and_no_other_is() {
 }
 
 #[tokio::test]
-async fn work_whose_client_has_gone_keeps_its_place_until_it_ends() {
+async fn work_of_disconnected_client_keeps_its_place() {
     let turns = Turns::of(1);
     let (release, released) = mpsc::channel::<()>();
     let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();

@@ -28,7 +28,7 @@ pub(crate) fn index(texts: &[&str]) -> AclIndex {
 }
 
 #[test]
-fn a_name_is_spoken_about_by_itself_by_its_beginnings_and_by_the_wildcard() {
+fn acl_index_finds_literal_prefixed_and_wildcard_entries() {
     let texts = [
         "TOPIC:LITERAL:foobar ALLOW READ",
         "TOPIC:LITERAL:foo ALLOW READ",

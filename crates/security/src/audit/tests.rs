@@ -12,7 +12,7 @@ use super::*;
 use crate::scram::ScramError;
 
 #[test]
-fn a_user_who_is_refused_does_not_fill_the_audit_log_with_a_long_name() {
+fn refused_user_name_is_shortened_in_audit_log() {
     let (longest, user) = (Arc::new(AtomicUsize::new(0)), "x".repeat(500_000));
     let error = ScramError::UnknownUser { user };
     let measured = Arc::clone(&longest);

@@ -17,7 +17,7 @@ fn allows(
 }
 
 #[test]
-fn an_ipv6_host_is_an_address_and_no_text() {
+fn acl_ipv6_host_is_compared_as_address() {
     let deny = |host: &str, from: &str| {
         let texts = ["TOPIC:LITERAL:a ALLOW READ", &format!("TOPIC:LITERAL:a DENY READ User:alice {host}")];
         let session = Session::new("alice", from.parse().unwrap());
@@ -79,7 +79,7 @@ fn decisions() {
 }
 
 #[test]
-fn the_default_holds_only_where_no_entry_speaks_about_the_resource() {
+fn allow_if_no_acl_applies_only_without_entries() {
     let config = AuthorizerConfig { allow_if_no_acl: true, ..AuthorizerConfig::default() };
     let topic = |name| (Operation::Read, ResourceType::Topic, name);
     let texts = ["TOPIC:LITERAL:a ALLOW READ User:bob", "TOPIC:PREFIXED:p ALLOW WRITE User:bob"];

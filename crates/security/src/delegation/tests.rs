@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_hmac_of_a_token_is_that_of_kafka() {
+fn delegation_token_hmac_matches_kafka() {
     // Computed by another program: HMAC-SHA512 of the id under the key in UTF-8.
     let hmac = token_hmac("testKey", "pl5dfKdLRLGX_bYhyPCFYA");
     let expected = "e82TSM944/Bmx+MZlhKkYfRBf8SaG1XNFdzKzG6TG5cSsp0eR6Gyp44JevPnimM6LNIhaX32BHizuyefvGebLg==";
@@ -11,7 +11,7 @@ fn the_hmac_of_a_token_is_that_of_kafka() {
 }
 
 #[test]
-fn the_type_of_a_principal_ends_at_the_first_colon() {
+fn principal_type_ends_at_first_colon() {
     for (principal, parts) in
         [("User:alice", ("User", "alice")), ("User:a:b", ("User", "a:b")), ("alice", ("User", "alice"))]
     {

@@ -21,7 +21,7 @@ fn kafkas_examples_are_read() {
 }
 
 #[test]
-fn mistakes_are_named_by_place_and_never_by_text() {
+fn jaas_errors_name_position_and_hide_text() {
     let check = |text: &str, expected: &str| {
         let error = Jaas::parse(text).unwrap_err().to_string();
         assert_eq!(error, expected);

@@ -18,7 +18,7 @@ fn error(pem: &str) -> String {
 }
 
 #[test]
-fn a_key_of_an_unsupported_kind_is_named_instead_of_a_mismatch_or_a_wrong_password() {
+fn unsupported_key_kind_is_named_in_error() {
     fn check(pem: &str, expected: &str) {
         let error = error(pem);
         assert!(error.starts_with("test: ssl.keystore.key: ") && error.contains(expected), "{error}");

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn only_the_right_password_of_a_known_user_enters() {
+fn plain_accepts_only_right_password_of_known_user() {
     let passwords = BTreeMap::from(
         [("alice", "wonder"), ("bob", "build it")]
             .map(|(user, password)| (user.to_owned(), password.to_owned())),

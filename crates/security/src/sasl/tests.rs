@@ -118,7 +118,7 @@ fn scram_in_two_rounds() {
 }
 
 #[test]
-fn the_session_of_a_delegation_token_ends_with_the_token() {
+fn session_of_delegation_token_expires_with_it() {
     let mechanism = scram::ScramMechanism::Sha512;
     for (password, enters) in [("hmac", true), ("secret", false)] {
         let mut exchange = exchange();
@@ -172,7 +172,7 @@ fn clients_are_told_nothing_that_helps_to_guess() {
 }
 
 #[test]
-fn nobody_is_called_like_those_who_have_not_authenticated() {
+fn anonymous_user_name_cannot_authenticate() {
     let config = SaslConfig {
         offers: vec![Offer { mechanism: Mechanism::Plain, session_ms_max: None }],
         passwords: [("ANONYMOUS".to_owned(), "secret".to_owned())].into(),
@@ -185,7 +185,7 @@ fn nobody_is_called_like_those_who_have_not_authenticated() {
 }
 
 #[test]
-fn a_mechanism_that_is_not_offered_is_answered_with_those_that_are() {
+fn unsupported_mechanism_response_lists_offered_mechanisms() {
     let outcome = step(&mut exchange(), handshake(1, "GSSAPI"));
     let answered = handshake_answer(&outcome);
     assert_eq!((answered.error_code, answered.mechanisms.len()), (33, 2));
@@ -193,7 +193,7 @@ fn a_mechanism_that_is_not_offered_is_answered_with_those_that_are() {
 }
 
 #[test]
-fn whatever_else_comes_first_ends_the_talk_without_an_answer() {
+fn unexpected_request_before_authentication_closes_without_response() {
     let refused = |exchange: &mut Exchange, frame: BytesMut| {
         let outcome = step(exchange, frame);
         assert!(matches!(outcome, SaslOutcome::Refused { reply: None, .. }), "{outcome:?}");
@@ -215,7 +215,7 @@ fn whatever_else_comes_first_ends_the_talk_without_an_answer() {
 }
 
 #[test]
-fn what_comes_in_place_of_a_token_is_told_so_before_the_talk_ends() {
+fn request_instead_of_sasl_token_gets_error_response() {
     let illegal = ErrorCode::IllegalSaslState.code();
     let reply = |late: BytesMut| {
         let mut exchange = exchange();
@@ -234,7 +234,7 @@ fn what_comes_in_place_of_a_token_is_told_so_before_the_talk_ends() {
 }
 
 #[test]
-fn who_shows_again_who_it_is_must_be_the_same() {
+fn reauthentication_must_keep_user_and_mechanism() {
     let before = |user: &str, mechanism| {
         let identity = AuthenticatedUser { user: user.to_owned(), mechanism, by_token: false };
         Exchange::again(config(), "nonce".to_owned(), identity)

@@ -29,7 +29,7 @@ fn server() -> ScramServer {
 }
 
 #[test]
-fn the_example_of_the_rfc_is_followed_to_the_letter() {
+fn scram_follows_the_rfc_example() {
     let mut server = server();
     let find = |user: &str, mechanism| (user == "user").then(|| credential(mechanism, 4096));
     let first = server.step(FIRST.as_bytes(), &users(&find)).unwrap();
@@ -43,7 +43,7 @@ fn the_example_of_the_rfc_is_followed_to_the_letter() {
 }
 
 #[test]
-fn both_hashes_let_in_who_knows_the_password_and_nobody_else() {
+fn scram_hashes_accept_only_the_right_password() {
     for mechanism in ScramMechanism::ALL {
         for (password, enters) in [("pencil", true), ("Pencil", false), ("", false)] {
             let mut server = ScramServer::new(mechanism, "srv".to_owned());
@@ -122,7 +122,7 @@ fn final_messages_that_are_turned_away() {
 }
 
 #[test]
-fn a_user_that_does_not_exist_is_refused_at_the_proof_like_one_with_another_password() {
+fn unknown_scram_user_is_refused_at_the_proof() {
     for mechanism in ScramMechanism::ALL {
         let first = |user: &str, secret: &str| {
             let mut server = ScramServer::new(mechanism, "srv".to_owned());
@@ -170,7 +170,7 @@ fn show_token(
 }
 
 #[test]
-fn a_delegation_token_lets_its_owner_in_until_it_expires() {
+fn delegation_token_authenticates_its_owner_until_expiry() {
     for mechanism in ScramMechanism::ALL {
         let (server, last) = show_token(mechanism, ("id", "hmac"));
         let last = last.unwrap();
@@ -184,7 +184,7 @@ fn a_delegation_token_lets_its_owner_in_until_it_expires() {
 }
 
 #[test]
-fn a_token_that_does_not_exist_has_the_challenge_of_one_that_does() {
+fn unknown_token_gets_same_challenge_as_existing() {
     let challenge = |exists: bool| {
         let of_token = |id: &str, mechanism: ScramMechanism| {
             let credential = mechanism.token_credential(SECRET, id, "hmac");

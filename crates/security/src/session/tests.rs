@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_session_shares_the_turns_of_its_user_or_address() {
+fn session_requester_is_its_user_or_address() {
     let address: IpAddr = [10, 0, 0, 1].into();
     let requester = |user: &str| Session::new(user, address).requester();
     assert_eq!(requester(Session::ANONYMOUS), Requester::at(address));

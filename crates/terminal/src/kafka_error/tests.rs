@@ -10,7 +10,7 @@ fn next_step(failure: Failure) -> String {
 }
 
 #[test]
-fn a_refusal_names_the_user_and_the_line_that_grants() {
+fn refusal_names_user_and_granting_command() {
     let refused = check(29, "fetch clicks/0", None);
     let failure = needing(refused, "read", "--topic clicks").unwrap_err();
     assert_eq!(

@@ -5,7 +5,7 @@ use levada_config::Sources;
 use super::*;
 
 #[test]
-fn the_console_is_closed_where_every_client_shows_a_certificate() {
+fn console_is_closed_when_all_listeners_need_certificates() {
     let closed = |flags: &[&str]| {
         let common = ["listener.security.protocol.map=A:SSL,B:PLAINTEXT,C:SSL,D:SASL_SSL"];
         let flags = common.iter().chain(flags).copied();

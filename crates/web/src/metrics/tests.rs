@@ -70,14 +70,14 @@ fn names_follow_the_conventions() {
 }
 
 #[test]
-fn the_older_text_format_has_suffixes_in_its_names_of_families() {
+fn plain_metrics_format_has_suffixed_family_names() {
     let open = "# HELP a_b Bytes\n# TYPE a_b counter\na_b_total{x=\"# HELP\"} 1\n# HELP i Build\n# TYPE i info\ni_info{v=\"1\"} 1\n# HELP g Gauge\n# TYPE g gauge\ng 2\n# EOF\n";
     let plain = "# HELP a_b_total Bytes\n# TYPE a_b_total counter\na_b_total{x=\"# HELP\"} 1\n# HELP i_info Build\n# TYPE i_info gauge\ni_info{v=\"1\"} 1\n# HELP g Gauge\n# TYPE g gauge\ng 2\n";
     assert_eq!(exposition::to_plain(open), plain);
 }
 
 #[test]
-fn series_of_topics_are_capped_and_can_be_left_out() {
+fn topic_series_are_capped_and_optional() {
     let beyond = TOPICS_MAX + 3;
     let fake = || Arc::new(Fake::with_topics(beyond));
     let text = render(fake(), Form::Plain, true).unwrap();

@@ -24,7 +24,7 @@ fn is_lost(place: &mut Place) -> bool {
 }
 
 #[test]
-fn an_address_has_half_and_a_probe_always_finds_a_place() {
+fn one_address_gets_half_and_probes_stay_admitted() {
     let (places, now) = (places(), Instant::now());
     let mut far = fill(&places, "10.0.0.1", now);
     assert_eq!(far.len(), 7);
@@ -38,7 +38,7 @@ fn an_address_has_half_and_a_probe_always_finds_a_place() {
 }
 
 #[test]
-fn the_connection_that_is_silent_for_longest_gives_way() {
+fn longest_silent_connection_is_closed_first() {
     let (places, now) = (places(), Instant::now());
     let later = |ms| now + Duration::from_millis(ms);
     let mut silent: Vec<Place> =
@@ -60,7 +60,7 @@ fn the_connection_that_is_silent_for_longest_gives_way() {
 }
 
 #[test]
-fn silent_clients_of_the_same_machine_keep_no_probe_out() {
+fn silent_local_clients_keep_no_probe_out() {
     let (places, now) = (places(), Instant::now());
     let mut silent = fill(&places, "127.0.0.2", now);
     silent.extend(fill(&places, "127.0.0.3", now));
@@ -71,7 +71,7 @@ fn silent_clients_of_the_same_machine_keep_no_probe_out() {
 }
 
 #[test]
-fn a_place_is_free_again_when_its_connection_ends() {
+fn ended_connection_frees_its_place() {
     let (places, now) = (places(), Instant::now());
     drop(fill(&places, "10.0.0.1", now));
     assert_eq!(fill(&places, "10.0.0.1", now).len(), 7);

@@ -14,7 +14,7 @@ fn scrapes() -> Scrapes {
 }
 
 #[tokio::test]
-async fn scrapes_that_wait_share_a_text_and_later_ones_get_a_new_one() {
+async fn only_waiting_scrapes_share_a_text() {
     let scrapes = scrapes();
     let (first, second, third) = tokio::join!(scrapes.text(PLAIN), scrapes.text(PLAIN), scrapes.text(PLAIN));
     let (first, second, third) = (first.unwrap(), second.unwrap(), third.unwrap());
@@ -42,7 +42,7 @@ async fn texts_that_nobody_takes_are_few() {
 }
 
 #[tokio::test]
-async fn a_scrape_whose_client_disconnects_makes_no_room_for_another_before_its_end() {
+async fn disconnected_scrape_holds_its_slot_until_finished() {
     let fake = Arc::new(Fake::default());
     let scrapes = Scrapes::new(fake.clone());
     let held = fake.hold_membership();

@@ -23,7 +23,7 @@ fn response_header_follows_the_version() {
 }
 
 #[test]
-fn fields_unknown_to_a_version_are_dropped_only_if_ignorable() {
+fn fields_unknown_to_version_are_dropped_if_ignorable() {
     let mut response = HeartbeatResponse::default();
     response.throttle_time_ms = 5;
     assert!(encode_response(7, 0, &response).is_ok());

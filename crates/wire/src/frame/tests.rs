@@ -92,7 +92,7 @@ fn idle_connections_keep_little() {
 }
 
 #[test]
-fn the_beginning_of_the_next_frame_does_not_keep_the_memory_of_a_large_one() {
+fn partial_next_frame_does_not_retain_large_one() {
     let mut frames = FrameBuffer::new(MAX_FRAME_BYTES);
     let stream = frame(1_000_000, &[7; 1_000_000]).into_iter();
     let mut stream = stream.chain(frame(1_000_000, &[8; 10]));
@@ -113,7 +113,7 @@ fn the_beginning_of_the_next_frame_does_not_keep_the_memory_of_a_large_one() {
 }
 
 #[test]
-fn a_frame_like_the_last_leaves_room_so_that_the_read_tells_of_the_end() {
+fn repeated_frame_size_leaves_room_for_end_detection() {
     for length in [100, 16_000, 60_000] {
         let mut frames = FrameBuffer::new(MAX_FRAME_BYTES);
         receive(&mut frames, length, length);
@@ -123,7 +123,7 @@ fn a_frame_like_the_last_leaves_room_so_that_the_read_tells_of_the_end() {
 }
 
 #[test]
-fn a_rest_gives_everything_back_but_what_has_come() {
+fn resting_buffer_releases_all_but_pending_bytes() {
     let mut frames = FrameBuffer::new(MAX_FRAME_BYTES);
     receive(&mut frames, 10, 10);
     frames.spare();
@@ -135,7 +135,7 @@ fn a_rest_gives_everything_back_but_what_has_come() {
 }
 
 #[test]
-fn who_sends_without_waiting_gets_room_for_several_frames_and_loses_it_with_a_rest() {
+fn pipelined_frames_get_larger_buffer_until_rest() {
     let mut frames = FrameBuffer::new(MAX_FRAME_BYTES);
     let body = frame(1_000, &[7; 1_000]);
     let mut stream = body.iter().copied().cycle();
@@ -163,7 +163,7 @@ fn who_sends_without_waiting_gets_room_for_several_frames_and_loses_it_with_a_re
 }
 
 #[test]
-fn a_frame_is_there_if_it_can_be_handed_out() {
+fn has_frame_matches_next_frame() {
     #[track_caller]
     fn check(bytes: &[u8], expected: bool) {
         let mut frames = FrameBuffer::new(1000);
@@ -183,7 +183,7 @@ fn a_frame_is_there_if_it_can_be_handed_out() {
 
 proptest! {
     #[test]
-    fn any_cut_of_the_stream_gives_the_same_frames(
+    fn any_stream_split_gives_the_same_frames(
         bodies in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..9000), 1..6),
         cuts in prop::collection::vec(1usize..5000, 1..50),
     ) {

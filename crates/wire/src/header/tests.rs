@@ -64,7 +64,7 @@ fn malformed_headers_are_refused() {
 }
 
 #[test]
-fn an_encoded_header_is_the_one_that_was_decoded() {
+fn encoded_request_header_round_trips_unchanged() {
     for bytes in [
         &b"\0\x03\0\x08\0\0\0\x07\0\x02abXY"[..],
         b"\0\x03\0\x08\0\0\0\x07\xff\xff",

@@ -172,7 +172,7 @@ fn hostile_claims_are_refused() {
 }
 
 #[test]
-fn a_request_names_so_many_partitions_and_no_more() {
+fn produce_request_partition_count_is_limited() {
     #[track_caller]
     fn check(topics: i32, partitions: i32, expected: bool) {
         let mut body = BytesMut::from(&b"\xff\xff\0\x01\0\0\0\x05"[..]);

@@ -7,7 +7,7 @@ use super::{Child, parse};
 use crate::job::Times;
 
 #[test]
-fn ticks_are_read_behind_a_name_with_spaces_and_parentheses() {
+fn ticks_are_parsed_despite_special_process_names() {
     let line = "42 (a (b) c) Z 1 42 42 0 -1 4228100 90 200 0 0 7 5 11 13 20 0 1 0 100 0 0";
     assert_eq!(parse(line), Some(36));
     assert_eq!(parse("42 (sh) Z 1 42"), None);
@@ -15,7 +15,7 @@ fn ticks_are_read_behind_a_name_with_spaces_and_parentheses() {
 }
 
 #[test]
-fn processor_time_is_that_of_the_processes_and_of_their_children() {
+fn processor_time_includes_child_processes() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("output.txt");
     let mut command = Command::new("sh");

@@ -12,7 +12,7 @@ fn the_first_line_counts() {
 }
 
 #[test]
-fn this_machine_has_a_share_as_soon_as_a_tick_has_passed() {
+fn idle_share_is_available_after_one_tick() {
     let mut idle = Idle::new();
     let share = loop {
         if let Some(share) = idle.share() {

@@ -35,7 +35,7 @@ fn one_build_runs_beside_some_others() {
 }
 
 #[test]
-fn jobs_that_run_alone_come_last_and_one_by_one() {
+fn exclusive_jobs_run_last_and_one_by_one() {
     let jobs: [(&str, &[&str], _); 4] =
         [("quiet", &[], Alone), ("still", &[], Alone), ("build", &[], Build), ("a", &["build"], Shared)];
     let mut queue = queue(4, &jobs);
@@ -50,7 +50,7 @@ fn jobs_that_run_alone_come_last_and_one_by_one() {
 }
 
 #[test]
-fn jobs_that_were_found_on_the_way_come_before_those_that_run_alone() {
+fn discovered_jobs_run_before_exclusive_ones() {
     let mut queue = queue(1, &[("build", &[], Build), ("quiet", &[], Alone)]);
     assert_eq!(started(&mut queue), [0]);
     let found = queue.add("found", &["build"], Shared);
@@ -61,7 +61,7 @@ fn jobs_that_were_found_on_the_way_come_before_those_that_run_alone() {
 }
 
 #[test]
-fn a_failure_skips_what_needs_it_and_nothing_else() {
+fn failed_job_skips_only_its_dependents() {
     let jobs: [(&str, &[&str], _); 4] = [
         ("build", &[], Build),
         ("suite", &["build"], Shared),
@@ -80,7 +80,7 @@ fn a_failure_skips_what_needs_it_and_nothing_else() {
 
 #[test]
 #[should_panic(expected = "needs `nobody`")]
-fn a_need_that_is_not_in_the_list_is_refused() {
+fn unknown_job_dependency_is_refused() {
     started(&mut queue(1, &[("suite", &["nobody"], Shared)]));
 }
 
@@ -109,7 +109,7 @@ fn jobs_that_leave_the_processors_idle_get_company() {
 }
 
 #[test]
-fn idle_processors_are_no_reason_for_more_while_a_place_is_free() {
+fn idle_processors_add_nothing_while_places_are_free() {
     let mut queue = queue(2, &[("first", &[], Shared)]);
     assert_eq!(started(&mut queue), [0]);
     queue.observe_idle(1.0);

@@ -20,7 +20,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_failure_fails_the_run_after_everything_else_has_run() {
+fn failed_job_fails_run_after_all_others() {
     let folder = folder("failure");
     let jobs = vec![
         job("one", "echo 'test result: ok. 1 passed; 0 failed'; exit 3"),
@@ -62,7 +62,7 @@ fn disturbed(name: &str, company: Company, folder: &Path) -> Job {
 }
 
 #[test]
-fn a_measurement_that_fails_is_repeated_once_and_other_jobs_are_not() {
+fn only_a_failed_measurement_is_repeated_once() {
     let folder = folder("measurement");
     assert_eq!(run(vec![disturbed("alone", Company::Alone, &folder)], 1, &folder), Ok(()));
     assert_eq!(fs::read_to_string(folder.join("alone.first.txt")).unwrap(), "run\n");
@@ -75,7 +75,7 @@ fn a_measurement_that_fails_is_repeated_once_and_other_jobs_are_not() {
 
 /// With `CI=true`, as in CI itself, nothing may be left out.
 #[test]
-fn a_job_that_is_not_ready_is_left_out_and_does_not_start() {
+fn unready_job_is_skipped_and_not_started() {
     let folder = folder("ready");
     let checked = |name: &str, outcome: Result<(), String>| {
         job(name, "echo ran").expecting(1).if_ready(Box::new(move || outcome))

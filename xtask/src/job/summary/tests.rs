@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::is_outgrown;
 
 #[test]
-fn suites_outgrow_their_time_by_far_and_in_relation_to_the_others() {
+fn suite_overrun_is_judged_absolutely_and_relatively() {
     let table = [
         (10, 35, 1.0, false),
         (10, 41, 1.0, true),

@@ -36,7 +36,7 @@ fn output_without_test_binaries_is_an_error() {
 }
 
 #[test]
-fn packages_have_the_name_that_cargo_knows_them_by() {
+fn packages_have_their_cargo_names() {
     assert_eq!(package("path+file:///levada/crates/cli#levada@0.1.0"), Some("levada"));
     assert_eq!(package("path+file:///levada/xtask#0.1.0"), Some("xtask"));
     assert_eq!(package("levada"), None);

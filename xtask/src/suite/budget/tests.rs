@@ -12,7 +12,7 @@ fn suite(name: &str, line: &str) -> Suite {
 }
 
 #[test]
-fn a_share_is_exceeded_by_the_sum_of_its_suites() {
+fn share_limit_applies_to_sum_of_suites() {
     let limits = BTreeMap::from([("base".to_owned(), 100), ("queues".to_owned(), 30)]);
     let mut some = vec![
         suite("a", "short; 60 s"),

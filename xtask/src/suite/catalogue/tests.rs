@@ -65,7 +65,7 @@ fn names(root: &Path) -> Vec<(String, String)> {
 
 /// This program contains the name of no suite: the file and the line in `main.rs` suffice.
 #[test]
-fn a_suite_is_added_renamed_and_moved_by_its_file_alone() {
+fn suite_is_added_renamed_and_moved_by_file() {
     let root = folder("suites");
     let tests = root.join("tests/tests");
     let pair = |folder: &str, name: &str| (folder.to_owned(), name.to_owned());

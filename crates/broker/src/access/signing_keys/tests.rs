@@ -63,7 +63,7 @@ fn trusting(certificate: &rcgen::Certificate) -> Jaas {
 const KEYS: &str = "HTTP/1.1 200 OK\r\nContent-Length: 11\r\nConnection: close\r\n\r\n{\"keys\":[]}";
 
 #[test]
-fn keys_come_by_https_from_whom_the_login_module_trusts() {
+fn signing_key_fetch_uses_login_module_truststore() {
     let (good, other) = (identity("localhost"), identity("elsewhere.test"));
     let check =
         |server: &(rcgen::Certificate, KeyPair), login: Option<&Jaas>, expected: Result<&str, &str>| {
@@ -101,7 +101,7 @@ fn answers_that_are_no_keys_are_errors() {
 const KEY: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"#;
 
 #[test]
-fn listeners_that_share_an_address_have_keys_from_whom_each_of_them_trusts() {
+fn listeners_sharing_jwks_url_keep_separate_truststores() {
     let directory = tempfile::tempdir().unwrap();
     let server = identity("localhost");
     let document =

@@ -60,7 +60,7 @@ fn token(id: &str, expiration_timestamp: i64) -> DelegationTokenRecord {
 }
 
 #[test]
-fn a_token_lets_its_owner_in_until_it_expires_or_is_removed() {
+fn token_authenticates_owner_until_expiry_or_removal() {
     let rig = Rig::new(&["delegation.token.secret.key=testKey"]);
     rig.publish(token("a", NOW_MS));
     rig.publish(token("old", NOW_MS - 1));

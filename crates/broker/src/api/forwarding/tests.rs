@@ -84,7 +84,7 @@ fn every_version_can_carry_a_refusal() {
 }
 
 #[test]
-fn requests_that_this_broker_checks_are_decoded_before_they_are_forwarded() {
+fn requests_checked_here_are_not_forwarded_undecoded() {
     for api in [
         ApiKey::AlterConfigs,
         ApiKey::IncrementalAlterConfigs,

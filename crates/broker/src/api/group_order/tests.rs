@@ -23,7 +23,7 @@ fn partitions_that_share_a_slot_keep_their_order() {
 }
 
 #[test]
-fn texts_have_the_hash_and_the_slot_of_kafkas_tables() {
+fn java_hash_and_table_slot_match_kafka() {
     assert_eq!(
         [java_hash("g0"), java_hash("orders"), java_hash("\u{1f600}")],
         [3_241, -1_008_770_331, 1_772_899]

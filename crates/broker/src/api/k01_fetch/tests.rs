@@ -5,7 +5,7 @@ use levada_wire::Uuid;
 use super::*;
 
 #[test]
-fn a_storage_error_is_another_leader_for_clients_that_do_not_know_it() {
+fn storage_error_becomes_not_leader_for_old_clients() {
     let codes = [ErrorCode::KafkaStorageError, ErrorCode::None, ErrorCode::OffsetOutOfRange];
     let partition =
         |error: ErrorCode| FetchedPartition { error_code: error.code(), ..FetchedPartition::new(0) };

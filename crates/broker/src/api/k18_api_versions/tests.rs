@@ -3,7 +3,7 @@
 use super::{SHOWN_FEATURES, is_software_name, supported};
 
 #[test]
-fn a_broker_of_a_cluster_supports_what_it_has_registered() {
+fn api_versions_of_cluster_broker_lists_registered_features() {
     let ranges = |is_remote| {
         let of = |feature: levada_metadata::features::Feature| (feature.name, feature.min_version);
         supported(is_remote).into_iter().map(of).collect::<Vec<_>>()

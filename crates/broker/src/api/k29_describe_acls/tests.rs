@@ -13,7 +13,7 @@ fn request([resource_type, pattern_type, operation, permission]: [i8; 4]) -> Des
 }
 
 #[test]
-fn a_filter_with_a_number_that_no_entry_has_is_no_error() {
+fn acl_filter_with_unused_code_matches_nothing() {
     for codes in [[99, 1, 1, 1], [1, 99, 1, 1], [1, 1, 99, 1], [1, 1, 1, 99], [-1, 1, 1, 1]] {
         assert_eq!(filter(&request(codes)), Ok(None), "{codes:?}");
     }

@@ -19,7 +19,7 @@ fn the_same_question_is_answered_once() {
 }
 
 #[test]
-fn a_resource_is_looked_up_once_for_all_lists_of_keys() {
+fn describe_configs_looks_up_each_resource_once() {
     let ask = |name: &'static str, key: String| {
         message!(DescribeConfigsResource {
             resource_type: 4,

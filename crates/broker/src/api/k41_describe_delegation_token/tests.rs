@@ -15,7 +15,7 @@ fn token() -> DelegationTokenRecord {
 }
 
 #[test]
-fn clients_see_the_requested_tokens_that_name_them_or_that_they_have_a_right_to() {
+fn described_tokens_are_requested_and_permitted_ones() {
     let names = ["User:owner", "User:requester", "User:renewer"];
     for name in names {
         assert!(is_shown(&token(), (name, None), || panic!("{name} needs no right")));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_unknown_assignor_and_a_refused_upgrade_are_explained_as_by_kafka() {
+fn assignor_and_upgrade_refusals_have_kafkas_messages() {
     let refused = Refused { kind: "consumer", group: "g", member: "m", members_max: 1 };
     let assignor = explanation(GroupError::UnsupportedAssignor, &refused, Some("sticky".into()));
     let expected = "ServerAssignor sticky is not supported. Supported assignors: uniform, range.";

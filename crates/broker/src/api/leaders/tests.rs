@@ -58,7 +58,7 @@ fn only_another_node_is_named_as_the_leader() {
 }
 
 #[test]
-fn a_leader_is_reached_through_the_listener_that_the_client_came_in_by() {
+fn leader_endpoint_matches_listener_of_client() {
     let image = image();
     let found = endpoint(&image, 2, "INTERNAL").unwrap();
     assert_eq!((found.node_id, found.host.as_str(), found.port), (2, "broker-2", 9094));

@@ -9,14 +9,14 @@ fn merged(refused: &[Topic], answered: &[Topic]) -> Vec<Topic> {
 }
 
 #[test]
-fn refused_partitions_come_first_and_answered_ones_join_their_topic() {
+fn merged_topics_start_with_their_refused_partitions() {
     let refused = [("b", vec![9]), ("a", vec![0]), ("b", vec![8])];
     let answered = [("c", vec![0]), ("b", vec![1]), ("c", vec![1])];
     assert_eq!(merged(&refused, &answered), [("b", vec![9, 8, 1]), ("a", vec![0]), ("c", vec![0, 1])]);
 }
 
 #[test]
-fn without_a_refusal_the_answers_stay_as_they_are() {
+fn results_without_refusals_are_not_merged() {
     let answered = [("b", vec![0]), ("a", vec![0]), ("b", vec![1])];
     assert_eq!(merged(&[], &answered), answered);
 }

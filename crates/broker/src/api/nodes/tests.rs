@@ -53,7 +53,7 @@ fn partition(leader: i32, replicas: &[i32], directory: Uuid) -> PartitionRegistr
 }
 
 #[test]
-fn clients_are_told_of_brokers_by_the_listener_that_they_came_in_on() {
+fn metadata_lists_brokers_by_clients_listener() {
     let image = image();
     let told = |fenced| {
         let all = nodes(&image).all(fenced).into_iter();
@@ -76,7 +76,7 @@ fn the_controller_is_a_live_broker() {
 }
 
 #[test]
-fn a_leader_that_the_client_cannot_reach_is_not_told() {
+fn metadata_omits_leader_unreachable_by_client() {
     let image = image();
     let leader = |leader, online| nodes(&image).leader(&partition(leader, &[leader], reserved(100)), online);
     assert_eq!(leader(2, false), 2);

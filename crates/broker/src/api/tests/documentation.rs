@@ -82,7 +82,7 @@ fn feature_table() -> String {
 }
 
 #[test]
-fn the_documentation_lists_what_is_asked_of_access_control() {
+fn documentation_lists_all_authorization_checks() {
     check_page("docs/operating/authorization.md", |page| {
         replace(page, "<!-- questions -->", &question_table())
     });

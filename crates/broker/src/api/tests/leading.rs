@@ -56,7 +56,7 @@ async fn begun<T>(request: &mut Pin<Box<impl Future<Output = T>>>) -> Option<T> 
 }
 
 #[test]
-fn acks_all_is_answered_after_the_followers_next_fetch() {
+fn acks_all_completes_after_next_follower_fetch() {
     let rig = Rig::start();
     rig.run(async {
         let mut produce = Box::pin(rig.produce(-1, LONG_MS));
@@ -72,7 +72,7 @@ fn acks_all_is_answered_after_the_followers_next_fetch() {
 }
 
 #[test]
-fn acks_1_is_answered_at_once_and_consumers_see_the_record_once_it_is_replicated() {
+fn acks_1_precedes_replication_and_consumer_visibility() {
     let rig = Rig::start();
     rig.run(async {
         assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
@@ -86,7 +86,7 @@ fn acks_1_is_answered_at_once_and_consumers_see_the_record_once_it_is_replicated
 }
 
 #[test]
-fn an_append_wakes_followers_and_the_high_watermark_wakes_consumers() {
+fn append_wakes_followers_and_high_watermark_wakes_consumers() {
     let rig = Rig::start();
     rig.run(async {
         let waiting = |replica| rig.fetch(FetchRequest { max_wait_ms: LONG_MS, ..rig.fetch_of(replica, 0) });
@@ -116,7 +116,7 @@ fn acks_all_ends_with_its_timeout() {
 }
 
 #[test]
-fn too_few_replicas_in_sync_refuse_acks_all_before_the_append() {
+fn small_isr_refuses_acks_all_before_append() {
     let mut rig = Rig::start_with(&["min.insync.replicas=2"]);
     let node = rig.node;
     rig.publish(&[in_sync(&[node])]);
@@ -133,7 +133,7 @@ fn too_few_replicas_in_sync_refuse_acks_all_before_the_append() {
 }
 
 #[test]
-fn a_partition_with_one_replica_accepts_acks_all_whatever_the_topic_demands() {
+fn single_replica_partition_ignores_min_insync_replicas() {
     let mut rig = Rig::start_with(&["min.insync.replicas=2"]);
     rig.create_alone(Uuid::from_bytes([9; 16]), "alone");
     let alone = rig.broker.replicas().partitions().by_name("alone", 0).unwrap();
@@ -145,7 +145,7 @@ fn a_partition_with_one_replica_accepts_acks_all_whatever_the_topic_demands() {
 }
 
 #[test]
-fn replicas_that_fall_out_of_sync_after_the_append_fail_acks_all() {
+fn isr_shrink_after_append_fails_acks_all() {
     let mut rig = Rig::start_with(&["min.insync.replicas=2"]);
     let submitted = submitted(&rig);
     rig.run(async { assert_eq!(rig.follow(1).await.error_code, OK) });
@@ -155,7 +155,7 @@ fn replicas_that_fall_out_of_sync_after_the_append_fail_acks_all() {
 }
 
 #[test]
-fn a_produce_that_waits_is_refused_when_the_leadership_is_lost() {
+fn waiting_produce_is_refused_after_leadership_loss() {
     let mut rig = Rig::start();
     let waits = submitted(&rig);
     rig.publish(&[PartitionChangeRecord { leader: OTHER, ..change(TOPIC) }.into()]);
@@ -181,7 +181,7 @@ fn in_sync(isr: &[i32]) -> Record {
 }
 
 #[test]
-fn fetches_of_brokers_that_are_no_replicas_and_of_earlier_lives_are_refused() {
+fn stale_or_foreign_follower_fetch_is_refused() {
     let rig = Rig::start();
     rig.run(async {
         let with = |replica_id, replica_epoch, known| {
@@ -207,7 +207,7 @@ fn fetches_of_brokers_that_are_no_replicas_and_of_earlier_lives_are_refused() {
 }
 
 #[test]
-fn a_follower_that_is_beyond_the_end_is_told_where_to_truncate() {
+fn follower_past_log_end_gets_diverging_epoch() {
     let rig = Rig::start();
     rig.run(async {
         assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
@@ -223,7 +223,7 @@ fn a_follower_that_is_beyond_the_end_is_told_where_to_truncate() {
 }
 
 #[test]
-fn a_replica_that_catches_up_joins_with_the_broker_epoch_of_its_fetch() {
+fn isr_join_carries_broker_epoch_of_fetch() {
     let mut rig = Rig::start();
     let node = rig.node;
     rig.publish(&[in_sync(&[node])]);
@@ -258,7 +258,7 @@ fn a_fenced_replica_does_not_join() {
 }
 
 #[test]
-fn list_offsets_has_the_log_end_for_replicas_and_the_high_watermark_for_consumers() {
+fn list_offsets_hides_unreplicated_end_from_consumers() {
     let rig = Rig::start();
     rig.run(async {
         assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
@@ -272,7 +272,7 @@ fn list_offsets_has_the_log_end_for_replicas_and_the_high_watermark_for_consumer
 }
 
 #[test]
-fn the_end_is_not_available_after_an_election_until_the_epoch_is_replicated() {
+fn latest_offset_is_unavailable_until_epoch_replicates() {
     let mut rig = Rig::start();
     let node = rig.node;
     rig.run(async { assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0)) });
@@ -287,7 +287,7 @@ fn the_end_is_not_available_after_an_election_until_the_epoch_is_replicated() {
 }
 
 #[test]
-fn a_transaction_is_stable_once_its_marker_is_replicated() {
+fn last_stable_offset_waits_for_replicated_marker() {
     let rig = Rig::start();
     rig.run(async {
         let partition = rig.partition();
@@ -311,7 +311,7 @@ fn a_transaction_is_stable_once_its_marker_is_replicated() {
 }
 
 #[test]
-fn a_replica_that_does_not_fetch_leaves_and_waiting_producers_go_on() {
+fn silent_follower_leaves_isr_and_unblocks_producers() {
     let rig = Rig::start();
     rig.run(async {
         let mut produce = Box::pin(rig.produce(-1, LONG_MS));
@@ -349,7 +349,7 @@ fn a_follower_serves_consumers_and_refuses_followers() {
 }
 
 #[test]
-fn a_consumer_is_sent_to_the_replica_in_its_rack() {
+fn preferred_read_replica_is_in_consumers_rack() {
     const SELECTOR: &str = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector";
     // The setting, the consumer's rack, its offset, and the replica that it is sent to.
     for (settings, rack, offset, preferred) in [
@@ -378,7 +378,7 @@ fn a_consumer_is_sent_to_the_replica_in_its_rack() {
 }
 
 #[test]
-fn a_consumer_is_not_sent_to_a_replica_without_its_listener() {
+fn preferred_read_replica_has_consumers_listener() {
     let selector = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector";
     let mut rig = Rig::start_with(&[selector, "broker.rack=near"]);
     rig.let_other_listen_as("INTERNAL");
@@ -398,7 +398,7 @@ fn topic_setting(name: &str, value: Option<&str>) -> Record {
 }
 
 #[test]
-fn a_throttled_follower_out_of_sync_gets_no_records_while_the_rate_is_exceeded() {
+fn throttled_out_of_sync_follower_gets_no_records() {
     const REPLICAS: &str = "leader.replication.throttled.replicas";
     // After the first bytes no time is long enough.
     let settings = ["leader.replication.throttled.rate=0", "replication.quota.window.num=1000000"];
@@ -427,7 +427,7 @@ fn a_throttled_follower_out_of_sync_gets_no_records_while_the_rate_is_exceeded()
 }
 
 #[test]
-fn a_throttled_follower_gets_records_as_soon_as_the_rate_permits_them() {
+fn throttled_follower_fetch_waits_until_rate_permits() {
     let mut rig = Rig::start_with(&["leader.replication.throttled.rate=60"]);
     let node = rig.node;
     let all = topic_setting("leader.replication.throttled.replicas", Some("*"));
@@ -443,7 +443,7 @@ fn a_throttled_follower_gets_records_as_soon_as_the_rate_permits_them() {
 }
 
 #[test]
-fn delete_records_waits_for_the_log_starts_of_followers_until_its_timeout() {
+fn delete_records_waits_for_followers_until_timeout() {
     let rig = Rig::start();
     rig.run(async {
         assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
@@ -465,7 +465,7 @@ fn delete_records_waits_for_the_log_starts_of_followers_until_its_timeout() {
 }
 
 #[test]
-fn a_task_for_a_removed_replica_leaves_its_successor_alone() {
+fn task_of_removed_replica_leaves_successor_unchanged() {
     let mut rig = Rig::start();
     let (node, removed) = (rig.node, rig.partition());
     let replicas = |replicas: &[i32]| {
@@ -485,7 +485,7 @@ fn a_task_for_a_removed_replica_leaves_its_successor_alone() {
 }
 
 #[test]
-fn a_partition_whose_append_has_panicked_gives_its_leadership_up() {
+fn partition_after_append_panic_yields_leadership() {
     let mut rig = Rig::start();
     rig.run(async { assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0)) });
     let (node, partition) = (rig.node, rig.partition());
@@ -505,7 +505,7 @@ fn a_partition_whose_append_has_panicked_gives_its_leadership_up() {
 
 /// The number of fetchers changes, and the thread that has a partition no longer is late.
 #[test]
-fn a_task_that_was_decided_for_another_end_of_the_log_changes_nothing() {
+fn outdated_follower_task_leaves_log_unchanged() {
     let mut rig = Rig::start();
     rig.run(async {
         for offset in 0..3 {
@@ -559,7 +559,7 @@ fn carried_out(rig: &Rig, task: &Task, checkpoint: &str) -> (i64, Option<String>
 
 /// After a crash, the old one would count for the records that come there since.
 #[test]
-fn a_high_watermark_that_falls_with_a_truncation_is_in_the_checkpoint() {
+fn truncation_lowers_checkpointed_high_watermark() {
     let rig = resigned();
     let carried_out = carried_out(&rig, &Task::Truncate(1), "replication-offset-checkpoint");
     assert_eq!(carried_out, (1, Some("1".to_owned())));
@@ -567,7 +567,7 @@ fn a_high_watermark_that_falls_with_a_truncation_is_in_the_checkpoint() {
 
 /// After a crash, records that the leader never had would show from the old one on.
 #[test]
-fn the_start_of_a_log_whose_leader_cannot_compare_it_is_in_the_checkpoint() {
+fn log_start_at_log_end_is_checkpointed() {
     let rig = resigned();
     let marks = |log_start: i64| Task::Append {
         records: Bytes::new(),
@@ -584,7 +584,7 @@ fn the_start_of_a_log_whose_leader_cannot_compare_it_is_in_the_checkpoint() {
 
 /// After a crash, the old ones would hide the records that come before them.
 #[test]
-fn the_offset_of_an_empty_log_that_begins_earlier_is_in_the_checkpoints() {
+fn lowered_empty_log_updates_its_checkpoints() {
     let rig = resigned();
     for (checkpoint, offset) in [("log-start-offset-checkpoint", 4), ("replication-offset-checkpoint", 2)] {
         assert_eq!(carried_out(&rig, &Task::Restart(5), checkpoint).0, 5);

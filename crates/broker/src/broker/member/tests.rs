@@ -8,7 +8,7 @@ use super::*;
 const TOPIC: Uuid = Uuid::from_bytes([7; 16]);
 
 #[test]
-fn replicas_that_the_metadata_has_in_another_directory_are_reported() {
+fn replicas_recorded_in_other_directory_are_reported() {
     let (own, other) = (Uuid::from_bytes([1; 16]), Uuid::from_bytes([2; 16]));
     let partition = |index, replicas: &[i32], directories: &[Uuid]| {
         partition(index, (replicas[0], replicas), directories)
@@ -27,7 +27,7 @@ fn replicas_that_the_metadata_has_in_another_directory_are_reported() {
 }
 
 #[test]
-fn lost_replicas_are_reported_until_the_metadata_has_them_in_directory_lost() {
+fn lost_replicas_are_reported_until_recorded_lost() {
     let own = Uuid::from_bytes([1; 16]);
     let records = [
         Record::from(TopicRecord { name: "t".to_owned(), topic_id: TOPIC }),
@@ -42,7 +42,7 @@ fn lost_replicas_are_reported_until_the_metadata_has_them_in_directory_lost() {
 }
 
 #[test]
-fn a_directory_is_reported_once_more_if_the_first_report_elected_no_leader() {
+fn directory_is_reported_again_without_elected_leader() {
     let own = Uuid::from_bytes([1; 16]);
     let cases = [
         (partition(0, (-1, &[5]), &[own]), false, true),

@@ -15,7 +15,7 @@ use crate::fetch_session::{FetchSession, SessionPlan, SessionRequest};
 const DAY_MS: i64 = 86_400_000;
 
 #[test]
-fn a_wall_clock_a_day_ahead_ends_no_fetch_session_and_removes_no_file_early() {
+fn wall_clock_jump_keeps_fetch_sessions_and_files() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));
     let mut ways = Ways::default();

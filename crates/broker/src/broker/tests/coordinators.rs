@@ -194,7 +194,7 @@ fn coordinators_go_with_their_topic() {
 }
 
 #[test]
-fn a_recovery_that_panics_costs_one_partition_and_only_until_the_next_try() {
+fn recovery_panic_costs_one_partition_until_retry() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));
     let now = begin(&disk, &home, Ways::default());
@@ -225,7 +225,7 @@ fn a_recovery_that_panics_costs_one_partition_and_only_until_the_next_try() {
 }
 
 #[test]
-fn a_recovered_coordinator_may_write_and_wait_for_the_device() {
+fn recovered_coordinator_completes_transaction_durably() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));
     let durable = Ways::durable();
@@ -259,7 +259,7 @@ fn a_recovered_coordinator_may_write_and_wait_for_the_device() {
 }
 
 #[test]
-fn a_transaction_whose_end_met_a_full_disk_is_completed_once_there_is_room() {
+fn transaction_end_completes_after_full_disk_clears() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));
     let now = begin(&disk, &home, Ways::default());
@@ -294,7 +294,7 @@ fn data(producer: Option<(ProducerIdentity, i32)>) -> Append {
 }
 
 #[test]
-fn no_batch_gets_behind_its_transactions_marker_while_that_is_queued() {
+fn batch_cannot_follow_queued_marker_of_its_transaction() {
     let home = directory();
     let now = begin(&Arc::new(Recorder::new(home.path())), &home, Ways::default());
     now.run(now.broker.controller().ensure_internal_topic(TRANSACTIONS_TOPIC)).unwrap();
@@ -348,7 +348,7 @@ fn no_batch_gets_behind_its_transactions_marker_while_that_is_queued() {
 }
 
 #[test]
-fn a_coordinator_resigns_while_its_write_does_not_return() {
+fn coordinator_resigns_during_stuck_write() {
     let home = directory();
     let now = begin(&Arc::new(Recorder::new(home.path())), &home, Ways::default());
     now.run(now.broker.controller().ensure_internal_topic(OFFSETS_TOPIC)).unwrap();
@@ -402,7 +402,7 @@ fn a_thread_that_never_waits_has_another_write() {
 }
 
 #[test]
-fn a_group_coordinator_whose_log_is_lost_answers_nothing_from_memory() {
+fn group_coordinator_with_lost_log_serves_nothing() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));
     let now = begin(&disk, &home, Ways::durable());

@@ -177,7 +177,7 @@ fn lives(seeds: &[u64]) {
 // mean is said by `Ways::of`.
 
 #[test]
-fn what_is_in_the_page_cache_outlives_the_process() {
+fn page_cache_data_survives_process_crash() {
     lives(&[0, 4, 32]);
 }
 
@@ -187,17 +187,17 @@ fn what_is_on_the_device_outlives_the_machine() {
 }
 
 #[test]
-fn more_of_what_is_in_the_page_cache_outlives_the_process() {
+fn page_cache_data_survives_process_crash_more_seeds() {
     lives(&[2, 38]);
 }
 
 #[test]
-fn more_of_what_is_on_the_device_outlives_the_machine() {
+fn device_data_survives_machine_crash_more_seeds() {
     lives(&[3, 39]);
 }
 
 #[test]
-fn short_segments_in_the_page_cache_outlive_the_process() {
+fn short_segments_in_page_cache_survive_process_crash() {
     lives(&[8, 44, 46]);
 }
 
@@ -207,12 +207,12 @@ fn short_segments_on_the_device_outlive_the_machine() {
 }
 
 #[test]
-fn short_segments_in_the_page_cache_that_threads_work_on_outlive_the_process() {
+fn short_segments_with_threads_survive_process_crash() {
     lives(&[24, 60, 62]);
 }
 
 #[test]
-fn short_segments_on_the_device_that_threads_work_on_outlive_the_machine() {
+fn short_segments_with_threads_survive_machine_crash() {
     lives(&[25, 61, 63]);
 }
 

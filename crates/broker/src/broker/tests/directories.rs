@@ -110,7 +110,7 @@ impl Drop for Life {
 }
 
 #[test]
-fn new_partitions_are_spread_and_the_metadata_says_where_they_are() {
+fn new_partitions_spread_over_recorded_directories() {
     let home = tempfile::tempdir().unwrap();
     let life = Life::open(&home, &["a", "b"]).unwrap();
     life.create("t", 4);
@@ -134,7 +134,7 @@ fn new_partitions_are_spread_and_the_metadata_says_where_they_are() {
 }
 
 #[test]
-fn a_second_directory_joins_a_broker_that_had_one() {
+fn second_directory_joins_single_directory_broker() {
     let home = tempfile::tempdir().unwrap();
     let life = Life::open(&home, &["a"]).unwrap();
     life.create("t", 2);
@@ -156,7 +156,7 @@ fn a_second_directory_joins_a_broker_that_had_one() {
 }
 
 #[test]
-fn housekeeping_does_not_call_all_partitions_open_while_a_directory_is_offline() {
+fn offline_directory_prevents_all_partitions_open_line() {
     let home = tempfile::tempdir().unwrap();
     let life = Life::open(&home, &["a", "b"]).unwrap();
     life.create("t", 4);
@@ -168,7 +168,7 @@ fn housekeeping_does_not_call_all_partitions_open_while_a_directory_is_offline()
 }
 
 #[test]
-fn the_failure_of_one_directory_leaves_the_other_in_service() {
+fn failed_directory_leaves_other_directory_serving() {
     let home = tempfile::tempdir().unwrap();
     let life = Life::open(&home, &["a", "b"]).unwrap();
     life.create("t", 4);
@@ -206,7 +206,7 @@ fn the_failure_of_one_directory_leaves_the_other_in_service() {
 }
 
 #[test]
-fn the_failure_of_the_directory_with_the_metadata_ends_the_process() {
+fn failed_metadata_directory_ends_process() {
     let home = tempfile::tempdir().unwrap();
     let life = Life::open(&home, &["a", "b"]).unwrap();
     life.create("t", 2);
@@ -220,7 +220,7 @@ fn the_failure_of_the_directory_with_the_metadata_ends_the_process() {
 }
 
 #[test]
-fn a_directory_that_is_missing_at_the_start_takes_its_partitions_alone_along() {
+fn missing_directory_takes_only_its_partitions_offline() {
     let home = tempfile::tempdir().unwrap();
     let life = Life::open(&home, &["a", "b"]).unwrap();
     life.create("t", 4);

@@ -199,7 +199,7 @@ fn keep_house(life: &Life) {
 }
 
 #[test]
-fn a_move_that_fails_at_any_step_leaves_the_log_in_service() {
+fn failed_move_step_leaves_log_in_service() {
     at_each_step(&["rename", "sync_dir", "open", "create", "create_dir", "write"], |disk, begin, case| {
         let home = tempfile::tempdir().unwrap();
         let (life, [from, to]) = moving_on(disk.clone(), &home);
@@ -242,7 +242,7 @@ fn a_move_that_fails_at_any_step_leaves_the_log_in_service() {
 }
 
 #[test]
-fn a_rename_that_fails_once_in_a_move_takes_no_log_out_of_service() {
+fn one_failed_rename_keeps_moving_log_online() {
     // The reserve of the directory has space for a name, and housekeeping makes it again.
     let cases = [(0, Errno::ACCESS, 0), (1, Errno::ACCESS, 0), (0, Errno::NOSPC, 1), (1, Errno::NOSPC, 1)];
     for (spared, errno, place) in cases {
@@ -270,7 +270,7 @@ fn a_rename_that_fails_once_in_a_move_takes_no_log_out_of_service() {
 }
 
 #[test]
-fn a_topic_whose_directory_cannot_be_renamed_or_removed_is_gone_in_the_end() {
+fn topic_deletion_completes_after_directory_errors() {
     at_each_step(&["rename", "remove_dir"], |disk, begin, case| {
         let home = tempfile::tempdir().unwrap();
         let (life, [from, _]) = moving_on(disk.clone(), &home);
@@ -287,7 +287,7 @@ fn a_topic_whose_directory_cannot_be_renamed_or_removed_is_gone_in_the_end() {
 }
 
 #[test]
-fn a_topic_is_deleted_and_created_again_where_no_directory_can_be_renamed() {
+fn topic_is_recreated_although_renames_fail() {
     let (home, disk) = (tempfile::tempdir().unwrap(), Arc::<FailingDisk>::default());
     let (life, [from, _]) = moving_on(disk.clone(), &home);
     disk.fail("rename of a directory", Errno::NOSPC, 0);
@@ -307,7 +307,7 @@ fn leave_stray(home: &TempDir, dir: &str, name: &str) {
 }
 
 #[test]
-fn a_new_topic_serves_in_the_end_whose_name_a_directory_has_that_cannot_be_moved_aside() {
+fn new_topic_serves_despite_unmovable_stray_directory() {
     at_each_step(&["rename"], |disk, begin, case| {
         let home = tempfile::tempdir().unwrap();
         let life = Life::open_on(disk.clone(), &home, &["a"]).unwrap();
@@ -323,7 +323,7 @@ fn a_new_topic_serves_in_the_end_whose_name_a_directory_has_that_cannot_be_moved
 }
 
 #[test]
-fn a_start_that_cannot_move_a_stray_directory_aside_serves_the_others() {
+fn startup_with_unmovable_stray_serves_other_partitions() {
     let (home, disk) = (tempfile::tempdir().unwrap(), Arc::<FailingDisk>::default());
     let life = Life::open_on(disk.clone(), &home, &["a"]).unwrap();
     life.create("t", 1);
@@ -338,7 +338,7 @@ fn a_start_that_cannot_move_a_stray_directory_aside_serves_the_others() {
 }
 
 #[test]
-fn checkpoints_that_cannot_be_written_are_written_later_and_the_logs_serve() {
+fn failed_checkpoint_write_is_retried_while_serving() {
     at_each_step(&["rename", "sync_dir", "create"], |disk, begin, case| {
         let home = tempfile::tempdir().unwrap();
         let life = Life::open_on(disk.clone(), &home, &["a"]).unwrap();

@@ -11,7 +11,7 @@ use super::crash::life::Ways;
 use super::upkeep::begin_on;
 
 #[test]
-fn a_broker_with_nothing_to_do_leaves_the_device_alone() {
+fn idle_broker_makes_no_disk_changes() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));
     let (now, partition) = begin_on(disk.clone(), &home, Ways::default());

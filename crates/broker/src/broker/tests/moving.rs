@@ -93,7 +93,7 @@ fn a_replica_moves_to_another_directory_and_back() {
 }
 
 #[test]
-fn a_move_is_cancelled_by_one_back_and_ends_with_its_topic() {
+fn move_is_cancelled_by_reversal_or_topic_deletion() {
     let home = directory();
     let (life, [from, to]) = moving(&home);
     life.move_to(home.path().join(to)).unwrap();
@@ -115,7 +115,7 @@ fn a_move_is_cancelled_by_one_back_and_ends_with_its_topic() {
 }
 
 #[test]
-fn a_directory_that_fails_ends_the_moves_to_it_and_no_copy_is_begun_beside_it() {
+fn failed_target_directory_ends_and_refuses_moves() {
     let home = directory();
     let (life, [_, to]) = moving(&home);
     if to == "a" {
@@ -134,7 +134,7 @@ fn a_directory_that_fails_ends_the_moves_to_it_and_no_copy_is_begun_beside_it() 
 }
 
 #[test]
-fn a_directory_that_is_asked_for_before_the_topic_exists_gets_it() {
+fn directory_requested_before_topic_creation_is_used() {
     let home = directory();
     let (life, [fuller, emptier]) = moving(&home);
     let ask = |dir: &str| life.broker.replicas().move_to("u", 0, &home.path().join(dir));
@@ -147,7 +147,7 @@ fn a_directory_that_is_asked_for_before_the_topic_exists_gets_it() {
 }
 
 #[test]
-fn a_replica_does_not_move_to_a_cordoned_directory() {
+fn replica_does_not_move_to_cordoned_directory() {
     let home = directory();
     let (life, [from, to]) = moving(&home);
     let paths = ["a", "b"].map(|name| home.path().join(name).display().to_string());
@@ -227,7 +227,7 @@ fn moving_life(home: &TempDir, recorder: &Arc<Recorder>) -> (usize, Promises, [&
 
 /// The directories have names by which a start finishes the move, whatever the metadata has.
 #[test]
-fn a_log_that_goes_offline_at_the_end_of_its_move_is_reported_as_lost() {
+fn log_offline_after_move_is_reported_lost() {
     let home = tempfile::tempdir().unwrap();
     let (life, [_, other]) = moving(&home);
     life.move_to(home.path().join(other)).unwrap();
@@ -244,7 +244,7 @@ fn a_log_that_goes_offline_at_the_end_of_its_move_is_reported_as_lost() {
 }
 
 #[test]
-fn a_crash_at_any_change_of_a_move_leaves_the_whole_log_in_one_place() {
+fn crash_during_move_keeps_one_whole_log() {
     let home = directory();
     ["a", "b"].iter().for_each(|dir| std::fs::create_dir(home.path().join(dir)).unwrap());
     let recorder = Arc::new(Recorder::new(home.path()));

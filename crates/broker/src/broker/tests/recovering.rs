@@ -86,7 +86,7 @@ fn committed(now: &Incarnation) -> Vec<String> {
 }
 
 #[test]
-fn a_log_that_is_being_checked_keeps_no_other_from_serving() {
+fn log_check_does_not_delay_other_logs() {
     let home = directory();
     let (disk, now) = reopened(home.path(), "slow-0");
     assert_eq!(write(&now, "fast"), 1);
@@ -104,7 +104,7 @@ fn a_log_that_is_being_checked_keeps_no_other_from_serving() {
 
 /// Records may come there before the next round of housekeeping.
 #[test]
-fn the_high_watermark_of_a_log_that_has_lost_its_end_is_in_the_checkpoint() {
+fn shortened_log_lowers_checkpointed_high_watermark() {
     let home = directory();
     let begin = || Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default());
     let now = begin().unwrap();
@@ -120,7 +120,7 @@ fn the_high_watermark_of_a_log_that_has_lost_its_end_is_in_the_checkpoint() {
 }
 
 #[test]
-fn a_coordinator_whose_log_is_being_checked_is_loading() {
+fn coordinator_is_loading_while_log_is_checked() {
     let home = directory();
     let partition = levada_coordination::group::partition_for("group", 2);
     let (disk, now) =
@@ -133,7 +133,7 @@ fn a_coordinator_whose_log_is_being_checked_is_loading() {
 }
 
 #[test]
-fn a_topic_that_goes_while_it_is_checked_makes_way_for_its_namesake() {
+fn topic_deleted_during_check_can_be_recreated() {
     let home = directory();
     let (disk, now) = reopened(home.path(), "slow-0");
     let key = TopicKey { name: Some("slow".to_owned()), topic_id: Uuid::ZERO };
@@ -158,7 +158,7 @@ fn a_topic_that_goes_while_it_is_checked_makes_way_for_its_namesake() {
 }
 
 #[test]
-fn a_topic_that_goes_while_it_is_checked_takes_its_commits_along() {
+fn topic_deleted_during_check_loses_commits() {
     let home = directory();
     let (disk, now) = reopened(home.path(), "slow-0");
     let partitions = vec![CommitPartition { index: 0, offset: 7, leader_epoch: -1, metadata: None }];
@@ -187,7 +187,7 @@ fn a_topic_that_goes_while_it_is_checked_takes_its_commits_along() {
 }
 
 #[test]
-fn what_is_not_checked_when_the_broker_stops_is_checked_by_the_next_start() {
+fn next_start_checks_logs_left_unchecked() {
     let home = directory();
     let (disk, now) = reopened(home.path(), "slow-0");
     now.broker.replicas().recovery().halt();
@@ -203,7 +203,7 @@ fn what_is_not_checked_when_the_broker_stops_is_checked_by_the_next_start() {
 }
 
 #[test]
-fn a_topic_begins_anew_after_a_crash_though_one_of_its_name_had_gone_on() {
+fn recreated_topic_starts_at_zero_after_crash() {
     let home = directory();
     let now = Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default()).unwrap();
     let id = create(&now, "again");
@@ -227,7 +227,7 @@ fn a_topic_begins_anew_after_a_crash_though_one_of_its_name_had_gone_on() {
 }
 
 #[test]
-fn records_behind_a_cut_tail_are_of_another_leader_epoch_than_those_that_were_lost() {
+fn records_after_lost_tail_get_new_epoch() {
     let home = directory();
     let now = Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default()).unwrap();
     create(&now, "cut");
@@ -254,7 +254,7 @@ fn records_behind_a_cut_tail_are_of_another_leader_epoch_than_those_that_were_lo
 }
 
 #[test]
-fn checkpoints_that_name_offsets_no_log_reaches_cost_no_record() {
+fn checkpoints_beyond_log_end_lose_no_records() {
     let home = directory();
     let mut now =
         Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default()).unwrap();
@@ -277,7 +277,7 @@ fn checkpoints_that_name_offsets_no_log_reaches_cost_no_record() {
 }
 
 #[test]
-fn the_recovery_of_many_partitions_does_not_wait_for_the_device_once_for_each() {
+fn recovery_of_many_partitions_shares_directory_syncs() {
     let home = directory();
     let begin =
         |disk: &Arc<Recorder>| Incarnation::begin(disk.clone(), home.path(), Ways::default()).unwrap();

@@ -101,7 +101,7 @@ impl Member {
 }
 
 #[test]
-fn a_replica_that_leaves_while_its_log_waits_for_the_check_is_not_served_again() {
+fn replica_removed_before_log_check_stays_unserved() {
     let (disk, mut member) = reopened(&DIRECTORIES);
     let node = member.node;
     // One of them waits for a thread, the others are in the hands of one.
@@ -120,7 +120,7 @@ fn a_replica_that_leaves_while_its_log_waits_for_the_check_is_not_served_again()
 }
 
 #[test]
-fn a_replica_that_leaves_and_comes_back_while_its_log_is_checked_has_one_writer() {
+fn replica_returning_during_check_has_one_writer() {
     let (disk, mut member) = reopened(&DIRECTORIES);
     let node = member.node;
     for name in TOPICS {
@@ -137,7 +137,7 @@ fn a_replica_that_leaves_and_comes_back_while_its_log_is_checked_has_one_writer(
 }
 
 #[test]
-fn a_coordinator_that_moves_while_its_log_is_checked_is_elsewhere_at_once() {
+fn coordinator_moved_during_log_check_resigns_immediately() {
     let partition = levada_coordination::group::partition_for("group", 2);
     let held = ["__consumer_offsets-0", "__consumer_offsets-1"][partition as usize];
     let (disk, mut member) = reopened(&[held]);
@@ -230,7 +230,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: scaled(12), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn differences_and_a_recovery_between_them_lead_to_the_last_image(
+    fn image_differences_during_recovery_reach_last_image(
         held in prop::sample::subsequence(DIRECTORIES.to_vec(), 0..4),
         operations in prop::collection::vec(operation(), 1..24),
     ) {

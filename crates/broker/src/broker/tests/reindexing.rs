@@ -13,7 +13,7 @@ use super::crash::life::{Incarnation, Ways};
 use crate::quota::MutationQuota;
 
 #[test]
-fn an_index_that_misleads_is_built_again_while_the_broker_runs() {
+fn misleading_index_is_rebuilt_while_broker_runs() {
     let home = directory();
     let begin =
         || Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default()).unwrap();

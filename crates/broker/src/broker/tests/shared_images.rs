@@ -207,7 +207,7 @@ pub(super) fn reassignment((topic_id, partition_id): (Uuid, i32), replicas: &[i3
 }
 
 #[test]
-fn a_replica_that_leaves_this_node_is_deleted_and_its_clients_are_sent_on() {
+fn removed_replica_is_deleted_and_redirects_clients() {
     let mut member = Member::start();
     let node = member.node;
     member.create(TOPIC, "t", &[node]);
@@ -224,7 +224,7 @@ fn a_replica_that_leaves_this_node_is_deleted_and_its_clients_are_sent_on() {
 }
 
 #[test]
-fn a_replica_of_another_leader_is_open_and_takes_no_batch_of_clients_until_this_node_leads() {
+fn open_follower_refuses_produce_until_it_leads() {
     let mut member = Member::start();
     let node = member.node;
     member.create(TOPIC, "t", &[OTHER, node]);
@@ -245,7 +245,7 @@ fn a_replica_of_another_leader_is_open_and_takes_no_batch_of_clients_until_this_
 }
 
 #[test]
-fn a_topic_that_another_broker_led_is_forgotten_when_it_is_deleted() {
+fn deleted_topic_of_other_leader_is_forgotten() {
     let mut member = Member::start();
     let node = member.node;
     member.create(TOPIC, "t", &[OTHER, node]);
@@ -255,7 +255,7 @@ fn a_topic_that_another_broker_led_is_forgotten_when_it_is_deleted() {
 }
 
 #[test]
-fn a_topic_that_was_created_again_while_the_broker_was_down_begins_at_zero() {
+fn topic_recreated_during_downtime_starts_at_zero() {
     let mut member = Member::start();
     let node = member.node;
     drop(member.partition_that_begins_later());
@@ -274,7 +274,7 @@ fn a_topic_that_was_created_again_while_the_broker_was_down_begins_at_zero() {
 }
 
 #[test]
-fn a_topic_that_is_deleted_while_its_log_is_offline_leaves_no_offsets_to_its_namesake() {
+fn topic_deleted_while_offline_leaves_no_offsets() {
     let mut member = Member::start();
     let node = member.node;
     let partition = member.partition_that_begins_later();
@@ -288,7 +288,7 @@ fn a_topic_that_is_deleted_while_its_log_is_offline_leaves_no_offsets_to_its_nam
 }
 
 #[test]
-fn a_log_that_cannot_serve_is_in_directory_lost_so_that_another_replica_leads() {
+fn log_that_cannot_serve_is_reported_lost() {
     let mut member = Member::start();
     member.create(TOPIC, "t", &[member.node, OTHER]);
     let replicas = member.now.broker.replicas();
@@ -306,7 +306,7 @@ fn a_log_that_cannot_serve_is_in_directory_lost_so_that_another_replica_leads() 
 }
 
 #[test]
-fn a_directory_that_refuses_records_gives_up_what_other_replicas_can_lead_until_it_has_room() {
+fn full_directory_yields_replicated_partitions_temporarily() {
     let mut member = Member::start();
     let node = member.node;
     member.create(TOPIC, "t", &[node, OTHER]);
@@ -356,7 +356,7 @@ fn housekeeping_that_never_returns_makes_a_directory_refuse() {
 }
 
 #[test]
-fn a_leader_whose_log_is_offline_takes_no_replica_out_of_the_isr() {
+fn leader_with_offline_log_keeps_isr() {
     let change_after = |is_offline: bool| {
         let mut member = Member::start();
         member.create(TOPIC, "t", &[member.node, OTHER]);
@@ -372,7 +372,7 @@ fn a_leader_whose_log_is_offline_takes_no_replica_out_of_the_isr() {
 }
 
 #[test]
-fn the_last_eligible_leader_of_a_compacted_topic_opens_with_what_follows_a_gap() {
+fn last_eligible_leader_opens_compacted_log_past_gap() {
     for (is_last, log_end) in [(false, 1), (true, 3)] {
         let mut member = Member::start();
         let node = member.node;
@@ -406,7 +406,7 @@ fn the_last_eligible_leader_of_a_compacted_topic_opens_with_what_follows_a_gap()
 }
 
 #[test]
-fn a_coordinator_serves_while_its_partition_is_led_here_and_loads_again_in_each_epoch() {
+fn coordinator_serves_while_leader_and_reloads_each_epoch() {
     let mut member = Member::start();
     let node = member.node;
     member.create(OFFSETS, OFFSETS_TOPIC, &[node]);
@@ -445,7 +445,7 @@ fn coordinators_resign_while_their_directory_refuses_records() {
 }
 
 #[test]
-fn a_coordinator_that_is_elected_away_before_its_load_begins_stays_closed() {
+fn coordinator_resigned_before_load_stays_closed() {
     let mut member = Member::start();
     let node = member.node;
     // Loads wait for one another.
@@ -478,7 +478,7 @@ fn topics_elsewhere_decide_which_coordinator_is_whose() {
 }
 
 #[test]
-fn records_of_a_partition_that_is_led_elsewhere_are_not_deleted_here() {
+fn delete_records_is_refused_by_non_leader() {
     let mut member = Member::start();
     let node = member.node;
     member.create(TOPIC, "t", &[node]);
@@ -494,7 +494,7 @@ fn records_of_a_partition_that_is_led_elsewhere_are_not_deleted_here() {
 /// The broker acknowledged such a marker as soon as it was in its own log: the transaction ended
 /// although no other replica had the marker.
 #[test]
-fn a_marker_is_refused_while_this_node_begins_to_lead() {
+fn marker_is_refused_while_leadership_begins() {
     const EPOCHS: &str = "t-0/leader-epoch-checkpoint.tmp";
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));

@@ -68,7 +68,7 @@ pub(super) fn append(now: &Incarnation, partition: &Arc<Partition>, mut batch: B
 }
 
 #[test]
-fn records_older_than_a_segment_may_get_do_not_make_one_with_every_round() {
+fn records_beyond_segment_age_share_one_segment() {
     let home = directory();
     let (now, partition) = begin(&home);
     for round in 0..5 {
@@ -84,7 +84,7 @@ fn records_older_than_a_segment_may_get_do_not_make_one_with_every_round() {
 /// A log that grows loses what is acknowledged from now on: its files are looked for in every
 /// round.
 #[test]
-fn lost_files_of_a_log_that_grows_are_noticed_at_once_and_of_an_idle_one_soon() {
+fn growing_log_notices_lost_files_sooner_than_idle() {
     for grows in [true, false] {
         let home = directory();
         let (now, partition) = begin(&home);
@@ -105,7 +105,7 @@ fn lost_files_of_a_log_that_grows_are_noticed_at_once_and_of_an_idle_one_soon() 
 }
 
 #[test]
-fn a_failure_of_the_upkeep_that_returns_in_every_round_has_one_line() {
+fn recurring_housekeeping_failure_is_logged_once() {
     let home = directory();
     let (now, partition) = begin(&home);
     append(&now, &partition, Builder::new(), (now_ms(), now_ms()));
@@ -118,7 +118,7 @@ fn a_failure_of_the_upkeep_that_returns_in_every_round_has_one_line() {
 }
 
 #[test]
-fn silent_producers_are_forgotten_and_those_with_a_transaction_are_not() {
+fn idle_producers_expire_unless_in_transaction() {
     let home = directory();
     let (now, partition) = begin(&home);
     let known = || -> Vec<i64> {
@@ -152,7 +152,7 @@ fn silent_producers_are_forgotten_and_those_with_a_transaction_are_not() {
 }
 
 #[test]
-fn a_search_by_time_leaves_the_shard_to_others() {
+fn search_by_time_does_not_block_shard() {
     let home = directory();
     let (now, partition) = begin(&home);
     append(&now, &partition, Builder::new(), (5, 5));
@@ -168,7 +168,7 @@ fn a_search_by_time_leaves_the_shard_to_others() {
 }
 
 #[test]
-fn a_panic_in_one_room_keeps_no_other_from_its_turn() {
+fn housekeeping_panic_does_not_skip_other_tasks() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));
     let (now, partition) = begin_on(disk.clone(), &home, Ways::default());
@@ -187,7 +187,7 @@ fn a_panic_in_one_room_keeps_no_other_from_its_turn() {
 }
 
 #[test]
-fn a_panic_during_an_append_takes_the_log_offline_and_leaves_no_mark_of_a_clean_stop() {
+fn append_panic_takes_log_offline_without_clean_shutdown() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));
     let (now, partition) = begin_on(disk.clone(), &home, Ways::default());

@@ -116,7 +116,7 @@ fn each_protocol_and_mechanism_leads_to_an_answer() {
 }
 
 #[test]
-fn a_certificate_counts_for_its_authority_and_its_name() {
+fn controller_certificate_needs_trusted_authority_and_name() {
     let directory = tempfile::tempdir().unwrap();
     let server = serve(directory.path());
     let mut to = target(server.kafka_addresses()[1].port());
@@ -172,7 +172,7 @@ fn another_thread_ends_the_wait_for_an_answer() {
 }
 
 #[test]
-fn a_connection_that_was_closed_is_not_made_again() {
+fn closed_controller_connection_is_not_reopened() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = target(listener.local_addr().unwrap().port());
     let mut connection = connection(&[], TIMEOUT);
@@ -181,7 +181,7 @@ fn a_connection_that_was_closed_is_not_made_again() {
 }
 
 #[test]
-fn a_request_that_was_queued_for_the_former_controller_makes_no_connection_to_it() {
+fn queued_request_never_connects_to_former_controller() {
     let former = TcpListener::bind("127.0.0.1:0").unwrap();
     former.set_nonblocking(true).unwrap();
     let to = target(former.local_addr().unwrap().port());
@@ -194,7 +194,7 @@ fn a_request_that_was_queued_for_the_former_controller_makes_no_connection_to_it
 /// Otherwise the kernel may deliver the request after its repetition: a change of the replicas in
 /// sync that the controller refused when it was repeated would then be made.
 #[test]
-fn a_request_without_an_answer_ends_with_a_reset_before_its_repetition() {
+fn request_without_response_is_reset_before_retry() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = target(silent.local_addr().unwrap().port());
     let mut connection = connection(&[], Duration::from_millis(100));
@@ -206,7 +206,7 @@ fn a_request_without_an_answer_ends_with_a_reset_before_its_repetition() {
 }
 
 #[test]
-fn the_end_of_an_idle_connection_is_not_a_fault() {
+fn closed_idle_connection_is_no_fault() {
     let directory = tempfile::tempdir().unwrap();
     let server = serve(directory.path());
     let to = target(server.kafka_addresses()[0].port());

@@ -24,7 +24,7 @@ fn received(receiver: &EventReceiver) -> Vec<String> {
 }
 
 #[test]
-fn images_that_waited_for_a_slow_consumer_were_all_applied_one_by_one() {
+fn pending_images_are_coalesced_into_last_one() {
     let (sender, receiver) = queue();
     (0..1_000).for_each(|offset| sender.send(image(offset)).unwrap());
     sender.send(ClusterEvent::CaughtUp).unwrap();
@@ -36,7 +36,7 @@ fn images_that_waited_for_a_slow_consumer_were_all_applied_one_by_one() {
 }
 
 #[test]
-fn an_image_after_a_received_one_is_an_event_of_its_own() {
+fn image_after_received_one_is_separate_event() {
     let (sender, receiver) = queue();
     let limit = Duration::from_secs(60);
     for offset in 0..3 {
@@ -50,7 +50,7 @@ fn an_image_after_a_received_one_is_an_event_of_its_own() {
 }
 
 #[test]
-fn a_wake_up_ends_a_wait_without_an_event() {
+fn event_queue_wake_ends_wait_without_event() {
     let (sender, receiver) = queue();
     let limit = Duration::from_secs(60);
     sender.wake();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_reason_that_stays_is_told_once_and_one_of_an_election_never() {
+fn lasting_setback_is_logged_once_and_brief_never() {
     let mut setbacks = Setbacks::default();
     let told: Vec<u32> = (1..100).filter(|_| setbacks.is_worth_a_word("lost")).collect();
     assert_eq!(told, [PATIENCE]);

@@ -14,7 +14,7 @@ fn codes(refused: &Outcomes) -> Vec<ErrorCode> {
 }
 
 #[test]
-fn a_request_has_few_host_names_looked_up_and_each_once() {
+fn quota_request_looks_up_few_hosts_once() {
     let asked = RefCell::new(Vec::new());
     let lookup = |host: &str| {
         asked.borrow_mut().push(host.to_owned());
@@ -37,7 +37,7 @@ fn a_request_has_few_host_names_looked_up_and_each_once() {
 }
 
 #[test]
-fn a_slow_name_service_is_not_asked_for_ever() {
+fn slow_host_name_lookups_time_out() {
     let spent = Cell::new(Duration::ZERO);
     let lookup = |_: &str| {
         spent.set(spent.get() + Duration::from_secs(2));

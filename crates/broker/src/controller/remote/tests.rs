@@ -75,7 +75,7 @@ async fn settle() {
 }
 
 #[tokio::test]
-async fn a_topic_whose_creation_is_under_way_is_not_created_again() {
+async fn topic_creation_in_progress_is_not_repeated() {
     let fake = Arc::new(Fake::default());
     let remote = Remote::new(fake.clone());
     let (first, second, third) = (fake.expect(), fake.expect(), fake.expect());
@@ -99,7 +99,7 @@ async fn a_topic_whose_creation_is_under_way_is_not_created_again() {
 }
 
 #[tokio::test]
-async fn topics_beyond_the_most_under_creation_wait_until_clients_ask_again() {
+async fn topic_creations_beyond_limit_wait_for_retry() {
     let fake = Arc::new(Fake::default());
     let remote = Remote::new(fake.clone());
     let (first, second, _third) = (fake.expect(), fake.expect(), fake.expect());
@@ -118,7 +118,7 @@ async fn topics_beyond_the_most_under_creation_wait_until_clients_ask_again() {
 }
 
 #[tokio::test]
-async fn many_requests_of_one_client_delay_another_by_one() {
+async fn greedy_client_delays_others_by_one_request() {
     let fake = Arc::new(Fake::default());
     let (release, held): (Vec<_>, VecDeque<_>) = (0..400).map(|_| oneshot::channel()).unzip();
     *fake.held.lock() = held;
@@ -173,7 +173,7 @@ async fn a_client_creates_topics_with_its_own_rights() {
 }
 
 #[test]
-fn the_controller_is_told_which_clients_have_shown_a_delegation_token() {
+fn forwarded_principal_shows_token_authentication() {
     let address = Ipv4Addr::LOCALHOST.into();
     for (session, by_token) in
         [(Session::new("alice", address), false), (Session::by_token("alice", address), true)]

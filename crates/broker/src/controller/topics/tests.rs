@@ -8,7 +8,7 @@ use levada_wire::messages::create_topics_response::CreatableTopicResult;
 use super::{Created, own_shape};
 
 #[test]
-fn the_controller_decides_what_the_file_of_the_broker_leaves_open() {
+fn unset_topic_defaults_are_left_to_controller() {
     let shape =
         |flags: &[&str]| own_shape(&BrokerConfig::load(&Sources::flags(flags.iter().copied())).unwrap());
     assert_eq!(shape(&[]), (-1, -1));

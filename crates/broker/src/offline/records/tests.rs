@@ -26,7 +26,7 @@ fn of<'a>(decoded: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value
 }
 
 #[test]
-fn the_records_of_groups_that_kafka_has_written_are_decoded() {
+fn kafkas_group_records_are_decoded() {
     let text = include_str!("../../../../coordination/testdata/group/consumer-offsets-4.3.1.txt");
     let decoded = decoded(InternalTopic::Offsets, text);
     let offset = of(&decoded, "offset").find(|one| !one["value"].is_null()).unwrap();
@@ -41,7 +41,7 @@ fn the_records_of_groups_that_kafka_has_written_are_decoded() {
 }
 
 #[test]
-fn records_of_the_metadata_are_decoded_without_the_keys_of_users() {
+fn decoded_metadata_records_omit_user_credentials() {
     let decode =
         |record: Record| InternalTopic::Metadata.decode(None, Some(encode(&record).unwrap())).unwrap();
     let topic_id = Uuid::from_bytes([7; 16]);
@@ -62,7 +62,7 @@ fn records_of_the_metadata_are_decoded_without_the_keys_of_users() {
 }
 
 #[test]
-fn bytes_that_are_no_record_of_the_topic_are_told() {
+fn undecodable_internal_topic_record_is_refused() {
     let bytes = |text: &'static [u8]| Some(Bytes::from_static(text));
     InternalTopic::Offsets.decode(bytes(&[0]), None).unwrap_err();
     InternalTopic::Transactions.decode(bytes(&[0, 0, 0xff]), bytes(b"x")).unwrap_err();

@@ -27,7 +27,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_directory_of_a_broker_in_a_cluster_gets_its_identity_alone() {
+fn member_directory_is_formatted_with_identity_only() {
     let dir = tempdir().unwrap();
     let formatted = format(&member(dir.path()), Some(CLUSTER), (Vec::new(), 0), false);
     let formatted = formatted.unwrap().remove(0).identity;
@@ -41,7 +41,7 @@ fn the_directory_of_a_broker_in_a_cluster_gets_its_identity_alone() {
 }
 
 #[test]
-fn a_broker_in_a_cluster_is_formatted_with_the_id_of_the_cluster_and_without_users() {
+fn member_format_requires_cluster_id_without_users() {
     let dir = tempdir().unwrap();
     let refused = format(&member(dir.path()), None, (Vec::new(), 0), false).unwrap_err();
     assert!(matches!(refused, StorageError::NoClusterId), "{refused}");
@@ -51,7 +51,7 @@ fn a_broker_in_a_cluster_is_formatted_with_the_id_of_the_cluster_and_without_use
 }
 
 #[test]
-fn a_broker_in_a_cluster_is_told_how_to_format_its_directory() {
+fn unformatted_member_error_names_format_command() {
     let dir = tempdir().unwrap();
     let error = Store::member_identity(&RealDisk, dir.path(), 1).unwrap_err().to_string();
     assert!(error.contains("levada storage format --cluster-id ID"), "{error}");
@@ -59,7 +59,7 @@ fn a_broker_in_a_cluster_is_told_how_to_format_its_directory() {
 }
 
 #[test]
-fn the_directory_of_a_broker_of_its_own_does_not_join_a_cluster() {
+fn standalone_directory_does_not_join_cluster() {
     let dir = tempdir().unwrap();
     with_records(dir.path(), topic("t", Vec::new()));
     let error = Store::member_identity(&RealDisk, dir.path(), 1).unwrap_err();
@@ -67,7 +67,7 @@ fn the_directory_of_a_broker_of_its_own_does_not_join_a_cluster() {
 }
 
 #[test]
-fn a_broker_of_kafka_leaves_a_metadata_log_of_its_own_to_its_successor() {
+fn member_accepts_metadata_log_left_by_kafka() {
     let dir = tempdir().unwrap();
     let formatted = format(&member(dir.path()), Some(CLUSTER), (Vec::new(), 0), false);
     let formatted = formatted.unwrap().remove(0).identity;
@@ -79,7 +79,7 @@ fn a_broker_of_kafka_leaves_a_metadata_log_of_its_own_to_its_successor() {
 }
 
 #[test]
-fn fresh_directories_are_formatted_beside_those_that_are_formatted() {
+fn fresh_directories_are_formatted_beside_formatted_ones() {
     let home = tempdir().unwrap();
     let [one, more] = ["one", "more"].map(|name| home.path().join(name));
     let alone = member(&one);
@@ -101,7 +101,7 @@ fn partition(path: &Path) {
 }
 
 #[test]
-fn the_directory_of_a_broker_in_a_cluster_is_sound_without_a_metadata_log() {
+fn member_directory_is_sound_without_metadata_log() {
     let dir = tempdir().unwrap();
     format(&member(dir.path()), Some(CLUSTER), (Vec::new(), 0), false).unwrap();
     partition(&dir.path().join("clicks-0"));
@@ -110,7 +110,7 @@ fn the_directory_of_a_broker_in_a_cluster_is_sound_without_a_metadata_log() {
 }
 
 #[test]
-fn a_broker_of_its_own_that_has_lost_its_metadata_log_is_damaged() {
+fn standalone_broker_without_metadata_log_is_damaged() {
     let dir = tempdir().unwrap();
     with_records(dir.path(), topic("clicks", Vec::new()));
     fs::remove_dir_all(dir.path().join(METADATA_DIR)).unwrap();
@@ -119,7 +119,7 @@ fn a_broker_of_its_own_that_has_lost_its_metadata_log_is_damaged() {
 }
 
 #[test]
-fn a_copy_of_the_metadata_of_a_clusters_quorum_does_not_judge_the_partitions() {
+fn foreign_quorum_metadata_does_not_judge_partitions() {
     let dir = tempdir().unwrap();
     with_records(dir.path(), topic("clicks", Vec::new()));
     partition(&dir.path().join("moved-0"));

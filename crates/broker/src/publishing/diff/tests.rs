@@ -262,7 +262,7 @@ proptest! {
 
     /// Any images may be left out: the broker ends in the state of the last one.
     #[test]
-    fn differences_lead_from_one_image_to_any_later_one(
+    fn image_differences_lead_to_any_later_image(
         operations in prop::collection::vec(operation(), 0..12),
     ) {
         let images = images(&operations);
@@ -316,7 +316,7 @@ fn place(change: &Change) -> usize {
 }
 
 #[test]
-fn a_broker_that_is_set_to_the_same_value_again_reads_its_key_stores_again() {
+fn repeated_broker_setting_reloads_key_stores() {
     let own = ConfigResource::broker(NODE);
     let once = after(&Image::empty(), &[set(&own, Some(1))]);
     assert_eq!(diff(&once, &after(&once, &[set(&own, Some(1))]), NODE), [Change::BrokerConfig]);
@@ -325,7 +325,7 @@ fn a_broker_that_is_set_to_the_same_value_again_reads_its_key_stores_again() {
 }
 
 #[test]
-fn a_topic_of_the_same_name_takes_the_place_of_a_deleted_one() {
+fn recreated_topic_replaces_deleted_one() {
     let first = images(&[Operation::Create(0, vec![true, true])]).pop().unwrap();
     let former = first.topic("topic-0").unwrap().id();
     let gone = after(&first, &records(&first, &Operation::Delete(0)));
@@ -337,7 +337,7 @@ fn a_topic_of_the_same_name_takes_the_place_of_a_deleted_one() {
 }
 
 #[test]
-fn a_replica_that_leaves_this_node_stops_and_one_that_comes_is_served() {
+fn removed_replica_stops_and_added_one_serves() {
     let first = images(&[Operation::Create(0, vec![true, true])]).pop().unwrap();
     let topic = first.topic("topic-0").unwrap().id();
     let left = after(&first, &records(&first, &Operation::Reassign(0, 1, false)));

@@ -27,7 +27,7 @@ fn nothing_stays_before_memory_was_looked_at() {
 }
 
 #[test]
-fn a_state_that_the_kernel_no_longer_reports_is_not_shown_and_nothing_stays() {
+fn unreported_memory_state_keeps_no_pages() {
     let mut admission = Admission::default();
     admission.observe(&seen(1600, 300, 1000));
     admission.observe_nothing();
@@ -81,7 +81,7 @@ fn who_waits_for_memory_comes_first() {
 }
 
 #[test]
-fn a_little_more_or_less_free_memory_changes_nothing() {
+fn small_free_memory_changes_keep_memory_state() {
     let mut admission = Admission::default();
     let mut level = |free| {
         admission.observe(&seen(1600, free, 1000));
@@ -94,7 +94,7 @@ fn a_little_more_or_less_free_memory_changes_nothing() {
 
 proptest! {
     #[test]
-    fn no_more_stays_than_is_free_or_was_read_before(
+    fn first_reads_are_admitted_only_into_free_memory(
         events in prop::collection::vec(
             (any::<bool>(), 0_u64..1600, prop_oneof![4 => Just(0.0), 1 => 0.0..20.0], 0_u64..300, 1_u64..40),
             1..60,

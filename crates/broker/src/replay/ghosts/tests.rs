@@ -14,7 +14,7 @@ fn ghosts(capacity: u64) -> Ghosts {
 }
 
 #[test]
-fn the_second_reading_is_known_and_the_first_is_not() {
+fn ghosts_know_second_read_but_not_first() {
     let mut ghosts = ghosts(100 * MIB);
     // As a consumer reads: from wherever the last answer ended, so that neighbours share a block.
     let steps = || (0..20).map(|step| (4321 + step * 999_999, 999_999));
@@ -30,7 +30,7 @@ fn the_second_reading_is_known_and_the_first_is_not() {
 }
 
 #[test]
-fn more_than_the_cache_could_hold_is_never_known() {
+fn reads_beyond_cache_capacity_are_never_known() {
     let mut ghosts = ghosts(16 * MIB);
     for round in 0..3 {
         for step in 0..32 {

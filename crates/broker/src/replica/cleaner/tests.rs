@@ -7,7 +7,7 @@ fn key(topic: &str) -> TopicPartition {
 }
 
 #[test]
-fn a_log_is_in_one_hand_and_its_end_is_remembered() {
+fn cleaner_takes_log_once_and_remembers_end() {
     let cleaner = Cleaner::new([(key("a"), 7)].into());
     assert!(cleaner.is_free(&key("a")) && cleaner.take(&key("a")));
     assert!(!cleaner.is_free(&key("a")) && !cleaner.take(&key("a")));
@@ -30,7 +30,7 @@ fn nothing_is_remembered_of_a_deleted_topic() {
 }
 
 #[test]
-fn compaction_continues_at_the_end_of_a_truncated_log() {
+fn compaction_continues_at_end_of_truncated_log() {
     let cleaner = Cleaner::new([(key("a"), 7)].into());
     assert!(!cleaner.lower(&key("a"), 7) && !cleaner.lower(&key("b"), 3));
     assert!(cleaner.lower(&key("a"), 5));

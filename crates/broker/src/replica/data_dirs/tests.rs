@@ -34,7 +34,7 @@ fn make(home: &TempDir, path: &str, topic_id: Option<Uuid>) {
 }
 
 #[test]
-fn a_partition_goes_where_it_was_found_or_was_assigned_or_where_the_fewest_are() {
+fn partition_directory_is_found_assigned_or_emptiest() {
     let home = tempfile::tempdir().unwrap();
     make(&home, "a/t-0", None);
     make(&home, "a/t-1", None);
@@ -54,7 +54,7 @@ fn a_partition_goes_where_it_was_found_or_was_assigned_or_where_the_fewest_are()
 }
 
 #[test]
-fn a_partition_in_two_directories_is_refused_with_both_paths() {
+fn partition_in_two_directories_error_names_paths() {
     let home = tempfile::tempdir().unwrap();
     make(&home, "a/t-0", None);
     make(&home, "b/t-0", None);
@@ -65,7 +65,7 @@ fn a_partition_in_two_directories_is_refused_with_both_paths() {
 }
 
 #[test]
-fn of_two_topics_of_one_name_the_deleted_one_is_set_aside() {
+fn directory_of_deleted_namesake_is_set_aside() {
     let home = tempfile::tempdir().unwrap();
     let ids = [random(), random()];
     make(&home, "a/t-0", Some(ids[0]));
@@ -102,7 +102,7 @@ fn directories_of_others_are_left_alone() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_left_out_unless_it_has_the_metadata() {
+fn unusable_directory_is_omitted_unless_holding_metadata() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("b"), "no directory").unwrap();
     let dirs = open(&home, &["a", "b"]).unwrap();
@@ -116,7 +116,7 @@ fn a_directory_that_cannot_be_used_is_left_out_unless_it_has_the_metadata() {
 }
 
 #[test]
-fn every_error_of_a_device_takes_its_directory_out_of_use() {
+fn device_error_takes_directory_out_of_use() {
     use rustix::io::Errno;
     let fails = |errno: Errno| {
         let home = tempfile::tempdir().unwrap();
@@ -152,7 +152,7 @@ fn every_error_of_a_device_takes_its_directory_out_of_use() {
 }
 
 #[test]
-fn a_directory_refuses_records_after_an_append_that_may_succeed_later() {
+fn directory_refuses_records_after_transient_append_error() {
     use rustix::io::Errno;
     let refuses = |errno: Errno| {
         let home = tempfile::tempdir().unwrap();
@@ -181,7 +181,7 @@ fn future(home: &TempDir, dir: &str, topic_id: Uuid) -> String {
 }
 
 #[test]
-fn the_copy_of_a_log_that_is_lost_replaces_it_once_no_directory_is_offline() {
+fn copy_replaces_lost_log_when_directories_are_online() {
     let (home, topic_id) = (tempfile::tempdir().unwrap(), random());
     let name = future(&home, "b", topic_id);
     let adopt = |dirs: &DataDirs| {

@@ -48,7 +48,7 @@ fn check(own: &[(&str, &str)], durable: [i64; 6]) {
 }
 
 #[test]
-fn acknowledgements_wait_for_the_device_where_the_topic_says_so() {
+fn acknowledgement_waits_for_sync_if_topic_requires() {
     check(&[], [0; 6]);
     check(&[("levada.ack.durability", "fdatasync")], [1, 2, 3, 4, 5, 6]);
     check(&[("flush.messages", "1")], [1, 2, 3, 4, 5, 6]);
@@ -56,7 +56,7 @@ fn acknowledgements_wait_for_the_device_where_the_topic_says_so() {
 }
 
 #[test]
-fn each_of_many_batches_at_once_is_durable_when_acknowledged() {
+fn many_concurrent_batches_are_durable_when_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     let partition = partition(&dir, &[("levada.ack.durability", "fdatasync")]);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -105,7 +105,7 @@ fn check_queued(own: &[(&str, &str)], count: usize, check: impl Fn(&Partition, i
 }
 
 #[test]
-fn batches_that_queue_behind_a_write_are_durable_when_acknowledged() {
+fn queued_batches_are_durable_when_acknowledged() {
     for own in [("flush.messages", "1"), ("levada.ack.durability", "fdatasync")] {
         for _ in 0..10 {
             check_queued(&[own], 8, |partition, offset| {
@@ -116,7 +116,7 @@ fn batches_that_queue_behind_a_write_are_durable_when_acknowledged() {
 }
 
 #[test]
-fn of_batches_that_queue_behind_a_write_no_more_than_allowed_are_left_to_be_synced() {
+fn unsynced_queued_batches_stay_below_flush_messages() {
     for _ in 0..10 {
         check_queued(&[("flush.messages", "3")], 8, |partition, offset| {
             assert!(offset - partition.log().durable() < 3, "offset {offset} is acknowledged");

@@ -54,7 +54,7 @@ fn batches_of_many_threads_get_every_offset_once() {
 }
 
 #[test]
-fn a_writer_that_panics_takes_the_log_out_of_use_and_holds_nobody_up() {
+fn panicking_writer_closes_log_without_blocking_others() {
     let dir = tempfile::tempdir().unwrap();
     let lane = lane(&dir);
     let failing = AssertUnwindSafe(|| lane.submit(batch(), 1_000, || panic!("on purpose")));

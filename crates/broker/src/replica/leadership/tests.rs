@@ -27,14 +27,14 @@ fn epochs_are_compared_before_the_leader_is() {
 }
 
 #[test]
-fn a_leader_is_alone_while_no_other_replica_is_in_sync() {
+fn leader_is_alone_without_other_isr_member() {
     let alone = [(1, &[1][..]), (1, &[]), (1, &[1, 2]), (2, &[1]), (-1, &[])]
         .map(|(leader, isr)| leadership(leader, isr).is_alone());
     assert_eq!(alone, [true, true, false, false, false]);
 }
 
 #[test]
-fn a_replica_in_sync_or_eligible_to_lead_is_complete() {
+fn in_sync_or_eligible_replica_is_complete() {
     for (isr, elr, last_known, expected) in [
         (&[2, 1][..], &[][..], &[][..], true),
         (&[2], &[3, 1], &[], true),
@@ -60,7 +60,7 @@ fn only_a_later_partition_epoch_follows() {
 }
 
 #[test]
-fn the_last_replica_in_sync_of_a_compacted_topic_keeps_what_follows_a_gap() {
+fn last_isr_member_keeps_compacted_log_past_gap() {
     let replica = |leader, isr: &[i32]| {
         let (isr, replicas) = (isr.to_vec(), vec![1, 2]);
         let partition = PartitionRegistration { leader, isr, replicas, ..PartitionRegistration::default() };
@@ -79,7 +79,7 @@ fn the_last_replica_in_sync_of_a_compacted_topic_keeps_what_follows_a_gap() {
 }
 
 #[test]
-fn the_last_eligible_leader_of_a_compacted_topic_keeps_what_follows_a_gap() {
+fn last_eligible_leader_keeps_compacted_log_past_gap() {
     for (isr, elr, last_known, ends) in [
         (&[][..], &[1][..], &[][..], false),
         (&[], &[], &[1], false),

@@ -13,7 +13,7 @@ fn lease() -> Lease {
 }
 
 #[test]
-fn a_process_whose_session_ended_while_it_was_stopped_answers_nothing_when_it_wakes() {
+fn lease_expires_during_pause_until_confirmed() {
     let lease = lease();
     assert!(lease.is_valid(1_000 + PAUSE_MS));
     let woken_ms = 1_001 + PAUSE_MS;
@@ -28,7 +28,7 @@ fn a_process_whose_session_ended_while_it_was_stopped_answers_nothing_when_it_wa
 }
 
 #[test]
-fn a_short_session_takes_no_lease_from_a_busy_process() {
+fn short_session_keeps_lease_of_busy_process() {
     let times = LifecycleTimes { session_ms: 500, heartbeat_ms: 400, ..LifecycleTimes::default() };
     let lease = Lease::new(&times);
     lease.tick(1_000);
@@ -48,7 +48,7 @@ fn a_pause_amid_a_confirmation_needs_another_one() {
 }
 
 #[test]
-fn a_process_that_runs_keeps_its_lease_without_controllers() {
+fn running_process_keeps_lease_without_controllers() {
     let lease = lease();
     for now_ms in (1_000..600_000).step_by(500) {
         lease.tick(now_ms);
@@ -68,7 +68,7 @@ fn a_revoked_lease_stays_so() {
 }
 
 #[test]
-fn a_process_that_is_late_for_a_few_ticks_keeps_its_lease() {
+fn lease_survives_few_late_ticks() {
     let lease = lease();
     let late_ms = 5 * lease.interval().as_millis() as i64;
     assert!(lease.is_valid(1_000 + late_ms), "{late_ms}");
@@ -77,7 +77,7 @@ fn a_process_that_is_late_for_a_few_ticks_keeps_its_lease() {
 }
 
 #[test]
-fn a_process_whose_other_threads_ran_was_not_suspended() {
+fn single_stalled_thread_is_not_process_pause() {
     let mut witness = Witness::default();
     (0..100).for_each(|tick| witness.note(tick * 500, 6_000));
     assert!(!witness.was_paused(50_000), "one thread alone was held up for 45 s");

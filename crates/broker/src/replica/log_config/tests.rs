@@ -11,7 +11,7 @@ fn stored(pairs: &[(&str, &str)]) -> Values {
 /// Before, one such setting took all settings of the topic out of force: records that were to be
 /// kept for ever were deleted after a week.
 #[test]
-fn a_stored_setting_that_is_not_allowed_leaves_the_others_in_force() {
+fn invalid_stored_topic_setting_keeps_others_effective() {
     let broker = BrokerConfig::default();
     let kept = [("cleanup.policy", "compact"), ("retention.ms", "-1"), ("min.insync.replicas", "2")];
     for other in [
@@ -33,7 +33,7 @@ fn a_stored_setting_that_is_not_allowed_leaves_the_others_in_force() {
 
 /// The broker's default may have changed since the topic got its setting.
 #[test]
-fn settings_of_a_topic_hold_although_one_contradicts_a_default() {
+fn topic_settings_hold_despite_contradicting_default() {
     let flags = Sources::flags(["log.cleaner.max.compaction.lag.ms=1000"]);
     let broker = BrokerConfig::load(&flags).unwrap();
     let own =

@@ -50,7 +50,7 @@ fn contents(log: &Writer) -> (Vec<u8>, i64, i32) {
 }
 
 #[test]
-fn a_copy_has_the_same_bytes_whatever_the_size_of_its_steps() {
+fn log_copy_is_identical_whatever_step_size() {
     for max_bytes in [1, 300, 1 << 20] {
         let home = tempfile::tempdir().unwrap();
         let (mut log, mut copy) = (open(&home, "log"), open(&home, "copy"));
@@ -82,7 +82,7 @@ fn a_copy_is_cut_where_the_log_was() {
 
 /// A replica out of sync moves its empty log to the start of its leader's log.
 #[test]
-fn a_log_that_begins_earlier_than_its_copy_is_copied_from_its_start() {
+fn copy_restarts_when_log_begins_earlier() {
     for copied in [0, 4] {
         let home = tempfile::tempdir().unwrap();
         let (mut log, mut copy) = (open(&home, "log"), open(&home, "copy"));
@@ -98,7 +98,7 @@ fn a_log_that_begins_earlier_than_its_copy_is_copied_from_its_start() {
 }
 
 #[test]
-fn a_log_that_lost_its_end_in_a_crash_has_its_copy_cut() {
+fn copy_is_truncated_after_crash_shortens_log() {
     let home = tempfile::tempdir().unwrap();
     let (mut log, mut copy) = (open(&home, "log"), open(&home, "copy"));
     append(&mut log, 1, 20);
@@ -131,7 +131,7 @@ fn to(home: &TempDir, partition: &Arc<Partition>, dir: &str) -> Move {
 }
 
 #[test]
-fn two_requests_for_one_move_at_the_same_time_are_one_move() {
+fn concurrent_requests_for_one_move_are_merged() {
     let home = tempfile::tempdir().unwrap();
     let (moves, partition) = (Moves::default(), served(&home));
     moves.add(to(&home, &partition, "b"));
@@ -143,7 +143,7 @@ fn two_requests_for_one_move_at_the_same_time_are_one_move() {
 }
 
 #[test]
-fn a_move_to_the_directory_that_has_the_log_has_ended() {
+fn move_to_current_directory_is_complete() {
     let home = tempfile::tempdir().unwrap();
     let partition = served(&home);
     assert!(to(&home, &partition, "a").is_over());

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn bytes_take_the_time_that_the_rate_asks_for() {
+fn throttle_delays_bytes_by_configured_rate() {
     let (mut throttle, start) = (Throttle::default(), Instant::now());
     let at = |ms| start + Duration::from_millis(ms);
     let check = |throttle: &mut Throttle, bytes, rate, now_ms, wanted_ms| {

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pause_doubles_with_each_failure_up_to_about_a_minute() {
+    fn unstored_epoch_retry_doubles_to_one_minute() {
         let unstored = Unstored::default();
         assert!(unstored.is_due(0));
         let pauses: Vec<i64> = (0..7).map(|_| unstored.failed(100) / FIRST_PAUSE_MS).collect();

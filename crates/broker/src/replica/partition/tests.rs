@@ -49,7 +49,7 @@ fn append(partition: &Arc<Partition>, leader_epoch: i32) -> Result<i64, i32> {
 }
 
 #[test]
-fn a_batch_that_was_checked_before_the_leader_changed_does_not_get_in() {
+fn batch_checked_before_leader_change_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let partition = partition(&dir, leadership(NODE, 5, &[NODE]));
     assert_eq!(append(&partition, 5), Ok(0));
@@ -64,7 +64,7 @@ fn a_batch_that_was_checked_before_the_leader_changed_does_not_get_in() {
 }
 
 #[test]
-fn an_earlier_leader_does_not_follow_a_later_one() {
+fn older_leader_epoch_is_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let partition = partition(&dir, leadership(NODE, 5, &[NODE]));
     partition.lead(leadership(2, 4, &[2]));
@@ -73,7 +73,7 @@ fn an_earlier_leader_does_not_follow_a_later_one() {
 }
 
 #[test]
-fn records_are_shown_at_once_only_while_no_other_replica_is_in_sync() {
+fn only_sole_isr_leader_shows_records_immediately() {
     let dir = tempfile::tempdir().unwrap();
     let partition = partition(&dir, leadership(NODE, 5, &[NODE, 2]));
     let shown = || (partition.log().high_watermark(), partition.log().log_end());
@@ -98,7 +98,7 @@ fn replicate(partition: &Arc<Partition>, asked_in: i32, batch_epoch: i32) -> Opt
 }
 
 #[test]
-fn an_answer_from_before_a_change_of_the_leader_changes_neither_log_nor_high_watermark() {
+fn fetch_response_from_former_leader_is_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let partition = partition(&dir, leadership(2, 5, &[2, NODE]));
     assert_eq!(replicate(&partition, 5, 5), Some((1, 1)));
@@ -115,7 +115,7 @@ fn an_answer_from_before_a_change_of_the_leader_changes_neither_log_nor_high_wat
 
 /// Another change of the partition might never come.
 #[test]
-fn a_leader_epoch_that_could_not_be_stored_is_led_later() {
+fn unstored_leader_epoch_is_retried_until_stored() {
     let dir = tempfile::tempdir().unwrap();
     let partition = partition(&dir, leadership(2, 5, &[2, NODE]));
     let lead = || {
@@ -147,7 +147,7 @@ fn a_leader_epoch_that_could_not_be_stored_is_led_later() {
 }
 
 #[test]
-fn a_node_that_cannot_begin_its_epoch_holds_up_another_replica_in_sync() {
+fn node_without_stored_epoch_holds_up_isr() {
     let holds_up = |isr: &[i32]| {
         let dir = tempfile::tempdir().unwrap();
         let partition = partition(&dir, leadership(2, 5, &[2, NODE]));

@@ -13,7 +13,7 @@ fn woken(sleeper: &Notify) -> bool {
 }
 
 #[test]
-fn a_change_after_registration_wakes_even_before_the_sleep() {
+fn wake_after_registration_is_not_lost() {
     let waiters = Arc::new(Waiters::default());
     let sleeper = Arc::new(Notify::new());
     let _registration = waiters.register(&sleeper);

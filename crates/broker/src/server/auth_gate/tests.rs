@@ -48,7 +48,7 @@ fn start(directory: &Path, further: &[&str]) -> Server {
 }
 
 #[test]
-fn a_client_authenticates_again_by_the_passwords_in_force() {
+fn sasl_reauthentication_uses_current_passwords() {
     let directory = tempfile::tempdir().unwrap();
     let old = format!("{PASSWORDS}={}", passwords("old"));
     let server = start(
@@ -80,7 +80,7 @@ fn a_client_authenticates_again_by_the_passwords_in_force() {
 
 /// A challenge of SCRAM repeats the client's nonce, and the broker keeps both until the proof.
 #[test]
-fn messages_of_unfinished_authentications_count_until_the_client_has_authenticated() {
+fn unfinished_authentication_messages_count_against_memory() {
     let directory = tempfile::tempdir().unwrap();
     let server = start(directory.path(), &["sasl.enabled.mechanisms=SCRAM-SHA-256"]);
     let address = server.kafka_addresses()[1].to_string();
@@ -107,7 +107,7 @@ fn messages_of_unfinished_authentications_count_until_the_client_has_authenticat
 }
 
 #[test]
-fn a_client_that_authenticates_again_has_entered_and_its_end_is_audited() {
+fn reauthenticating_client_counts_as_entered() {
     let config = || {
         let (offers, passwords, tokens) = (Vec::new(), BTreeMap::new(), OauthConfig::default());
         Arc::new(SaslConfig { offers, passwords, tokens })
@@ -123,7 +123,7 @@ fn a_client_that_authenticates_again_has_entered_and_its_end_is_audited() {
 }
 
 #[test]
-fn setting_the_wall_clock_ends_no_session_and_lengthens_none() {
+fn clock_change_neither_ends_nor_extends_sessions() {
     let identity =
         || AuthenticatedUser { user: "ann".to_owned(), mechanism: Mechanism::Plain, by_token: false };
     let hour_ms = 3_600_000;

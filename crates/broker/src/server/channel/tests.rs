@@ -255,7 +255,7 @@ const SUITES: [CipherSuite; 6] = [
 ];
 
 #[test]
-fn every_suite_carries_the_same_bytes_by_the_path_that_the_kernel_allows() {
+fn every_tls_suite_uses_path_kernel_allows() {
     let rig = Rig::new(&[]);
     let expected = rig.filled("t", 8);
     let caps = rig.server().broker.transfers().caps().clone();
@@ -330,7 +330,7 @@ fn client_without_mapped_certificate_is_refused() {
 }
 
 #[test]
-fn certificates_and_versions_are_demanded_as_the_running_broker_is_told() {
+fn live_tls_settings_apply_to_new_connections() {
     let rig = Rig::new(&[]);
     rig.filled("t", 1);
     fetched(&mut rig.connect(rig.client(None, None)), "t");
@@ -362,7 +362,7 @@ fn plaintext_on_a_tls_port_is_closed() {
 }
 
 #[test]
-fn a_replaced_key_store_is_read_again_and_a_broken_one_is_not_taken() {
+fn replaced_key_store_is_loaded_unless_broken() {
     let rig = Rig::new(&[]);
     let shown = || {
         let mut stream = rig.connect(rig.client(None, None));
@@ -384,7 +384,7 @@ fn a_replaced_key_store_is_read_again_and_a_broken_one_is_not_taken() {
 }
 
 #[test]
-fn a_fetch_is_cut_short_by_a_reset_and_nobody_else_notices() {
+fn reset_during_fetch_disturbs_no_other_client() {
     let rig = Rig::new(&[]);
     let expected = rig.filled("t", 8);
     // At least each suite with each kind of round.

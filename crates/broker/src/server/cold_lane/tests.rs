@@ -58,7 +58,7 @@ fn a_shard_without_cold_readers_pins_no_memory() {
 }
 
 #[test]
-fn every_reader_is_woken_whatever_becomes_of_the_others() {
+fn cold_lane_wakes_every_reader_despite_others() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     LocalSet::new().block_on(&runtime, async {
         let Some(stage) = Stage::new() else { return eprintln!("skipped: a test of the cold lane: no ring") };

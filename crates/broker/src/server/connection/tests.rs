@@ -29,7 +29,7 @@ fn start(home: &tempfile::TempDir) -> Server {
 }
 
 #[test]
-fn the_beginning_of_a_request_behind_another_counts_once_that_is_answered() {
+fn partial_request_memory_counts_after_previous_response() {
     let home = tempfile::tempdir().unwrap();
     let server = start(&home);
     let mut client = TcpStream::connect(server.kafka_addresses()[0]).unwrap();
@@ -53,7 +53,7 @@ fn the_beginning_of_a_request_behind_another_counts_once_that_is_answered() {
 }
 
 #[test]
-fn a_change_behind_an_answer_that_cannot_be_sent_runs_to_its_end() {
+fn pipelined_change_completes_after_connection_reset() {
     let home = tempfile::tempdir().unwrap();
     let server = start(&home);
     let mut client = TcpStream::connect(server.kafka_addresses()[0]).unwrap();
@@ -122,7 +122,7 @@ fn fetch(client_id: &str, topics: impl Iterator<Item = Uuid>) -> Bytes {
 }
 
 #[test]
-fn a_fetch_of_a_client_that_sends_nothing_more_is_answered_however_long_it_takes() {
+fn half_closed_client_still_gets_fetch_response() {
     const TOPICS: usize = 20_000;
     let home = tempfile::tempdir().unwrap();
     let server = start(&home);
@@ -139,7 +139,7 @@ fn a_fetch_of_a_client_that_sends_nothing_more_is_answered_however_long_it_takes
 }
 
 #[test]
-fn a_client_that_does_not_wait_for_its_answer_has_used_its_quota_of_time() {
+fn disconnected_client_still_uses_request_quota() {
     let home = tempfile::tempdir().unwrap();
     let server = start(&home);
     let mut client = TcpStream::connect(server.kafka_addresses()[0]).unwrap();

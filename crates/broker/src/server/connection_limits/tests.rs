@@ -14,7 +14,7 @@ fn listener(name: &str) -> Arc<Listener> {
 }
 
 #[test]
-fn a_place_is_free_again_when_its_connection_has_gone() {
+fn closed_connection_frees_its_slot() {
     let mut limits = BrokerConfig::default();
     (limits.max_connections, limits.max_connections_per_ip) = (3, 2);
     let connections = Arc::new(ConnectionLimits::default());
@@ -33,7 +33,7 @@ fn a_place_is_free_again_when_its_connection_has_gone() {
 }
 
 #[test]
-fn an_address_may_have_a_limit_of_its_own() {
+fn address_may_have_own_connection_limit() {
     let mut limits = BrokerConfig::default();
     limits.max_connections_per_ip = 1;
     limits.max_connections_of.addresses =
@@ -49,7 +49,7 @@ fn an_address_may_have_a_limit_of_its_own() {
 }
 
 #[test]
-fn a_pace_lets_a_burst_in_and_spreads_what_follows() {
+fn accept_rate_allows_burst_then_spreads_connections() {
     let mut rate = AcceptRate::default();
     let start = Instant::now();
     let waits: Vec<u128> = (0..14).map(|_| rate.take(10, start).as_millis()).collect();
@@ -59,7 +59,7 @@ fn a_pace_lets_a_burst_in_and_spreads_what_follows() {
 }
 
 #[test]
-fn a_listener_has_a_limit_of_its_own_and_the_one_between_brokers_only_that() {
+fn inter_broker_listener_obeys_only_own_limit() {
     let limits = BrokerConfig::load(&Sources::flags([
         "listeners=EDGE://:1,INNER://:2,OTHER://:3",
         "listener.security.protocol.map=EDGE:PLAINTEXT,INNER:PLAINTEXT,OTHER:PLAINTEXT",
@@ -89,7 +89,7 @@ fn a_listener_has_a_limit_of_its_own_and_the_one_between_brokers_only_that() {
 }
 
 #[test]
-fn a_single_listener_is_bounded_by_the_limit_of_all() {
+fn single_listener_obeys_broker_wide_limit() {
     let limits = BrokerConfig::load(&Sources::flags(["max.connections=0"])).unwrap();
     assert!(!limits.limits_of("PLAINTEXT").is_protected);
     let connections = Arc::new(ConnectionLimits::default());

@@ -22,7 +22,7 @@ fn acceptor(home: &tempfile::TempDir, settings: &[&str]) -> (tokio::runtime::Run
 }
 
 #[test]
-fn one_port_of_all_addresses_of_both_families_is_bound_for_two_listeners() {
+fn two_listeners_share_port_across_ip_families() {
     let free = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
@@ -41,7 +41,7 @@ fn one_port_of_all_addresses_of_both_families_is_bound_for_two_listeners() {
 }
 
 #[test]
-fn a_host_has_its_limit_once_its_name_is_looked_up() {
+fn host_override_limit_applies_after_name_lookup() {
     let home = tempfile::tempdir().unwrap();
     let (runtime, acceptor) = acceptor(&home, &["max.connections.per.ip.overrides=localhost:1"]);
     let mut config = BrokerConfig::clone(&acceptor.broker.config());
@@ -62,7 +62,7 @@ fn a_host_has_its_limit_once_its_name_is_looked_up() {
 }
 
 #[test]
-fn a_connection_waited_for_a_place_without_a_line_of_the_log() {
+fn connection_waiting_for_slot_is_logged_once() {
     let home = tempfile::tempdir().unwrap();
     let (runtime, acceptor) = acceptor(&home, &["max.connections=1"]);
     let listener = Arc::new(acceptor.broker.config().listeners[0].clone());

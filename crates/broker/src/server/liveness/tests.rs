@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_thread_that_takes_no_turn_is_found_and_one_that_does_is_not() {
+fn liveness_finds_only_stalled_threads() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let at_once = Duration::from_millis(20);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_panic_of_the_thread_stops_the_process_with_its_name() {
+fn panicked_event_thread_stops_process_with_reason() {
     let shared = Shared::default();
     let (orders, inbox) = std::sync::mpsc::channel();
     shared.state.lock().orders = Some(orders);

@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 use super::*;
 
 #[tokio::test]
-async fn another_thread_closes_the_sockets_that_are_still_open() {
+async fn open_streams_are_closed_from_another_thread() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let streams = Arc::<OpenStreams>::default();

@@ -6,7 +6,7 @@ const EVENTS: [Event; 5] =
     [Event::Hangup, Event::Terminate, Event::Interrupt, Event::Quit, Event::LimitReached];
 
 #[test]
-fn no_signal_but_those_of_a_stop_ends_a_serving_broker() {
+fn only_stop_signals_end_serving_broker() {
     let actions = EVENTS.map(|event| Course::default().on(event));
     let give = |order| Some(Action::Give(order));
     assert_eq!(
@@ -16,7 +16,7 @@ fn no_signal_but_those_of_a_stop_ends_a_serving_broker() {
 }
 
 #[test]
-fn a_stop_is_cut_short_by_sigint_and_by_its_limit_alone() {
+fn only_sigint_or_timeout_cuts_stop_short() {
     for first in [Event::Terminate, Event::Interrupt, Event::Quit] {
         let actions = EVENTS.map(|event| {
             let mut course = Course::default();

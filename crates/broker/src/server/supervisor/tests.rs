@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::watchdog;
 
 #[test]
-fn the_watchdog_is_told_only_while_every_thread_gives_signs_of_life() {
+fn watchdog_is_fed_only_while_threads_beat() {
     let mut watchdog = watchdog(2, Duration::from_secs(10), Instant::now());
     let beat = |thread: usize, pulse: &super::Pulse| pulse.beats[thread].fetch_add(1, Ordering::Relaxed);
     assert_eq!(watchdog.silent(), Some(0), "no thread has started");
@@ -23,14 +23,14 @@ fn the_watchdog_is_told_only_while_every_thread_gives_signs_of_life() {
 }
 
 #[test]
-fn messages_come_twice_as_often_as_the_watchdog_asks_and_beats_twice_as_often_as_messages() {
+fn watchdog_pause_is_half_and_beat_quarter() {
     let watchdog = watchdog(1, Duration::from_secs(20), Instant::now());
     assert_eq!(watchdog.pause, Duration::from_secs(10));
     assert_eq!(watchdog.pulse.pause, Duration::from_secs(5));
 }
 
 #[test]
-fn a_signal_between_two_messages_does_not_bring_the_next_one_forward() {
+fn unrelated_signal_does_not_hasten_watchdog_message() {
     let start = Instant::now();
     let mut watchdog = watchdog(1, Duration::from_secs(20), start);
     let at = |seconds: u64| start + Duration::from_secs(seconds);

@@ -15,7 +15,7 @@ fn running() -> MembershipState {
 }
 
 #[test]
-fn each_step_of_the_start_is_a_reason_until_the_broker_is_unfenced() {
+fn membership_reason_names_startup_step_until_unfenced() {
     let fenced = MembershipState { is_fenced: true, ..running() };
     let start = MembershipState { phase: "starting", ..fenced.clone() };
     let unregistered = MembershipState { broker_epoch: None, ..start.clone() };
@@ -36,12 +36,12 @@ fn each_step_of_the_start_is_a_reason_until_the_broker_is_unfenced() {
 }
 
 #[test]
-fn a_broker_serves_on_while_the_controllers_are_down() {
+fn broker_keeps_serving_without_controllers() {
     assert_eq!(MembershipState { controller: None, ..running() }.reason(), None);
 }
 
 #[test]
-fn the_lag_is_not_negative_while_the_high_watermark_is_unknown() {
+fn metadata_lag_is_zero_without_high_watermark() {
     assert_eq!(MembershipState { high_watermark: 0, ..running() }.lag(), 0);
     assert_eq!(MembershipState { high_watermark: 0, applied: -1, ..running() }.lag(), 0);
     assert_eq!(MembershipState { high_watermark: 103, ..running() }.lag(), 3);

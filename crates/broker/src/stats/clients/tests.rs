@@ -14,7 +14,7 @@ fn connections_count_by_listener_until_they_close() {
 }
 
 #[test]
-fn made_up_software_neither_grows_the_list_nor_keeps_others_out_of_it() {
+fn client_software_list_is_bounded_and_recovers() {
     let clients = Clients::default();
     let made_up: Vec<_> = (0..1000).map(|at| clients.software(&format!("made-up-{at}"), "1")).collect();
     let long = clients.software(&"x".repeat(65), "1");

@@ -7,7 +7,7 @@ fn sample(at_ms: i64, records: u64) -> LagSample {
 }
 
 #[test]
-fn samples_are_at_least_20_seconds_apart_and_at_most_an_hour_old() {
+fn lag_samples_20_seconds_apart_last_one_hour() {
     let history = LagHistory::default();
     for at in (0..=3 * KEPT_MS).step_by(5_000) {
         history.record([("g", sample(at, 7))].into_iter(), at);
@@ -28,7 +28,7 @@ fn only_so_many_groups_have_a_history() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_does_not_stop_the_history() {
+fn lag_history_continues_after_clock_moves_back() {
     let history = LagHistory::default();
     history.record([("g", sample(1_000_000, 1))].into_iter(), 1_000_000);
     history.record([("g", sample(500_000, 2))].into_iter(), 500_000);

@@ -23,7 +23,7 @@ fn every_api_and_every_code_has_a_counter() {
 }
 
 #[test]
-fn a_code_without_a_name_is_an_unknown_error() {
+fn unnamed_error_code_counts_as_unknown_error() {
     let tables = RequestTables::default();
     let recorder = tables.recorder();
     recorder.received(ApiKey::Fetch, 1);
@@ -54,7 +54,7 @@ fn tables_of_all_threads_add_up() {
 }
 
 #[test]
-fn the_time_of_a_request_is_split_into_phases() {
+fn request_time_is_split_into_phases() {
     let tables = RequestTables::default();
     let recorder = tables.recorder();
     recorder.received(ApiKey::Fetch, 1);

@@ -68,7 +68,7 @@ fn rules_that_are_none_are_refused() {
 }
 
 #[test]
-fn a_new_certificate_is_for_whom_the_old_one_was() {
+fn new_certificate_must_keep_subject_and_names() {
     let names = |subject: &str, others: &[&str]| Names {
         subject: subject.to_owned(),
         others: others.iter().map(ToString::to_string).collect(),

@@ -22,7 +22,7 @@ fn marker(ticket: u64, end: EndTxnRequest, topic: &str) -> (MarkerTicket, EndTxn
 }
 
 #[test]
-fn a_request_names_the_partitions_of_a_decision_once_and_has_one_decision_of_a_producer() {
+fn markers_request_has_one_decision_per_producer() {
     let markers = [
         marker(1, end(7, 0), "a"),
         marker(2, end(8, 3), "a"),
@@ -43,7 +43,7 @@ fn a_request_names_the_partitions_of_a_decision_once_and_has_one_decision_of_a_p
 }
 
 #[test]
-fn an_answer_counts_for_the_markers_that_it_names() {
+fn marker_response_counts_only_named_markers() {
     let markers = [marker(1, end(7, 0), "a"), marker(2, end(8, 0), "a"), marker(3, end(7, 0), "b")];
     let groups = grouped(markers.into_iter());
     let mut partition = WritableTxnMarkerPartitionResult::default();

@@ -22,7 +22,7 @@ fn question(id: &str, producer_epoch: i16, partition: i32) -> Question {
 }
 
 #[test]
-fn a_request_has_one_transaction_of_an_id_and_the_others_wait() {
+fn verification_request_has_one_transaction_per_id() {
     let adding = Question { adds: true, ..question("a", 0, 3) };
     let questions =
         [question("a", 0, 1), question("b", 5, 1), question("a", 0, 2), question("a", 1, 1), adding.clone()];
@@ -59,7 +59,7 @@ fn an_answer_without_the_partition_is_none() {
 }
 
 #[test]
-fn a_coordinator_that_has_moved_or_lags_is_asked_again_and_a_fenced_producer_is_told() {
+fn verification_error_codes_map_to_transaction_errors() {
     for code in [ErrorCode::CoordinatorNotAvailable, ErrorCode::UnknownTopicOrPartition] {
         assert_eq!(meaning(code.code()), Err(TxnError::CoordinatorNotAvailable));
     }
@@ -70,7 +70,7 @@ fn a_coordinator_that_has_moved_or_lags_is_asked_again_and_a_fenced_producer_is_
 }
 
 #[test]
-fn the_cost_of_a_request_is_linear_in_its_questions() {
+fn verification_request_cost_is_linear() {
     let growth = growth(2_000, |questions| {
         let asked = (0..questions as i32).map(|at| {
             let partition = TopicPartition { topic: format!("t{}", at / 2), partition: at };

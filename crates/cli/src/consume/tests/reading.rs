@@ -238,7 +238,7 @@ fn consumed(broker: Broker, words: &str) -> (String, Arc<Mutex<Broker>>) {
 }
 
 #[test]
-fn a_partition_without_a_leader_is_waited_for_and_then_read() {
+fn consume_waits_for_partition_without_leader() {
     for topic in ["t", "^t.*"] {
         let mut broker = Broker::new(&[2, 2]);
         broker.leaders[1] = -1;
@@ -254,7 +254,7 @@ fn a_partition_without_a_leader_is_waited_for_and_then_read() {
 }
 
 #[test]
-fn the_start_holds_for_a_partition_that_had_no_leader() {
+fn latest_start_applies_to_initially_leaderless_partition() {
     let mut broker = Broker::new(&[2, 2]);
     broker.leaders[1] = -1;
     let mut offsets = 0;
@@ -272,7 +272,7 @@ fn the_start_holds_for_a_partition_that_had_no_leader() {
 }
 
 #[test]
-fn the_refusal_of_a_partition_does_not_stop_the_others() {
+fn refused_partition_does_not_stop_consuming_others() {
     let mut broker = Broker::new(&[2, 2, 2]);
     broker.codes[0] = ErrorCode::NotLeaderOrFollower.code();
     broker.event = Box::new(|broker, api| {
@@ -284,7 +284,7 @@ fn the_refusal_of_a_partition_does_not_stop_the_others() {
 }
 
 #[test]
-fn reading_ends_if_the_log_becomes_shorter_than_its_end() {
+fn consume_ends_if_log_shrinks_below_end() {
     for group in ["", " -G g"] {
         let mut broker = Broker::new(&[10]);
         broker.event = Box::new(|broker, api| {
@@ -297,7 +297,7 @@ fn reading_ends_if_the_log_becomes_shorter_than_its_end() {
 }
 
 #[test]
-fn a_group_reads_a_topic_that_was_created_again_from_its_start() {
+fn group_reads_recreated_topic_from_start() {
     let mut broker = Broker::new(&[3]);
     broker.event = Box::new(|broker, _| {
         if broker.id == 1 && broker.committed.get(&0) == Some(&3) {
@@ -311,7 +311,7 @@ fn a_group_reads_a_topic_that_was_created_again_from_its_start() {
 }
 
 #[test]
-fn a_group_prints_no_record_twice_after_a_time_without_membership() {
+fn consume_repeats_no_record_after_lost_membership() {
     let mut broker = Broker::new(&[2, 2]);
     broker.codes[1] = ErrorCode::NotLeaderOrFollower.code();
     broker.commit_code = ErrorCode::UnknownMemberId.code();
@@ -342,7 +342,7 @@ impl Write for Full {
 }
 
 #[test]
-fn a_group_is_left_after_a_failure_and_what_was_printed_is_committed() {
+fn failed_consume_leaves_group_and_commits_printed() {
     let full = || Full("0:0\n0:1\n".len());
     let (mut direct, mut buffered) = (full(), BufWriter::new(full()));
     let cases: [(&mut dyn Write, Option<i64>); 2] = [(&mut direct, Some(2)), (&mut buffered, None)];
@@ -357,7 +357,7 @@ fn a_group_is_left_after_a_failure_and_what_was_printed_is_committed() {
 }
 
 #[test]
-fn a_group_of_another_type_ends_the_command_at_the_first_refusal() {
+fn consume_ends_on_wrong_group_type() {
     let mut broker = Broker::new(&[1]);
     broker.beat_code = ErrorCode::GroupIdNotFound.code();
     // Another refusal, which ends a command that repeats the first one.
@@ -373,7 +373,7 @@ fn a_group_of_another_type_ends_the_command_at_the_first_refusal() {
 }
 
 #[test]
-fn a_group_waits_for_the_offsets_of_an_open_transaction_and_reads_other_partitions() {
+fn group_waits_for_pending_offsets_and_reads_others() {
     let mut broker = Broker::new(&[2, 3]);
     (broker.committed, broker.unstable) = (BTreeMap::from([(1, 1)]), vec![1]);
     broker.event = Box::new(|broker, _| {
@@ -404,7 +404,7 @@ impl Write for Interrupting {
 }
 
 #[test]
-fn a_group_that_is_interrupted_before_its_end_does_not_succeed() {
+fn interrupted_group_consume_fails_before_its_end() {
     for (end, is_complete) in
         [("-n 9", false), ("-e", false), ("--until 4", false), ("-n 1", true), ("", true)]
     {

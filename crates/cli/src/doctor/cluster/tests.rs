@@ -76,7 +76,7 @@ fn a_sound_cluster_passes() {
 }
 
 #[test]
-fn a_fenced_broker_blocks_unless_it_is_the_one_to_be_replaced() {
+fn fenced_broker_blocks_unless_being_replaced() {
     let mut facts = sound();
     facts.brokers[2].is_fenced = true;
     facts.topics[0].partitions.iter_mut().for_each(|partition| partition.isr_nodes = vec![2, 1]);
@@ -86,7 +86,7 @@ fn a_fenced_broker_blocks_unless_it_is_the_one_to_be_replaced() {
 }
 
 #[test]
-fn levels_of_features_that_levada_does_not_have_block() {
+fn unsupported_feature_levels_block_replacement() {
     for (feature, found) in [
         (("metadata.version", 34), "finalized at 34; this Levada supports 25 to 33"),
         (("metadata.version", 24), "finalized at 24"),
@@ -128,7 +128,7 @@ fn topics_that_a_replacement_hurts_are_named() {
 }
 
 #[test]
-fn a_line_names_a_few_and_counts_the_others() {
+fn doctor_line_names_few_and_counts_others() {
     let names: Vec<String> = (0..7).map(|number| format!("t-{number}")).collect();
     assert_eq!(checks::some(&names), "t-0, t-1, t-2, t-3, t-4 and 2 more");
 }
@@ -154,7 +154,7 @@ fn stopped(identity: &str, keys: &str) -> (tempfile::TempDir, std::path::PathBuf
 }
 
 #[test]
-fn files_and_directories_of_other_brokers_are_told_apart() {
+fn doctor_blocks_foreign_directory_or_invalid_configuration() {
     const OWN: &str = "cluster.id=of-three\nnode.id=2";
     let check = |identity: &str, keys: &str| file::checks(&stopped(identity, keys).1, &sound()).checks;
     for (identity, keys, name, verdict, found) in [
@@ -199,7 +199,7 @@ fn files_and_directories_of_other_brokers_are_told_apart() {
 }
 
 #[test]
-fn a_report_ends_with_the_steps_and_the_conclusion() {
+fn doctor_report_ends_with_steps_and_conclusion() {
     let checks = vec![Check::ok("brokers", "3 brokers"), Check::blocked("tiered topics", "t", "empty it")];
     let report = Report { cluster: "of-three".to_owned(), replaceable: false, checks };
     let mut out = Vec::new();

@@ -23,7 +23,7 @@ struct Line {
 }
 
 #[test]
-fn offsets_of_a_group_that_does_not_exist_are_no_error_with_if_exists() {
+fn delete_offsets_if_exists_accepts_missing_group() {
     let broker = FakeBroker::start(|asked| match asked.header.api {
         ApiKey::Metadata => asked.metadata(&[]),
         ApiKey::FindCoordinator => asked.coordinator(),

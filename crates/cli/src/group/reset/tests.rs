@@ -16,7 +16,7 @@ fn check(goal: Goal, committed: Option<i64>, expected: Option<i64>) {
 }
 
 #[test]
-fn offsets_go_where_they_are_sent_and_stay_in_the_log() {
+fn group_reset_reaches_goal_within_log() {
     check(Goal::Earliest, None, Some(5));
     check(Goal::Latest, Some(6), Some(10));
     check(Goal::Offset(6), None, Some(6));

@@ -17,7 +17,7 @@ struct Line {
 }
 
 #[test]
-fn a_classic_group_is_described_by_a_broker_that_refuses_the_api_of_consumer_groups() {
+fn classic_group_is_described_without_consumer_group_api() {
     let broker = FakeBroker::start(|asked| match asked.header.api {
         ApiKey::Metadata => asked.metadata(&[]),
         ApiKey::FindCoordinator => asked.coordinator(),

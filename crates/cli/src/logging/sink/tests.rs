@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_panic_of_the_writing_thread_loses_no_line_after_it() {
+fn sink_thread_panic_loses_no_later_line() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("audit.log");
     let sink = Sink::start();
@@ -17,7 +17,7 @@ fn a_panic_of_the_writing_thread_loses_no_line_after_it() {
 }
 
 #[test]
-fn lines_that_the_disk_does_not_take_are_counted() {
+fn sink_counts_lines_lost_to_full_disk() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("audit.log");
     let sink = Sink::start();
@@ -34,7 +34,7 @@ fn lines_that_the_disk_does_not_take_are_counted() {
 }
 
 #[test]
-fn a_line_that_was_written_in_part_ends_before_the_next_one() {
+fn torn_sink_line_ends_before_next_line() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("audit.log");
     std::fs::write(&path, "{\"a\":").unwrap();

@@ -18,7 +18,7 @@ fn written(text: &str, mode: u32) -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn profiles_are_read_as_they_were_written_and_for_their_owner_alone() {
+fn saved_profiles_are_read_back_and_private() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("levada/profiles.toml");
     let mut profiles = Profiles::read(path.clone()).unwrap();
@@ -70,7 +70,7 @@ fn unknown_keys_are_errors_that_repeat_no_secret() {
 }
 
 #[test]
-fn a_profile_with_a_wrong_address_protocol_or_mechanism_is_not_created() {
+fn profile_with_invalid_settings_is_not_created() {
     fn check(brokers: &str, properties: &[(&str, &str)], expected: Option<&str>) {
         let mut profiles = Profiles { path: None, content: Content::default() };
         let one = Profile { brokers: brokers.to_owned(), ..profile(properties) };

@@ -33,7 +33,7 @@ fn answer(name: &str, size: i64) -> DescribeLogDirsResponse {
 }
 
 #[test]
-fn a_topic_has_a_size_if_all_brokers_with_replicas_answered() {
+fn topic_size_needs_responses_of_replica_brokers() {
     let mut sizes = TopicSizes::default();
     for (node, topic, size) in [(1, "clicks", 10), (2, "clicks", 10), (1, "views", 7)] {
         assert_eq!(sizes.add(node, &answer(topic, size)), None);
@@ -47,7 +47,7 @@ fn a_topic_has_a_size_if_all_brokers_with_replicas_answered() {
 }
 
 #[test]
-fn a_replica_on_its_way_to_another_directory_counts_once() {
+fn moving_replica_counts_once_in_topic_size() {
     let mut sizes = TopicSizes::default();
     let (mut response, mut coming) = (answer("clicks", 10), answer("clicks", 4));
     coming.results[0].topics[0].partitions[0].is_future_key = true;
@@ -57,7 +57,7 @@ fn a_replica_on_its_way_to_another_directory_counts_once() {
 }
 
 #[test]
-fn sizes_are_not_known_of_a_broker_with_a_failed_directory() {
+fn failed_directory_makes_topic_sizes_unknown() {
     let mut sizes = TopicSizes::default();
     let mut response = answer("clicks", 10);
     let mut failed = DescribeLogDirsResult::default();

@@ -51,7 +51,7 @@ fn deleted(request: &DeleteRecordsRequest) -> DeleteRecordsResponse {
 }
 
 #[test]
-fn partitions_that_were_trimmed_are_shown_although_another_was_not() {
+fn trim_shows_trimmed_partitions_despite_failure() {
     let broker = FakeBroker::start(|asked: &Asked| match asked.header.api {
         ApiKey::Metadata => asked.metadata(&[("t", 1, &[1, 1, 1])]),
         ApiKey::ListOffsets => asked.answer(&ends(&asked.decoded())),

@@ -270,7 +270,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: scaled(400), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_broker_is_unfenced_once_ready_and_ends_with_a_reason(
+    fn broker_unfences_when_ready_and_ends_with_reason(
         predecessor in any::<bool>(),
         operations in prop::collection::vec((0..24u8, any::<u8>()), 0..120),
     ) {

@@ -78,7 +78,7 @@ fn divergence_below_the_high_watermark_stops_the_observer() {
 }
 
 #[test]
-fn a_failed_leader_is_left_for_the_other_voters_with_growing_pauses() {
+fn observer_tries_other_voters_with_growing_pauses() {
     let mut rig = reading();
     let mut pauses = Vec::new();
     let mut asked = HashSet::new();

@@ -22,7 +22,7 @@ fn open(dir: &tempfile::TempDir) -> Writer {
 /// Simulation, seeds 42305260 and 42409414: a log that began at a former leader's log start was
 /// taken for one that had the records of the present leader before it.
 #[test]
-fn only_an_empty_log_is_begun_at_an_earlier_offset() {
+fn only_an_empty_log_restarts_at_earlier_offset() {
     for (appends, to, expected) in [(0, 3, (3, 3)), (0, 9, (9, 9)), (0, 12, (9, 9)), (1, 3, (9, 10))] {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = open(&dir);
@@ -41,7 +41,7 @@ fn only_an_empty_log_is_begun_at_an_earlier_offset() {
 /// own where its leader had deleted others, and a crash that brought an older log start back
 /// showed them.
 #[test]
-fn nothing_is_kept_below_the_log_start_of_a_leader_that_cannot_compare_it() {
+fn log_ending_at_new_leader_start_is_emptied() {
     let of_this_leader = (4, 4);
     for (leader_epoch, leader_start, expected) in
         [(5, 4, of_this_leader), (4, 4, of_this_leader), (5, 3, (3, 4)), (5, 0, (0, 4))]

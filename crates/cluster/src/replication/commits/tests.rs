@@ -35,7 +35,7 @@ enum Op {
 
 proptest! {
     #[test]
-    fn every_waiter_is_given_back_once_and_not_before_its_offset(ops in proptest::collection::vec(prop_oneof![
+    fn commit_waiters_complete_once_not_before_their_offset(ops in proptest::collection::vec(prop_oneof![
         6 => (0..50_i64).prop_map(Op::Wait),
         4 => (0..50_i64).prop_map(Op::Reached),
         2 => (0..40_usize).prop_map(Op::Cancel),

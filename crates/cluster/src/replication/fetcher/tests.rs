@@ -72,7 +72,7 @@ fn with_records(index: i32) -> FetchedPartition<Bytes> {
 }
 
 #[test]
-fn a_request_names_this_broker_and_where_each_log_ends() {
+fn fetch_request_names_broker_and_log_ends() {
     let mut fetcher = fetcher(2);
     let request = fetcher.poll(&ALL, 0).unwrap();
     assert_eq!((request.replica_id, request.replica_epoch), (7, 44));
@@ -86,7 +86,7 @@ fn a_request_names_this_broker_and_where_each_log_ends() {
 }
 
 #[test]
-fn partitions_with_records_come_last_in_the_next_full_request() {
+fn partitions_with_records_come_last_in_full_request() {
     let mut fetcher = fetcher(3);
     fetcher.poll(&ALL, 0).unwrap();
     let told = vec![with_records(0), empty(1), empty(2)];
@@ -105,7 +105,7 @@ fn partitions_with_records_come_last_in_the_next_full_request() {
 }
 
 #[test]
-fn partitions_that_are_forgotten_or_delayed_leave_the_session() {
+fn forgotten_or_delayed_partitions_leave_fetch_session() {
     let mut fetcher = fetcher(3);
     fetcher.poll(&ALL, 0).unwrap();
     let failed =
@@ -138,7 +138,7 @@ fn a_partition_followed_anew_ignores_outcomes_from_before() {
 }
 
 #[test]
-fn a_partition_that_was_halted_is_followed_again_in_the_same_epoch() {
+fn halted_partition_is_followed_again_in_same_epoch() {
     let mut fetcher = fetcher(1);
     fetcher.poll(&ALL, 0).unwrap();
     let fenced =
@@ -152,7 +152,7 @@ fn a_partition_that_was_halted_is_followed_again_in_the_same_epoch() {
 }
 
 #[test]
-fn batches_that_a_log_never_takes_are_fetched_less_and_less_often() {
+fn fetches_of_refused_batches_back_off() {
     let mut fetcher = fetcher(1);
     let (end, mut now_ms) = (LogEnd { offset: 10, epoch: 4 }, 0);
     let mut refuse = |fetcher: &mut Fetcher, outcome: Outcome| {
@@ -175,7 +175,7 @@ fn batches_that_a_log_never_takes_are_fetched_less_and_less_often() {
 }
 
 #[test]
-fn a_throttled_partition_waits_unless_it_is_in_sync() {
+fn throttled_partition_pauses_unless_in_sync() {
     let mut fetcher = fetcher(2);
     for (pause_ms, first_ms) in [(40, 40), (i64::MAX, BACKOFF_MS)] {
         let throttled = Broker(vec![1], pause_ms);
@@ -196,7 +196,7 @@ fn a_throttled_partition_waits_unless_it_is_in_sync() {
 }
 
 #[test]
-fn a_lost_session_is_opened_again_at_once_and_a_refused_opening_is_not() {
+fn lost_session_reopens_immediately_but_refused_one_waits() {
     let mut fetcher = fetcher(1);
     fetcher.poll(&ALL, 0).unwrap();
     fetcher.answered(response(vec![empty(0)]), 0).unwrap();

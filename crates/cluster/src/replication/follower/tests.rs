@@ -22,7 +22,7 @@ fn answer(error_code: i16) -> FetchedPartition<Bytes> {
 }
 
 #[test]
-fn a_log_without_epochs_is_cut_to_its_high_watermark() {
+fn log_without_epochs_is_truncated_to_high_watermark() {
     let (mut follower, task) = Follower::new(9, log((8, -1), 5));
     assert_eq!(task, Some(Task::Truncate(5)));
     follower.done(&Task::Truncate(5), Outcome::Done(LogEnd { offset: 5, epoch: -1 }), RETRY_MS);
@@ -31,7 +31,7 @@ fn a_log_without_epochs_is_cut_to_its_high_watermark() {
 }
 
 #[test]
-fn records_lead_to_an_append_with_the_leaders_marks() {
+fn fetched_records_are_appended_with_leader_marks() {
     let mut follower = follower(5, 3);
     let asked = follower.wanted(0).unwrap();
     let records = Bytes::from_static(b"batches");
@@ -46,7 +46,7 @@ fn records_lead_to_an_append_with_the_leaders_marks() {
 }
 
 #[test]
-fn an_empty_answer_keeps_the_last_epoch_and_tells_the_lag() {
+fn empty_fetch_response_keeps_epoch_and_reports_lag() {
     let mut follower = follower(7, 3);
     let asked = follower.wanted(0).unwrap();
     let task = follower.answered(asked, answer(0), RETRY_MS).unwrap();
@@ -58,7 +58,7 @@ fn an_empty_answer_keeps_the_last_epoch_and_tells_the_lag() {
 }
 
 #[test]
-fn records_that_the_log_does_not_take_delay_the_next_fetch() {
+fn refused_records_delay_the_next_fetch() {
     let end = LogEnd { offset: 5, epoch: 3 };
     for outcome in [Outcome::Done(end), Outcome::Damaged(end)] {
         let mut follower = follower(5, 3);
@@ -72,7 +72,7 @@ fn records_that_the_log_does_not_take_delay_the_next_fetch() {
 }
 
 #[test]
-fn an_append_that_fails_half_way_is_continued_where_the_log_ends() {
+fn partly_failed_append_continues_at_log_end() {
     let mut follower = follower(5, 3);
     let fetched = FetchedPartition { records: Some(Bytes::from_static(b"two segments")), ..answer(0) };
     let task = follower.answered(follower.wanted(0).unwrap(), fetched, RETRY_MS).unwrap();
@@ -82,7 +82,7 @@ fn an_append_that_fails_half_way_is_continued_where_the_log_ends() {
 }
 
 #[test]
-fn a_log_that_another_thread_has_changed_is_fetched_from_its_present_end() {
+fn concurrently_changed_log_is_fetched_from_its_end() {
     let (mut follower, end) = (follower(5, 3), LogEnd { offset: 8, epoch: 4 });
     let task = follower.answered(follower.wanted(0).unwrap(), answer(0), RETRY_MS).unwrap();
     assert_eq!(follower.done(&task, Outcome::Moved(end), RETRY_MS), None);
@@ -136,7 +136,7 @@ fn a_failed_disk_halts_the_partition() {
 }
 
 #[test]
-fn an_offset_out_of_range_is_compared_with_both_ends_of_the_leaders_log() {
+fn offset_out_of_range_checks_both_leader_bounds() {
     // The latest offset, the earliest one, and what follows.
     for (latest, earliest, task) in [
         (4, None, Some(Task::Truncate(4))),
@@ -169,7 +169,7 @@ fn unplaced(offset: i64) -> Follower {
 }
 
 #[test]
-fn an_empty_log_out_of_sync_begins_where_the_leaders_log_does() {
+fn unsynced_empty_log_starts_at_leader_start() {
     // The leader's log start, the task, and the offset of the next fetch.
     for (start, task, next) in
         [(0, Task::Lower(0), 0), (3, Task::Lower(3), 3), (8, Task::Lower(8), 8), (9, Task::Restart(9), 9)]
@@ -186,7 +186,7 @@ fn an_empty_log_out_of_sync_begins_where_the_leaders_log_does() {
 }
 
 #[test]
-fn a_log_start_that_a_leader_does_not_tell_is_requested_again() {
+fn unavailable_leader_log_start_is_requested_again() {
     let mut follower = unplaced(8);
     let asked = follower.wanted(0).unwrap();
     for outcome in [Outcome::Refused(ErrorCode::NotLeaderOrFollower.code()), Outcome::Superseded] {
@@ -197,7 +197,7 @@ fn a_log_start_that_a_leader_does_not_tell_is_requested_again() {
 }
 
 #[test]
-fn a_log_that_is_cut_to_nothing_begins_where_the_leaders_log_does() {
+fn log_truncated_to_nothing_starts_at_leader_start() {
     let log = FollowedLog { is_complete: false, ..log((8, 5), 8) };
     let (mut follower, _) = Follower::new(9, log);
     let asked = follower.wanted(0).unwrap();
@@ -208,7 +208,7 @@ fn a_log_that_is_cut_to_nothing_begins_where_the_leaders_log_does() {
 }
 
 #[test]
-fn an_empty_log_in_sync_is_fetched_from_its_end() {
+fn in_sync_empty_log_is_fetched_from_end() {
     let expected = Some(Asked { leader_epoch: 9, offset: 8, last_epoch: -1 });
     assert_eq!(Follower::new(9, log((8, -1), 8)).0.wanted(0), expected);
 }
@@ -227,7 +227,7 @@ fn a_refused_offset_delays_or_halts() {
 }
 
 #[test]
-fn truncation_goes_to_the_end_of_the_last_common_epoch() {
+fn truncation_ends_at_last_common_epoch() {
     let leader = EpochEnd { epoch: 4, end_offset: 20 };
     for (own, log_end, expected) in [
         // The epoch is known: the shorter one of both counts.
@@ -429,7 +429,7 @@ fn diverged() -> impl Strategy<Value = (Log, Log, Log)> {
 
 proptest! {
     #[test]
-    fn a_follower_ends_as_its_leader_in_a_bounded_number_of_rounds((whole, leader, mut log) in diverged()) {
+    fn follower_converges_to_leader_in_bounded_rounds((whole, leader, mut log) in diverged()) {
         let rounds_max = 2 * log.epochs.len() + leader.records.len() + 6;
         catch_up(&mut log, &leader, rounds_max);
         prop_assert!(log.start <= leader.start);
@@ -444,7 +444,7 @@ proptest! {
     }
 
     #[test]
-    fn a_log_that_begins_after_its_leaders_lacks_records_that_both_had(
+    fn log_starting_after_leader_lacks_only_common_records(
         (whole, leader, before) in diverged(), start in 0..16i64, has_epochs: bool,
     ) {
         let (start, mut log) = (start.min(before.end()), before.clone());

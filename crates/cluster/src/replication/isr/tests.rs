@@ -37,7 +37,7 @@ fn failed(error_code: i16) -> AlterPartitionResponse {
 }
 
 #[test]
-fn a_request_has_all_changes_with_the_brokers_own_epoch() {
+fn alter_partition_batches_all_changes_with_broker_epoch() {
     let mut updates = IsrUpdates::new();
     assert_eq!(updates.poll(NODE, EPOCH, 0), None);
     updates.submit(key(2, 0), change(1));
@@ -87,7 +87,7 @@ fn results_are_given_by_partition() {
 }
 
 #[test]
-fn a_failed_request_is_sent_again_after_a_pause() {
+fn failed_alter_partition_request_is_retried_after_pause() {
     for response in [None, Some(failed(ErrorCode::StaleBrokerEpoch.code())), Some(answer(&[]))] {
         let mut updates = IsrUpdates::new();
         updates.submit(key(1, 0), change(1));
@@ -106,7 +106,7 @@ fn a_failed_request_is_sent_again_after_a_pause() {
 }
 
 #[test]
-fn a_request_that_is_refused_as_a_whole_is_repeated_ever_more_rarely() {
+fn refused_alter_partition_requests_back_off() {
     let mut updates = IsrUpdates::new();
     let refuse = |updates: &mut IsrUpdates, now_ms| {
         updates.submit(key(1, 0), change(1));
@@ -127,7 +127,7 @@ fn a_request_that_is_refused_as_a_whole_is_repeated_ever_more_rarely() {
 }
 
 #[test]
-fn a_later_change_replaces_one_that_is_sent_again() {
+fn later_isr_change_replaces_a_retried_one() {
     let mut updates = IsrUpdates::new();
     updates.submit(key(1, 0), change(1));
     let (number, _) = updates.poll(NODE, EPOCH, 0).expect("a change waits");
@@ -139,7 +139,7 @@ fn a_later_change_replaces_one_that_is_sent_again() {
 }
 
 #[test]
-fn a_refused_change_is_sent_again_after_a_pause() {
+fn refused_isr_change_is_retried_after_a_pause() {
     let mut updates = IsrUpdates::new();
     updates.retry(key(1, 0), change(1), 100);
     assert_eq!(updates.poll(NODE, EPOCH, 149), None);

@@ -36,7 +36,7 @@ fn fetched(leader: &mut Leader, (replica, offset): (i32, i64), log_end: i64, now
 }
 
 #[test]
-fn a_fetch_that_was_read_in_another_leader_epoch_counts_for_nothing() {
+fn fetch_read_in_other_leader_epoch_is_refused() {
     let mut leader = leader(&[1, 2]);
     for read in [4, 6] {
         let fetch = FollowerFetch { leader_epoch: read, ..fetch(2, 10, 10) };
@@ -57,7 +57,7 @@ fn committed(partition_epoch: i32, isr: &[i32]) -> CommittedIsr {
 }
 
 #[test]
-fn the_high_watermark_is_the_lowest_log_end_in_sync() {
+fn high_watermark_is_lowest_in_sync_log_end() {
     let mut leader = leader(&[1, 2, 3]);
     assert_eq!(fetched(&mut leader, (2, 10), 10, 1).high_watermark, None, "replica 3 has not fetched");
     assert_eq!(fetched(&mut leader, (3, 6), 10, 2).high_watermark, Some(6));
@@ -77,14 +77,14 @@ fn the_high_watermark_never_falls() {
 }
 
 #[test]
-fn a_leader_without_others_in_sync_moves_the_high_watermark_by_itself() {
+fn sole_in_sync_leader_advances_high_watermark() {
     let mut leader = leader(&[1]);
     assert_eq!(leader.lead(&registration(7, &[1]), 10, &alive, 0).high_watermark, Some(10));
     assert_eq!(leader.appended(11, &alive, 1).high_watermark, Some(11));
 }
 
 #[test]
-fn the_high_watermark_stands_still_below_the_minimum_of_replicas_in_sync() {
+fn high_watermark_stalls_below_min_insync_replicas() {
     let limits = LeaderLimits { min_insync_replicas: 2, ..LIMITS };
     let mut leader = leader_with(limits, &[1]);
     assert!(leader.is_under_min_insync());
@@ -97,7 +97,7 @@ fn the_high_watermark_stands_still_below_the_minimum_of_replicas_in_sync() {
 }
 
 #[test]
-fn the_minimum_of_replicas_in_sync_is_at_most_the_number_of_replicas() {
+fn min_insync_replicas_is_capped_at_replica_count() {
     let limits = LeaderLimits { min_insync_replicas: 3, ..LIMITS };
     let registered = LedRegistration { replicas: vec![1, 2], ..registration(7, &[1, 2]) };
     let mut leader = Leader::new(1, limits, &registered, LOG, 0);
@@ -106,7 +106,7 @@ fn the_minimum_of_replicas_in_sync_is_at_most_the_number_of_replicas() {
 }
 
 #[test]
-fn a_replica_joins_at_the_high_watermark_and_at_the_start_of_the_epoch() {
+fn isr_join_requires_high_watermark_and_epoch_start() {
     // Log end of the follower, and true if it joins. The epoch begins at 10.
     for (offset, joins) in [(3, false), (4, false), (9, false), (10, true), (12, true)] {
         let mut leader = leader(&[1, 2]);
@@ -120,7 +120,7 @@ fn a_replica_joins_at_the_high_watermark_and_at_the_start_of_the_epoch() {
 }
 
 #[test]
-fn a_change_has_the_broker_epochs_by_which_its_members_were_judged() {
+fn isr_change_carries_broker_epochs_of_its_members() {
     let mut leader = leader(&[1, 2]);
     let change = fetched(&mut leader, (3, 10), 10, 1).change.expect("3 joins");
     assert_eq!(change.isr, [(1, NO_BROKER_EPOCH), (2, NO_BROKER_EPOCH), (3, EPOCH)]);
@@ -149,7 +149,7 @@ fn only_an_eligible_broker_joins() {
 }
 
 #[test]
-fn a_fetch_of_an_earlier_life_is_refused_and_changes_nothing() {
+fn fetch_with_stale_broker_epoch_is_refused() {
     let mut leader = leader(&[1, 2]);
     let standing = |_| Some(BrokerStanding { epoch: EPOCH + 1, is_fenced: false, is_stopping: false });
     let refused = leader.fetched(fetch(2, 10, 10), 10, &standing, 1);
@@ -169,7 +169,7 @@ fn a_broker_without_a_replica_is_refused() {
 }
 
 #[test]
-fn a_replica_that_is_about_to_join_limits_the_high_watermark() {
+fn joining_replica_limits_high_watermark() {
     let mut leader = leader(&[1]);
     assert_eq!(leader.appended(10, &alive, 0).high_watermark, Some(10));
     let change = fetched(&mut leader, (2, 10), 10, 1).change.expect("2 joins");
@@ -181,7 +181,7 @@ fn a_replica_that_is_about_to_join_limits_the_high_watermark() {
 }
 
 #[test]
-fn replicas_that_are_about_to_leave_limit_the_high_watermark() {
+fn leaving_replica_limits_high_watermark() {
     let mut leader = leader(&[1, 2]);
     assert_eq!(fetched(&mut leader, (2, 10), 10, 1).high_watermark, Some(10));
     let _ = leader.appended(20, &alive, 2);
@@ -194,7 +194,7 @@ fn replicas_that_are_about_to_leave_limit_the_high_watermark() {
 }
 
 #[test]
-fn a_replica_that_has_caught_up_limits_the_high_watermark_if_it_may_join() {
+fn eligible_caught_up_replica_limits_high_watermark() {
     let stopping = |_| Some(BrokerStanding { epoch: EPOCH, is_fenced: false, is_stopping: true });
     for (standings, high) in [(&alive as Standings<'_>, None), (&stopping, Some(20))] {
         let mut leader = leader(&[1]);
@@ -234,7 +234,7 @@ fn a_replica_leaves_after_the_greatest_lag() {
 }
 
 #[test]
-fn a_member_that_never_fetches_leaves_after_the_greatest_lag() {
+fn isr_member_without_fetches_leaves_after_max_lag() {
     let mut leader = leader(&[1, 2, 3]);
     assert_eq!(leader.check_lag(10, 30_000).change, None);
     let _ = fetched(&mut leader, (3, 10), 10, 30_000);
@@ -243,7 +243,7 @@ fn a_member_that_never_fetches_leaves_after_the_greatest_lag() {
 }
 
 #[test]
-fn a_new_epoch_gives_members_time_and_keeps_their_positions() {
+fn new_leader_epoch_resets_lag_and_keeps_positions() {
     let mut leader = leader(&[1, 2, 3]);
     let _ = fetched(&mut leader, (2, 10), 10, 1);
     let _ = fetched(&mut leader, (3, 10), 10, 1);
@@ -256,7 +256,7 @@ fn a_new_epoch_gives_members_time_and_keeps_their_positions() {
 }
 
 #[test]
-fn positions_of_followers_do_not_outlive_an_epoch_that_another_broker_may_have_led() {
+fn follower_positions_are_dropped_after_skipped_leader_epoch() {
     let mut leader = leader(&[1, 2, 3]);
     let _ = fetched(&mut leader, (2, 6), 10, 1);
     let _ = fetched(&mut leader, (3, 10), 10, 1);
@@ -268,7 +268,7 @@ fn positions_of_followers_do_not_outlive_an_epoch_that_another_broker_may_have_l
 }
 
 #[test]
-fn a_registration_ends_a_change_and_an_older_one_does_not() {
+fn only_newer_registration_ends_pending_isr_change() {
     let mut leader = leader(&[1, 2]);
     let change = fetched(&mut leader, (3, 10), 10, 1).change.expect("3 joins");
     let _ = leader.lead(&registration(6, &[1]), 10, &alive, 2);
@@ -282,7 +282,7 @@ fn a_registration_ends_a_change_and_an_older_one_does_not() {
 }
 
 #[test]
-fn metadata_of_an_answered_change_does_not_end_the_next_change() {
+fn metadata_of_settled_change_keeps_next_one_pending() {
     let mut leader = leader(&[1, 2]);
     let first = fetched(&mut leader, (3, 10), 10, 1).change.expect("3 joins");
     let (outcome, _) = leader.answered(first.number, Ok(&committed(8, &[1, 2, 3])), &alive, 2);
@@ -338,7 +338,7 @@ fn an_answer_of_another_epoch_is_ignored() {
 }
 
 #[test]
-fn an_answer_of_the_same_partition_epoch_settles_the_change() {
+fn response_with_same_partition_epoch_settles_isr_change() {
     let mut leader = leader(&[1, 2]);
     let change = fetched(&mut leader, (3, 10), 10, 1).change.expect("3 joins");
     let (outcome, _) = leader.answered(change.number, Ok(&committed(7, &[1, 2, 3])), &alive, 2);
@@ -360,7 +360,7 @@ fn the_low_watermark_is_that_of_living_replicas() {
 }
 
 #[test]
-fn consumers_are_sent_to_members_that_have_the_offset() {
+fn consumers_fetch_from_isr_members_with_the_offset() {
     let mut leader = leader(&[1, 2]);
     let _ = fetched(&mut leader, (2, 6), 10, 1);
     let _ = fetched(&mut leader, (3, 10), 10, 1);
@@ -369,7 +369,7 @@ fn consumers_are_sent_to_members_that_have_the_offset() {
 }
 
 #[test]
-fn a_replica_that_is_taken_away_does_not_limit_the_high_watermark() {
+fn removed_replica_does_not_limit_high_watermark() {
     let mut leader = leader(&[1, 2]);
     let _ = fetched(&mut leader, (2, 6), 10, 1);
     let alone = LedRegistration { replicas: vec![1], ..registration(8, &[1]) };

@@ -38,7 +38,7 @@ fn every_registered_replica_is_heard_before_the_verdict() {
 }
 
 #[test]
-fn a_position_of_a_former_process_or_leader_epoch_does_not_count() {
+fn stale_broker_or_leader_epoch_positions_are_ignored() {
     let former = ReplicaEnd { broker_epoch: 7, ..end_of(2, 3_700, 5) };
     let earlier = ReplicaEnd { leader_epoch: 5, ..end_of(2, 3_700, 5) };
     for found in [former, earlier] {
@@ -49,7 +49,7 @@ fn a_position_of_a_former_process_or_leader_epoch_does_not_count() {
 }
 
 #[test]
-fn the_replica_with_the_latest_epoch_and_the_largest_end_is_to_lead() {
+fn replica_with_latest_epoch_and_largest_end_leads() {
     let to = |heard: &[ReplicaEnd]| match verdict(heard) {
         Verdict::Yield(replica, change) => {
             assert_eq!(change.isr, [(1, NO_BROKER_EPOCH), (replica, standing(replica).epoch)]);

@@ -5,7 +5,7 @@ use super::{RateMeter, Windows};
 const WINDOWS: Windows = Windows { samples: 11, sample_ms: 1000 };
 
 #[test]
-fn the_first_bytes_count_as_those_of_a_whole_sample() {
+fn first_bytes_count_as_a_whole_sample() {
     let mut meter = RateMeter::new(WINDOWS);
     assert_eq!(meter.rate(0), 0.0);
     meter.record(500, 0);
@@ -24,7 +24,7 @@ fn samples_are_forgotten_when_they_are_too_old() {
 }
 
 #[test]
-fn an_exceeded_rate_is_back_at_the_limit_after_its_excess() {
+fn exceeded_rate_recovers_after_its_excess_time() {
     let mut meter = RateMeter::new(WINDOWS);
     assert_eq!(meter.excess_ms(1000, 0), 0);
     meter.record(1000, 0);
@@ -44,7 +44,7 @@ fn an_exceeded_rate_is_back_at_the_limit_after_its_excess() {
 /// although the pause before it does not: with ten bursts in a window a tenth of the rate is
 /// lost.
 #[test]
-fn a_transfer_that_pauses_for_the_excess_has_the_rate() {
+fn transfer_pausing_for_excess_reaches_the_rate() {
     let (limit, piece, end_ms) = (50_000_000, 1 << 20, 120_000);
     let mut meter = RateMeter::new(WINDOWS);
     let (mut sent, mut now_ms) = (0_u64, 0);
@@ -58,7 +58,7 @@ fn a_transfer_that_pauses_for_the_excess_has_the_rate() {
 }
 
 #[test]
-fn a_transfer_that_pauses_while_the_rate_is_exceeded_keeps_to_the_rate() {
+fn transfer_paused_above_limit_keeps_the_rate() {
     for (samples, sample_ms) in [(11, 1000), (2, 1000), (1, 5000), (20, 100)] {
         let (limit, piece) = (2_000_000.0, 1 << 20);
         let windows = Windows { samples, sample_ms };

@@ -13,7 +13,7 @@ fn waits(rig: &Rig, ticket: Ticket) -> bool {
 }
 
 #[test]
-fn a_new_member_is_asked_to_come_back_with_an_id_from_version_4_on() {
+fn join_group_v4_requires_a_member_id() {
     for (api_version, expected) in [
         (2, None),
         (3, None),
@@ -29,7 +29,7 @@ fn a_new_member_is_asked_to_come_back_with_an_id_from_version_4_on() {
 }
 
 #[test]
-fn a_join_is_refused_for_what_is_wrong_with_it() {
+fn invalid_join_group_requests_are_refused() {
     fn check(change: impl FnOnce(&mut JoinRequest), expected: GroupError) {
         let mut rig = Rig::new(config());
         rig.stable(1);
@@ -54,7 +54,7 @@ fn a_join_is_refused_for_what_is_wrong_with_it() {
 }
 
 #[test]
-fn members_whose_protocols_no_record_could_hold_are_refused() {
+fn members_with_oversized_protocols_are_refused() {
     let mut rig = Rig::new(config());
     let mut join = |bytes: usize, member_id: &str| {
         let mut request = JoinRequest { api_version: 3, ..rig.join(member_id) };
@@ -79,7 +79,7 @@ fn members_whose_protocols_no_record_could_hold_are_refused() {
 }
 
 #[test]
-fn an_empty_group_takes_any_protocol_type_but_not_none() {
+fn empty_group_accepts_any_but_missing_protocol_type() {
     for (kind, names, expected) in [
         ("connect", vec!["sessioned"], None),
         ("sr", vec!["v0"], None),
@@ -105,7 +105,7 @@ fn an_empty_group_takes_any_protocol_type_but_not_none() {
 }
 
 #[test]
-fn only_the_leader_learns_who_is_in_the_group() {
+fn only_group_leader_receives_the_member_list() {
     let mut rig = Rig::new(config());
     let (first, ticket) = rig.enter();
     let alone = rig.joined(ticket);
@@ -126,7 +126,7 @@ fn only_the_leader_learns_who_is_in_the_group() {
 }
 
 #[test]
-fn the_protocol_most_members_prefer_among_those_all_support_wins() {
+fn most_preferred_protocol_supported_by_all_wins() {
     fn check(offers: &[&[&str]], expected: &str) {
         let mut rig = Rig::new(GroupConfig { initial_rebalance_delay_ms: 1_000, ..config() });
         let tickets: Vec<Ticket> = offers
@@ -149,7 +149,7 @@ fn the_protocol_most_members_prefer_among_those_all_support_wins() {
 }
 
 #[test]
-fn the_first_rebalance_waits_for_more_members_but_not_for_ever() {
+fn initial_rebalance_delay_extends_up_to_rebalance_timeout() {
     let mut rig = Rig::new(GroupConfig { initial_rebalance_delay_ms: 3_000, ..config() });
     let join = |rig: &mut Rig| {
         let request = JoinRequest { api_version: 3, rebalance_timeout_ms: 7_000, ..rig.join("") };
@@ -173,7 +173,7 @@ fn the_first_rebalance_waits_for_more_members_but_not_for_ever() {
 }
 
 #[test]
-fn followers_get_their_assignment_when_the_leaders_is_in_the_log() {
+fn followers_sync_after_leader_assignment_is_logged() {
     let mut rig = Rig::new(config());
     let members = rig.stable(2);
     rig.hold_appends = true;
@@ -201,7 +201,7 @@ fn followers_get_their_assignment_when_the_leaders_is_in_the_log() {
 }
 
 #[test]
-fn an_assignment_that_cannot_be_stored_starts_a_rebalance() {
+fn failed_assignment_write_starts_a_rebalance() {
     for (failure, expected) in [
         (PersistFailure::Unavailable, GroupError::CoordinatorNotAvailable),
         (PersistFailure::TooLarge, GroupError::UnknownServerError),
@@ -233,7 +233,7 @@ fn an_assignment_stored_too_late_counts_for_nothing() {
 }
 
 #[test]
-fn waiting_for_the_leader_is_no_silence_but_sessions_count_again_afterwards() {
+fn sessions_pause_during_assignment_and_resume_afterwards() {
     let mut rig = Rig::new(config());
     let (first, ticket) = rig.enter();
     let generation = rig.joined(ticket).generation;
@@ -249,7 +249,7 @@ fn waiting_for_the_leader_is_no_silence_but_sessions_count_again_afterwards() {
 }
 
 #[test]
-fn a_sync_is_refused_for_what_is_wrong_with_it() {
+fn invalid_sync_group_requests_are_refused() {
     fn check(change: impl FnOnce(&mut SyncRequest), expected: GroupError) {
         let mut rig = Rig::new(config());
         let members = rig.stable(1);
@@ -287,7 +287,7 @@ fn a_heartbeat_tells_a_member_where_it_stands() {
 }
 
 #[test]
-fn a_silent_member_is_removed_and_the_others_rebalance() {
+fn silent_member_is_removed_and_others_rebalance() {
     let mut rig = Rig::new(config());
     let members = rig.stable(2);
     let generation = rig.rebalance(&members);
@@ -304,7 +304,7 @@ fn a_silent_member_is_removed_and_the_others_rebalance() {
 }
 
 #[test]
-fn members_that_do_not_join_again_in_time_are_left_behind() {
+fn members_not_rejoining_in_time_are_removed() {
     let mut rig = Rig::new(config());
     let members = rig.stable(3);
     let generation = rig.rebalance(&members);
@@ -323,7 +323,7 @@ fn members_that_do_not_join_again_in_time_are_left_behind() {
 }
 
 #[test]
-fn members_that_do_not_sync_in_time_are_removed() {
+fn members_not_syncing_in_time_are_removed() {
     let mut rig = Rig::new(config());
     let members = rig.stable(2);
     let tickets: Vec<Ticket> = members.iter().map(|id| rig.send(rig.join(id))).collect();
@@ -351,7 +351,7 @@ fn an_id_that_is_never_used_expires() {
 }
 
 #[test]
-fn a_rebalance_waits_for_ids_that_were_given_out() {
+fn rebalance_waits_for_issued_member_ids() {
     let mut rig = Rig::new(config());
     let members = rig.stable(1);
     let promised = rig.member_id();
@@ -381,7 +381,7 @@ fn a_known_member_that_asks_again_disturbs_nobody() {
 }
 
 #[test]
-fn a_request_overtaken_by_a_later_one_is_answered_too() {
+fn superseded_join_gets_rebalance_in_progress() {
     let mut rig = Rig::new(config());
     let members = rig.stable(2);
     let overtaken = rig.send(rig.join(&members[0]));
@@ -392,7 +392,7 @@ fn a_request_overtaken_by_a_later_one_is_answered_too() {
 }
 
 #[test]
-fn leaving_makes_the_others_rebalance_and_the_last_one_empties_the_group() {
+fn leave_group_rebalances_others_or_empties_the_group() {
     let mut rig = Rig::new(config());
     let members = rig.stable(2);
     let generation = rig.rebalance(&members);
@@ -458,7 +458,7 @@ mod static_members {
     }
 
     #[test]
-    fn one_that_returns_takes_its_place_again_without_a_rebalance() {
+    fn returning_static_member_resumes_without_rebalance() {
         let mut rig = Rig::new(config());
         let (old, dynamic, generation) = group(&mut rig, false);
         let back = rig.ask(rig.join_static("i", ""));
@@ -494,7 +494,7 @@ mod static_members {
     }
 
     #[test]
-    fn one_that_returns_with_other_protocols_causes_a_rebalance_only_if_the_choice_changes() {
+    fn static_return_rebalances_only_if_protocol_choice_changes() {
         for (names, expected) in
             [(["range", "roundrobin"], "Stable"), (["roundrobin", "other"], "PreparingRebalance")]
         {
@@ -506,7 +506,7 @@ mod static_members {
     }
 
     #[test]
-    fn one_that_returns_while_the_leader_assigns_starts_the_rebalance_over() {
+    fn static_return_during_assignment_restarts_rebalance() {
         let mut rig = Rig::new(config());
         let (old, dynamic, _) = group(&mut rig, false);
         let tickets = [rig.send(rig.join(&dynamic)), rig.send(rig.join_static("i", &old))];
@@ -535,7 +535,7 @@ mod static_members {
     }
 
     #[test]
-    fn one_whose_return_is_overtaken_by_a_rebalance_is_part_of_it() {
+    fn static_return_overtaken_by_rebalance_joins_it() {
         let mut rig = Rig::new(config());
         let (_, dynamic, generation) = group(&mut rig, false);
         rig.hold_appends = true;
@@ -550,7 +550,7 @@ mod static_members {
     }
 
     #[test]
-    fn if_the_new_id_cannot_be_stored_the_old_one_stays() {
+    fn failed_static_id_write_keeps_old_member() {
         let mut rig = Rig::new(config());
         let (old, dynamic, generation) = group(&mut rig, true);
         rig.hold_appends = true;
@@ -565,7 +565,7 @@ mod static_members {
     }
 
     #[test]
-    fn one_that_stays_away_keeps_its_place_until_its_session_ends() {
+    fn absent_static_member_stays_until_session_ends() {
         let mut rig = Rig::new(config());
         let (old, dynamic, generation) = group(&mut rig, false);
         rig.pass(6_000);
@@ -576,7 +576,7 @@ mod static_members {
     }
 
     #[test]
-    fn a_rebalance_goes_on_without_one_that_stays_away_but_keeps_its_place() {
+    fn static_member_keeps_place_when_rebalance_times_out() {
         let mut rig = Rig::new(config());
         let first = rig.send(JoinRequest { session_timeout_ms: 100_000, ..rig.join_static("i", "") });
         let old = rig.joined(first).member_id;

@@ -134,7 +134,7 @@ fn pair(rig: &mut Rig) -> i32 {
 }
 
 #[test]
-fn a_static_member_that_left_for_a_while_may_stay_away_for_its_session() {
+fn absent_static_member_is_removed_after_its_session() {
     let mut rig = rig();
     let static_member = ConsumerHeartbeatRequest { rebalance_timeout_ms: 10_000, ..enter("a", &["t"]) };
     ok(&mut rig, named("i", static_member));
@@ -178,7 +178,7 @@ fn the_hash_of_a_real_kafka() {
 }
 
 #[test]
-fn a_group_of_a_real_kafka_is_read_step_by_step() {
+fn kafka_consumer_group_is_read_step_by_step() {
     let mut coordinator = Coordinator::new(config());
     let records = golden().into_iter().filter(|(partition, _)| *partition == 1);
     let mut states = Vec::new();
@@ -200,7 +200,7 @@ fn a_group_of_a_real_kafka_is_read_step_by_step() {
 }
 
 #[test]
-fn the_first_member_gets_everything_and_the_second_its_half_once_it_is_free() {
+fn second_member_takes_half_once_first_revokes_it() {
     let mut rig = rig();
     let first = ok(&mut rig, enter("a", &["t"]));
     assert_eq!((first.member_epoch, first.heartbeat_interval_ms), (2, 5_000));
@@ -274,7 +274,7 @@ fn malformed_heartbeats_are_refused() {
 }
 
 #[test]
-fn a_member_that_leaves_or_falls_silent_sets_its_partitions_free() {
+fn leaving_or_silent_member_frees_its_partitions() {
     let mut rig = rig();
     let epoch = pair(&mut rig);
     assert_eq!(ok(&mut rig, beat("a", -1)).member_epoch, -1);
@@ -290,7 +290,7 @@ fn a_member_that_leaves_or_falls_silent_sets_its_partitions_free() {
 }
 
 #[test]
-fn a_member_that_keeps_what_it_must_give_up_is_put_out() {
+fn member_that_keeps_revoked_partitions_is_removed() {
     let mut rig = rig();
     ok(&mut rig, enter("a", &["t"]));
     ok(&mut rig, enter("b", &["t"]));
@@ -307,7 +307,7 @@ fn a_member_that_keeps_what_it_must_give_up_is_put_out() {
 }
 
 #[test]
-fn topics_that_come_grow_and_go_are_noticed_at_the_next_heartbeat() {
+fn next_heartbeat_notices_new_grown_and_deleted_topics() {
     let mut rig = rig();
     ok(&mut rig, enter("a", &["t", "new"]));
     rig.step(catalogue(&[("t", 5), ("other", 1)]));
@@ -360,7 +360,7 @@ fn a_regular_expression_follows_the_topics() {
 }
 
 #[test]
-fn a_new_expression_is_matched_after_its_member_has_been_answered() {
+fn new_regex_is_resolved_after_heartbeat_response() {
     let mut rig = rig();
     let request = ConsumerHeartbeatRequest { regex: Some("t".into()), topics: None, ..enter("a", &[]) };
     rig.hold_appends = true;
@@ -383,7 +383,7 @@ fn a_new_expression_is_matched_after_its_member_has_been_answered() {
 }
 
 #[test]
-fn a_new_expression_of_a_large_group_is_compiled_alone() {
+fn new_regex_of_large_group_compiles_alone() {
     let mut rig = rig();
     let before = COMPILATIONS.get();
     for number in 0..100 {
@@ -406,7 +406,7 @@ fn a_new_expression_of_a_large_group_is_compiled_alone() {
 }
 
 #[test]
-fn the_host_does_one_comparison_of_a_group_at_a_time_and_heartbeats_wait_for_none() {
+fn regex_matching_runs_once_and_delays_no_heartbeat() {
     let mut rig = rig();
     for number in 0..3 {
         let regex = Some(format!("t|y{number}"));
@@ -451,7 +451,7 @@ fn the_host_does_one_comparison_of_a_group_at_a_time_and_heartbeats_wait_for_non
 }
 
 #[test]
-fn an_expression_finds_no_topic_that_its_member_may_not_know_of() {
+fn regex_matches_only_topics_visible_to_its_member() {
     let mut rig = rig();
     rig.step(catalogue(&[("t", 1), ("tx", 1)]));
     let by = |visible: Visible, request| ConsumerHeartbeatRequest {
@@ -475,7 +475,7 @@ fn an_expression_finds_no_topic_that_its_member_may_not_know_of() {
 }
 
 #[test]
-fn a_static_member_that_leaves_for_a_while_finds_everything_again() {
+fn static_member_returns_to_its_former_assignment() {
     let mut rig = rig();
     let first = ok(&mut rig, named("i", enter("a", &["t"])));
     let other = rig.ask(named("i", enter("b", &["t"])));
@@ -561,7 +561,7 @@ fn a_group_sets_its_own_times() {
 }
 
 #[test]
-fn commits_need_the_epoch_in_which_the_partition_came() {
+fn commits_need_epoch_of_the_partition_assignment() {
     let mut rig = rig();
     let epoch = pair(&mut rig);
     let by = |member: &str, epoch, index: i32| {
@@ -595,7 +595,7 @@ fn commits_need_the_epoch_in_which_the_partition_came() {
 }
 
 #[test]
-fn a_group_without_members_can_be_deleted_or_become_a_classic_one_and_back() {
+fn empty_group_is_deletable_and_switches_protocol() {
     let mut rig = rig();
     let delete = || DeleteRequest { group_ids: vec![GROUP.into()] };
     ok(&mut rig, enter("a", &["t"]));
@@ -618,7 +618,7 @@ fn a_group_without_members_can_be_deleted_or_become_a_classic_one_and_back() {
 }
 
 #[test]
-fn what_cannot_be_written_does_not_happen_and_what_comes_meanwhile_waits() {
+fn failed_heartbeat_write_changes_nothing_and_others_wait() {
     let mut rig = rig();
     ok(&mut rig, enter("a", &["t"]));
     let before = group(&rig);

@@ -25,7 +25,7 @@ use crate::group::tests::rig::{Rig, commit, commit_as, config, fetch, gone, hear
 use crate::machine::{PersistFailure, Request, partition_for};
 
 #[test]
-fn groups_hash_to_the_partition_kafka_looks_for_them_in() {
+fn groups_hash_to_same_partition_as_kafka() {
     for (partition, record) in golden() {
         let (Record::Offset(OffsetKey { group_id, .. }, _) | Record::Group(group_id, _)) =
             Record::decode(record.key, record.value).unwrap()
@@ -78,7 +78,7 @@ fn the_log_of_a_real_kafka_loads() {
 }
 
 #[test]
-fn a_commit_needs_a_good_member_or_an_empty_group() {
+fn offset_commit_needs_valid_member_or_empty_group() {
     let mut rig = Rig::new(config());
     let ok = Ok(None);
     assert_eq!(rig.commit(commit("simple", "t", 5)), ok, "the group comes into being");
@@ -109,7 +109,7 @@ fn a_commit_needs_a_good_member_or_an_empty_group() {
 }
 
 #[test]
-fn a_member_may_commit_while_the_others_gather_and_lives_on_by_it() {
+fn commit_during_rebalance_keeps_member_session_alive() {
     let mut rig = Rig::new(config());
     let members = rig.stable(2);
     let generation = rig.rebalance(&members);
@@ -124,7 +124,7 @@ fn a_member_may_commit_while_the_others_gather_and_lives_on_by_it() {
 }
 
 #[test]
-fn metadata_has_a_limit_of_its_own_in_every_partition() {
+fn offset_metadata_limit_applies_to_each_partition() {
     let mut rig = Rig::new(config());
     let partition = |index, metadata: String| CommitPartition {
         index,
@@ -151,7 +151,7 @@ fn metadata_has_a_limit_of_its_own_in_every_partition() {
 }
 
 #[test]
-fn offsets_of_a_topic_that_was_made_anew_are_not_mistaken_for_its_own() {
+fn offset_fetch_ignores_offsets_of_former_topic_id() {
     let mut rig = Rig::new(config());
     let mut request = commit("g", "t", 5);
     request.topics[0].topic_id = Uuid::from_bytes(1_u128.to_be_bytes());
@@ -165,7 +165,7 @@ fn offsets_of_a_topic_that_was_made_anew_are_not_mistaken_for_its_own() {
 }
 
 #[test]
-fn what_was_never_committed_is_minus_one_without_an_error() {
+fn uncommitted_offset_is_minus_one_without_error() {
     let mut rig = Rig::new(config());
     rig.commit(commit("g", "t", 5)).unwrap();
     for (group_id, topic) in [("none", "t"), ("g", "u")] {
@@ -181,7 +181,7 @@ fn what_was_never_committed_is_minus_one_without_an_error() {
 }
 
 #[test]
-fn a_commit_counts_once_it_is_in_the_log() {
+fn offset_commit_is_visible_once_logged() {
     let mut rig = Rig::new(config());
     rig.hold_appends = true;
     let ticket = rig.send(commit("g", "t", 5));
@@ -220,7 +220,7 @@ fn everything_acknowledged_is_there_after_a_restart() {
 }
 
 #[test]
-fn a_freshly_loaded_group_that_has_become_too_large_rebalances() {
+fn loaded_group_over_maximum_size_rebalances() {
     let mut rig = Rig::new(config());
     rig.stable(3);
     rig.config.max_size = 2;
@@ -292,7 +292,7 @@ fn groups_are_listed_by_state_and_type() {
 }
 
 #[test]
-fn a_group_with_a_long_id_is_left_out_of_the_metrics() {
+fn long_group_id_is_left_out_of_metrics() {
     let mut rig = Rig::new(config());
     rig.commit(commit("simple", "t", 1)).unwrap();
     rig.commit(commit(&"g".repeat(257), "t", 1)).unwrap();
@@ -323,7 +323,7 @@ fn only_groups_without_members_are_deleted() {
 }
 
 #[test]
-fn a_deletion_that_cannot_be_stored_has_not_happened() {
+fn failed_group_deletion_write_has_no_effect() {
     let mut rig = Rig::new(config());
     rig.commit(commit("simple", "t", 1)).unwrap();
     rig.hold_appends = true;
@@ -335,7 +335,7 @@ fn a_deletion_that_cannot_be_stored_has_not_happened() {
 }
 
 #[test]
-fn a_coordinator_whose_log_is_lost_answers_nothing_from_memory() {
+fn coordinator_with_lost_log_serves_nothing_from_memory() {
     for is_stored in [false, true] {
         let mut rig = Rig::new(config());
         let members = rig.stable(2);
@@ -363,7 +363,7 @@ fn a_coordinator_whose_log_is_lost_answers_nothing_from_memory() {
 }
 
 #[test]
-fn a_group_that_cannot_be_stored_is_not_made() {
+fn failed_group_write_creates_no_group() {
     let mut rig = Rig::new(GroupConfig { initial_rebalance_delay_ms: 3_000, ..config() });
     rig.hold_appends = true;
     let ticket = rig.send(JoinRequest { api_version: 3, ..rig.join("") });
@@ -374,7 +374,7 @@ fn a_group_that_cannot_be_stored_is_not_made() {
 }
 
 #[test]
-fn a_group_id_too_long_for_the_log_is_an_error_and_no_group() {
+fn too_long_group_id_is_refused_without_group() {
     let mut rig = Rig::new(config());
     let group_id = "g".repeat(40_000);
     assert_eq!(rig.commit(commit(&group_id, "t", 1)), Err(GroupError::UnknownServerError));
@@ -402,7 +402,7 @@ fn offsets_of_deleted_topics_go() {
 }
 
 #[test]
-fn offsets_for_the_successor_of_a_deleted_topic_stay() {
+fn offsets_of_recreated_topic_survive_late_deletion() {
     let (old, new) = (Uuid::from_bytes([1; 16]), Uuid::from_bytes([2; 16]));
     let commit_for = |group_id: &str, topic_id| {
         let mut request = commit(group_id, "t", 1);
@@ -428,7 +428,7 @@ mod expiry {
     const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
     #[test]
-    fn a_group_that_only_commits_is_forgotten_a_week_after_its_last_commit() {
+    fn commit_only_group_expires_week_after_last_commit() {
         let mut rig = Rig::new(config());
         rig.commit(commit("simple", "t", 1)).unwrap();
         rig.pass(4 * DAY_MS);
@@ -443,7 +443,7 @@ mod expiry {
     }
 
     #[test]
-    fn a_group_is_forgotten_a_week_after_its_last_member_left() {
+    fn group_expires_a_week_after_last_member_leaves() {
         let mut rig = Rig::new(config());
         let members = rig.stable(1);
         let generation = rig.rebalance(&members);
@@ -466,7 +466,7 @@ mod expiry {
     }
 
     #[test]
-    fn a_client_that_set_a_time_to_live_is_obeyed() {
+    fn commit_retention_time_of_client_is_honoured() {
         let mut rig = Rig::new(config());
         rig.commit(CommitRequest { retention_ms: Some(DAY_MS), ..commit("g", "t", 1) }).unwrap();
         rig.restart();
@@ -502,7 +502,7 @@ mod expiry {
 }
 
 #[test]
-fn commits_of_an_open_transaction_are_unstable_until_it_ends() {
+fn open_transaction_offsets_are_unstable_until_end() {
     for (committed, expected) in [(true, 9), (false, 5)] {
         let mut coordinator = Coordinator::new(config());
         for (offset, transaction, value) in [(0, None, 5), (1, Some(77), 9)] {
@@ -545,7 +545,7 @@ fn a_record_that_cannot_be_read_changes_nothing() {
 }
 
 #[test]
-fn a_last_member_that_leaves_hears_of_a_failing_log() {
+fn last_member_leave_reports_failed_log_write() {
     let mut rig = Rig::new(config());
     let members = rig.stable(1);
     rig.hold_appends = true;
@@ -555,7 +555,7 @@ fn a_last_member_that_leaves_hears_of_a_failing_log() {
 }
 
 #[test]
-fn topics_that_were_not_asked_for_are_not_answered() {
+fn offset_fetch_returns_only_requested_topics() {
     let mut rig = Rig::new(config());
     rig.commit(commit("g", "t", 1)).unwrap();
     let none = FetchRequest { topics: Some(Vec::new()), ..fetch("g", "t", false) };

@@ -28,7 +28,7 @@ pub(in crate::group) fn golden() -> Vec<(i32, Replayed)> {
 }
 
 #[test]
-fn kafkas_own_records_survive_a_round_trip_byte_for_byte() {
+fn kafka_group_records_round_trip_unchanged() {
     let (mut offsets, mut groups, mut consumers) = (0, 0, 0);
     for (_, Replayed { key, value, .. }) in golden() {
         let record = Record::decode(key.clone(), value.clone()).unwrap();
@@ -197,7 +197,7 @@ fn what_cannot_be_a_record_is_refused() {
 }
 
 #[test]
-fn a_group_id_longer_than_the_format_allows_is_not_written() {
+fn record_with_too_long_group_id_is_refused() {
     let record = Record::Group("g".repeat(40_000), None);
     assert!(record.encode().unwrap_err().to_string().starts_with("a field is too long"));
 }

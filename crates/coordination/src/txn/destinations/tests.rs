@@ -60,7 +60,7 @@ fn finish(ticket: u64, result: MarkerResult) -> MarkerAction {
 }
 
 #[test]
-fn a_node_has_one_request_in_flight_and_the_next_has_all_that_waited() {
+fn node_has_one_marker_request_in_flight() {
     let mut stage =
         Stage::new(&[(1, Place::Node(7)), (2, Place::Node(7)), (3, Place::Node(7)), (4, Place::Node(8))]);
     assert_eq!(stage.add(1), [send(7, &[1])]);
@@ -120,7 +120,7 @@ fn answers_decide_what_becomes_of_a_marker() {
 }
 
 #[test]
-fn a_marker_is_sent_again_to_the_leader_of_then() {
+fn marker_is_resent_to_the_current_leader() {
     let mut stage = Stage::new(&[(1, Place::Node(7)), (2, Place::Node(7))]);
     stage.add(1);
     stage.add(2);
@@ -140,7 +140,7 @@ fn a_marker_is_sent_again_to_the_leader_of_then() {
 }
 
 #[test]
-fn a_partition_that_is_deleted_or_led_here_is_not_sent_anywhere() {
+fn markers_skip_deleted_and_locally_led_partitions() {
     let mut stage = Stage::new(&[(1, Place::Node(7)), (2, Place::Node(7))]);
     stage.add(1);
     stage.add(2);

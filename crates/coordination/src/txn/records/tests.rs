@@ -34,7 +34,7 @@ pub(in crate::txn) fn golden_of(transactional_id: &str) -> Vec<Value> {
 }
 
 #[test]
-fn kafkas_own_records_survive_a_round_trip_byte_for_byte() {
+fn kafka_transaction_records_round_trip_unchanged() {
     let mut states = [0; 7];
     for (key, value) in golden() {
         let record = Record::decode(key.clone(), value.clone()).unwrap();
@@ -48,7 +48,7 @@ fn kafkas_own_records_survive_a_round_trip_byte_for_byte() {
 }
 
 #[test]
-fn what_is_known_of_an_id_survives_the_log() {
+fn transaction_state_survives_the_log() {
     for (key, value) in golden() {
         let Record::Transaction(id, Some(value)) = Record::decode(key, value).unwrap() else { continue };
         let known = Transaction::from(value.clone());
@@ -65,7 +65,7 @@ fn what_is_known_of_an_id_survives_the_log() {
 }
 
 #[test]
-fn a_golden_commit_of_offsets_covers_the_groups_partition() {
+fn golden_offset_commit_includes_consumer_offsets_partition() {
     let values = golden_of("librdkafka-ü");
     let topics = |value: &Value| -> Vec<String> {
         value.topics.iter().flatten().map(|(topic, _)| topic.clone()).collect()

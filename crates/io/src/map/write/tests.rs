@@ -32,7 +32,7 @@ fn writes_reach_the_file_from_any_position_on() {
 }
 
 #[test]
-fn a_file_that_was_cut_is_a_loss_and_no_signal() {
+fn mapped_write_to_truncated_file_loses_without_signal() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(64 << 10).unwrap();
     let mut map = WriteMap::new(&file, 0..64 << 10).unwrap();
@@ -45,7 +45,7 @@ fn a_file_that_was_cut_is_a_loss_and_no_signal() {
 }
 
 #[test]
-fn bytes_of_a_socket_reach_the_file_without_a_buffer() {
+fn socket_bytes_reach_mapped_file_without_buffer() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(10_000).unwrap();
     let mut map = WriteMap::new(&file, 5_001..10_000).unwrap();
@@ -63,7 +63,7 @@ fn bytes_of_a_socket_reach_the_file_without_a_buffer() {
 }
 
 #[test]
-fn receiving_into_a_file_that_was_cut_is_an_error_and_no_signal() {
+fn receiving_into_truncated_file_is_an_error() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(64 << 10).unwrap();
     let mut map = WriteMap::new(&file, 0..64 << 10).unwrap();

@@ -70,7 +70,7 @@ fn ranges_come_in_order_with_every_access() {
 }
 
 #[test]
-fn a_file_that_ends_early_is_an_error_at_its_end() {
+fn inflow_from_short_file_is_error_at_end() {
     if no_ring() {
         return;
     }

@@ -186,7 +186,7 @@ fn no_more_is_put_together_than_may_leave() {
 }
 
 #[test]
-fn a_socket_without_zero_copy_is_sent_to_all_the_same() {
+fn outbox_sends_to_socket_without_zero_copy() {
     let Some(mut ring) = ring() else { return };
     let (socket, receiver) = unix();
     let reader = receive(receiver);
@@ -223,7 +223,7 @@ fn what_the_kernel_copies_is_counted() {
 }
 
 #[test]
-fn no_more_counts_as_copied_by_the_kernel_than_the_socket_took() {
+fn kernel_copied_bytes_never_exceed_accepted_bytes() {
     let Some(mut ring) = ring() else { return };
     let reset = || io::Error::from_raw_os_error(libc::ECONNRESET);
     for (result, taken) in [(Ok(600), 600), (Err(reset()), 0)] {

@@ -77,7 +77,7 @@ fn the_last_request_is_known() {
 }
 
 #[test]
-fn a_file_that_only_a_trail_knows_is_closed() {
+fn trail_keeps_no_file_open() {
     let file = file_of(b"");
     let closed = Arc::downgrade(&file);
     let extent = Extent { file, offset: 0, len: 8 * MIB };

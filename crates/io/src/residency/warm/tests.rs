@@ -50,7 +50,7 @@ fn a_cold_range_is_there_afterwards() {
 }
 
 #[test]
-fn the_threads_give_way_to_those_of_other_priorities() {
+fn warm_threads_run_at_lower_priority() {
     let file = file_of(&content(4096));
     let (warmer, _) = warmer(1, 10);
     let (sender, receiver) = mpsc::channel();
@@ -63,8 +63,8 @@ fn the_threads_give_way_to_those_of_other_priorities() {
 }
 
 #[test]
-fn what_lies_ahead_is_asked_for_and_what_lies_behind_dropped() {
-    if crate::tests::blind("what_lies_ahead_is_asked_for_and_what_lies_behind_dropped") {
+fn warmer_reads_ahead_and_drops_passed_pages() {
+    if crate::tests::blind("warmer_reads_ahead_and_drops_passed_pages") {
         return;
     }
     let file = file_of(&content(LEN as usize));
@@ -138,7 +138,7 @@ fn a_full_queue_gives_the_request_back() {
 }
 
 #[test]
-fn one_slow_request_does_not_hold_up_the_others() {
+fn one_slow_warm_request_does_not_block_others() {
     let file = file_of(b"bytes");
     let (warmer, _) = warmer(2, 10);
     let gate = block(&warmer, &file);

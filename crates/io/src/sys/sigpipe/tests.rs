@@ -21,8 +21,8 @@ fn rust_ignores_it_from_the_start() {
 }
 
 #[test]
-fn a_closed_socket_is_an_error_and_no_signal() {
-    const NAME: &str = "sys::sigpipe::tests::a_closed_socket_is_an_error_and_no_signal";
+fn send_to_closed_socket_is_error_without_signal() {
+    const NAME: &str = "sys::sigpipe::tests::send_to_closed_socket_is_error_without_signal";
     if role().is_none() {
         for path in ["splice", "sendfile", "copy"] {
             let output = child(NAME, path);
@@ -56,8 +56,8 @@ fn a_closed_socket_is_an_error_and_no_signal() {
 }
 
 #[test]
-fn a_hold_restores_the_mask_and_leaves_older_signals() {
-    const NAME: &str = "sys::sigpipe::tests::a_hold_restores_the_mask_and_leaves_older_signals";
+fn sigpipe_guard_restores_mask_and_keeps_older_signals() {
+    const NAME: &str = "sys::sigpipe::tests::sigpipe_guard_restores_mask_and_keeps_older_signals";
     if role().is_none() {
         let output = child(NAME, "alone");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));

@@ -57,7 +57,7 @@ fn the_threshold_is_the_callers() {
 }
 
 #[test]
-fn a_refusal_leads_to_the_next_best_and_ends_at_copying() {
+fn refused_path_falls_back_until_copying() {
     assert_eq!(next_best(SocketPath::Splice, ALL), SocketPath::Sendfile);
     assert_eq!(next_best(SocketPath::Splice, NO_SENDFILE), SocketPath::ReadWrite);
     assert_eq!(next_best(SocketPath::Sendfile, ALL), SocketPath::ReadWrite);

@@ -40,7 +40,7 @@ fn file(len: usize) -> (Arc<File>, Vec<u8>) {
 }
 
 #[test]
-fn every_byte_arrives_once_and_none_in_the_clear() {
+fn sealed_transfer_delivers_every_byte_encrypted_once() {
     for len in [0, 1, 16 << 10, 128 << 10, (1 << 20) + 3] {
         let (file, bytes) = file(len);
         let counters = Arc::new(Counters::default());
@@ -77,7 +77,7 @@ fn every_byte_arrives_once_and_none_in_the_clear() {
 }
 
 #[test]
-fn a_file_that_was_cut_is_no_short_response() {
+fn sealed_transfer_of_truncated_file_is_an_error() {
     let (file, _) = file(1000);
     let mut engine = Engine::new(&Caps::probe(), Arc::default());
     let (socket, _peer) = UnixStream::pair().unwrap();
@@ -87,7 +87,7 @@ fn a_file_that_was_cut_is_no_short_response() {
 }
 
 #[test]
-fn a_peer_that_went_away_is_its_own_fault() {
+fn sealed_transfer_reports_a_vanished_peer() {
     let (file, _) = file(1 << 20);
     let mut engine = Engine::new(&Caps::probe(), Arc::default());
     let (socket, peer) = UnixStream::pair().unwrap();

@@ -179,7 +179,7 @@ mod tests {
     use crate::method::limits::Scale;
 
     #[test]
-    fn the_p99_of_acknowledgements_does_not_contain_the_first_batch_which_makes_files() {
+    fn append_p99_excludes_the_first_batch() {
         let dir = tempfile::tempdir().unwrap();
         let bench = Bench::new(dir.path(), Scale::Tiny).unwrap();
         let (file, place) = (bench.file().unwrap(), TopicPartition { topic: "a".to_owned(), partition: 0 });

@@ -53,7 +53,7 @@ fn summary(name: &str, case: &str, size: &str, relations: &[(usize, f64, f64)]) 
 }
 
 #[test]
-fn references_take_over_where_the_medians_cross_if_the_default_is_surely_wrong() {
+fn extent_threshold_changes_only_if_default_is_wrong() {
     fn check(relations: &[(usize, f64, f64)], expected: u64) {
         let (thresholds, findings) = decide(&[summary("extents", "splice", "extent_bytes", relations)]);
         assert_eq!(thresholds.small_extent_bytes, expected, "{findings:?}");
@@ -91,7 +91,7 @@ fn intervals_of_a_few_rounds_say_nothing() {
 }
 
 #[test]
-fn memory_goes_by_reference_where_that_is_surely_better() {
+fn calibration_uses_memory_references_only_if_surely_better() {
     fn check(relations: &[(usize, f64, f64)], expected: usize) {
         let (thresholds, findings) =
             decide(&[summary("send", "SEND_ZC registered", "message_bytes", relations)]);
@@ -110,7 +110,7 @@ fn memory_goes_by_reference_where_that_is_surely_better() {
 }
 
 #[test]
-fn the_smallest_pipe_that_is_surely_as_good_is_taken() {
+fn calibration_takes_smallest_pipe_surely_as_good() {
     fn check(relations: &[(usize, f64, f64)], expected: (usize, usize)) {
         let mut pipes = summary("pipes", "", "", &[]);
         let row = |(size, median, low): &(usize, f64, f64)| Row {

@@ -11,7 +11,7 @@ fn every_way_reads_every_byte() {
 }
 
 #[test]
-fn faults_that_bring_in_more_than_their_block_are_told() {
+fn faults_reading_more_than_a_block_are_reported() {
     let said = not_cold(128, 2048).expect("a caveat");
     assert!(said.contains("device: 128,") && said.contains("2048 blocks"), "{said}");
     assert!(said.contains("one fault brought in 2048 KiB"), "{said}");

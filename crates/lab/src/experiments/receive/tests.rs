@@ -15,7 +15,7 @@ fn every_way_brings_every_batch() {
 }
 
 #[test]
-fn a_damaged_batch_is_found_and_leaves_nothing_behind() {
+fn checked_receive_detects_a_damaged_batch() {
     let bench = bench();
     let receives = Receives::new(&bench).unwrap();
     let (mut batch, _) = frames::batch(16 << 10, 1024, 1).unwrap();

@@ -51,7 +51,7 @@ fn an_offset_before_the_position_is_an_error() {
 }
 
 #[test]
-fn jars_that_are_not_there_leave_kafka_out_and_nothing_else() {
+fn missing_kafka_jars_leave_out_only_kafka() {
     let (bench, searches) = searches();
     let mut searches = searches.beside_kafka(&bench, std::path::Path::new("/nowhere"));
     assert_eq!(searches.cases().len(), WANTED.len() * (WAYS.len() + kafka::WAYS.len()));

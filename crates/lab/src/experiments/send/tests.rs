@@ -21,7 +21,7 @@ fn mixed_messages_arrive_whole() {
 }
 
 #[test]
-fn more_sends_than_a_ring_has_room_for_get_through() {
+fn worker_sends_more_messages_than_ring_capacity() {
     let mut worker = Worker::start(&bench(), Route::Loopback).unwrap();
     for how in [How::Whole { wait: Wait::Result }, How::Cut { wait: Wait::Result }] {
         if missing(&bench(), how).is_some() {

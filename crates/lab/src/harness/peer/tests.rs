@@ -46,7 +46,7 @@ fn a_connection_that_ends_early_is_seen() {
 }
 
 #[test]
-fn nonsense_is_an_error_and_the_next_request_is_served() {
+fn peer_serves_next_request_after_invalid_one() {
     let mut peer = Peer::start(&bench()).unwrap();
     peer.tell(&Request::Receive { take: ReceiveMode::Copy, sealed: false, parts: Vec::new() }).unwrap();
     let error = peer.part().unwrap_err().to_string();

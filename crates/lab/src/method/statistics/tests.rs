@@ -32,7 +32,7 @@ fn medians_and_ends() {
 }
 
 #[test]
-fn intervals_cover_the_median_as_often_as_they_say() {
+fn interval_confidence_matches_actual_median_coverage() {
     let mut random = StdRng::seed_from_u64(7);
     for count in [6, 15, 31] {
         // Skewed, as times are; the true median of a square of a uniform value is a quarter.

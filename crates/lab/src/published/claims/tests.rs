@@ -26,7 +26,7 @@ fn samples_of(at: At, values: [f64; 7]) -> impl Iterator<Item = Line> {
 }
 
 #[test]
-fn a_claim_is_confirmed_by_half_of_its_factor() {
+fn claim_is_confirmed_from_half_its_factor() {
     fn check(measured: f64, times: f64, expected: ClaimVerdict) {
         let base = [1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.02];
         let mut lines: Vec<Line> = samples_of(SEND, base.map(|value| value * measured)).collect();
@@ -55,7 +55,7 @@ fn runs_that_differ_too_much_say_nothing() {
 }
 
 #[test]
-fn the_size_from_which_on_something_pays_is_the_last_change() {
+fn break_even_size_is_the_last_change() {
     let group = |size: u32| format!("g{size}");
     let check = |costs: &[(u32, f64)], expected: &str| {
         let case = |(size, _): &(u32, f64)| CaseLine {
@@ -101,14 +101,14 @@ fn runs() -> BTreeMap<String, Vec<Line>> {
 }
 
 #[test]
-fn the_page_in_the_repository_is_made_of_the_records_beside_it() {
+fn claims_page_matches_its_records() {
     let committed = fs::read_to_string(docs().join("lab/claims.md")).unwrap();
     assert_eq!(page(&runs()), committed, "docs/lab/record.sh makes it anew");
     assert!(!committed.contains("**not measured**"), "a claim has no figures");
 }
 
 #[test]
-fn the_pictures_in_the_repository_are_made_of_the_records_beside_them() {
+fn claims_pictures_match_their_records() {
     let runs = runs();
     for Picture { name, experiment, group } in PICTURES {
         let committed = fs::read_to_string(docs().join(format!("pictures/{name}.svg"))).unwrap();
@@ -128,7 +128,7 @@ fn what_is_kept_says_the_same() {
 }
 
 #[test]
-fn a_command_line_names_no_place_of_this_machine() {
+fn published_command_line_omits_local_paths() {
     fn check(word: &str, expected: &str) {
         assert_eq!(without_place(word), expected);
     }

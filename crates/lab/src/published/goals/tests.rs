@@ -39,7 +39,7 @@ fn factors_are_said_as_people_say_them() {
 }
 
 #[test]
-fn an_interval_of_a_few_rounds_is_not_called_one_of_95_percent() {
+fn interval_of_few_rounds_states_lower_confidence() {
     for (rounds, word) in [(5, "with five"), (4, "with four"), (3, "with three"), (2, "with two")] {
         let interval = Interval::of((0..rounds).map(f64::from)).unwrap();
         assert_eq!((interval.low, interval.high), (0.0, f64::from(rounds - 1)), "the range of all");
@@ -65,7 +65,7 @@ fn runs() -> BTreeMap<String, Vec<Line>> {
 }
 
 #[test]
-fn the_pictures_in_the_repository_are_made_of_the_records_beside_them() {
+fn figures_pictures_match_their_records() {
     let runs = runs();
     for Picture { name, experiment, group } in PICTURES {
         let committed = fs::read_to_string(docs().join(format!("{name}.svg"))).unwrap();
@@ -75,7 +75,7 @@ fn the_pictures_in_the_repository_are_made_of_the_records_beside_them() {
 }
 
 #[test]
-fn the_page_in_the_repository_is_made_of_the_records_beside_it() {
+fn figures_page_matches_its_records() {
     let committed = fs::read_to_string(docs().join("figures.md")).unwrap();
     assert_eq!(page(&runs()), committed, "docs/performance/record.sh makes it anew");
     assert!(!committed.contains("**not measured**"), "a goal has no figures");

@@ -76,7 +76,7 @@ fn cases(middles: &[f64]) -> Vec<Line> {
 }
 
 #[test]
-fn what_all_cases_share_is_the_machines_up_to_a_tenth() {
+fn shared_drift_up_to_a_tenth_is_ignored() {
     fn check(after: &[f64], expected: &[ComparisonVerdict]) {
         let verdicts: Vec<ComparisonVerdict> =
             of(&cases(&vec![1.0; after.len()]), &cases(after)).iter().map(|one| one.verdict).collect();

@@ -37,7 +37,7 @@ fn the_bytes_are_kafkas() {
 }
 
 #[test]
-fn a_torn_entry_is_written_over_and_a_damaged_one_named() {
+fn torn_txn_entry_is_overwritten_and_damage_reported() {
     let dir = tempdir().unwrap();
     let path = dir.path().join("x.txnindex");
     std::fs::write(&path, [0; 40]).unwrap();
@@ -51,7 +51,7 @@ fn a_torn_entry_is_written_over_and_a_damaged_one_named() {
 }
 
 #[test]
-fn a_range_is_told_of_every_transaction_that_overlaps_it() {
+fn txn_index_finds_every_overlapping_transaction() {
     let dir = tempdir().unwrap();
     let index = TxnIndex::none(dir.path().join("x.txnindex"));
     // Producers 1, 2 and 3 overlap: 1 at 0..=9, 2 at 3..=5, 3 at 10..=20 with one open since 15
@@ -87,7 +87,7 @@ impl ReadFiles for CountedReads {
 }
 
 #[test]
-fn transactions_that_ended_while_another_was_open_do_not_cost_a_read_each() {
+fn txn_index_lookup_needs_few_reads() {
     let dir = tempdir().unwrap();
     let index = TxnIndex::none(dir.path().join("x.txnindex"));
     let entries: Vec<Aborted> = (0..10_000).map(|at| aborted([at, 10 * at + 1, 10 * at + 5, 0])).collect();

@@ -41,7 +41,7 @@ fn a_log_that_lacks_nothing_has_no_shortfall() {
 }
 
 #[test]
-fn batches_after_a_flipped_bit_show_that_it_is_no_torn_end() {
+fn batches_after_flipped_bit_rule_out_torn_end() {
     let dir = log();
     let path = dir.path().join(format!("{LAST}.log"));
     let batch = fs::read(&path).unwrap().len() / 4;
@@ -55,7 +55,7 @@ fn batches_after_a_flipped_bit_show_that_it_is_no_torn_end() {
 }
 
 #[test]
-fn a_replica_ends_before_a_segment_that_is_missing_or_empty() {
+fn replica_ends_before_missing_or_empty_segment() {
     let middle = "00000000000000000008.log";
     for (is_empty, end) in [(true, 8), (false, 8)] {
         for clean in [true, false] {
@@ -160,7 +160,7 @@ fn a_replica_ends_where_its_batches_end() {
 }
 
 #[test]
-fn entries_of_a_segment_without_batches_mislead_no_reader() {
+fn index_of_empty_segment_misleads_no_reader() {
     let dir = log();
     fs::write(dir.path().join(format!("{LAST}.log")), b"").unwrap();
     let (mut writer, _) = open(dir.path(), |options| options.clean = true);

@@ -75,7 +75,7 @@ fn windows_double_and_end_with_the_segment() {
 }
 
 #[test]
-fn blocks_are_reserved_before_they_are_written_to_and_cut_off_at_the_end() {
+fn blocks_are_reserved_before_writes_and_trimmed_afterwards() {
     let kit = Kit::new();
     let (mut writer, _) = kit.open(1 << 30, false);
     append(&mut writer, 1_000).unwrap();
@@ -122,7 +122,7 @@ fn a_batch_may_be_larger_than_any_window() {
 }
 
 #[test]
-fn a_full_disk_is_found_before_the_mapping_is_written_to() {
+fn full_disk_is_detected_before_mapped_write() {
     let kit = Kit::new();
     let (mut writer, _) = kit.open(1 << 30, false);
     append(&mut writer, 100).unwrap();
@@ -139,7 +139,7 @@ fn a_full_disk_is_found_before_the_mapping_is_written_to() {
 }
 
 #[test]
-fn a_file_that_somebody_cuts_takes_the_partition_out_of_use() {
+fn externally_truncated_file_takes_partition_offline() {
     let kit = Kit::new();
     let (mut writer, _) = kit.open(1 << 30, false);
     append(&mut writer, 5_000).unwrap();
@@ -149,7 +149,7 @@ fn a_file_that_somebody_cuts_takes_the_partition_out_of_use() {
 }
 
 #[test]
-fn the_next_segment_is_made_ahead_and_gets_its_name_with_the_roll() {
+fn next_segment_is_preallocated_and_renamed_at_roll() {
     let kit = Kit::new();
     let (mut writer, _) = kit.open(10_000, false);
     append(&mut writer, 4_000).unwrap();
@@ -185,7 +185,7 @@ fn a_spare_that_is_late_is_done_without() {
 }
 
 #[test]
-fn zeroes_behind_a_sealed_segment_cost_nothing_behind_them() {
+fn zeroes_after_sealed_segment_lose_no_later_records() {
     let kit = Kit::new();
     let (mut writer, _) = kit.open(1 << 20, false);
     append(&mut writer, 1_000).unwrap();
@@ -200,7 +200,7 @@ fn zeroes_behind_a_sealed_segment_cost_nothing_behind_them() {
 }
 
 #[test]
-fn a_roll_where_everything_was_durable_syncs_what_it_cuts() {
+fn roll_of_durable_log_syncs_its_truncation() {
     let kit = Kit::new();
     let (mut writer, _) = kit.open(1 << 20, false);
     append(&mut writer, 1_000).unwrap();

@@ -149,7 +149,7 @@ fn survive(dir: &Path, histories: &[History]) {
 }
 
 #[test]
-fn a_crash_leaves_a_beginning_of_the_log_that_a_follower_had() {
+fn crash_keeps_a_prefix_of_the_replica_log() {
     for seed in seeds(scaled(LIVES)) {
         let random = &mut StdRng::seed_from_u64(seed);
         let home = memory();
@@ -171,7 +171,7 @@ fn a_crash_leaves_a_beginning_of_the_log_that_a_follower_had() {
 }
 
 #[test]
-fn an_epoch_that_is_led_is_on_the_device() {
+fn led_epoch_survives_a_crash() {
     let home = memory();
     let recorder = Arc::new(Recorder::new(home.path()));
     let mut writer = open(recorder.clone(), home.path(), 0);

@@ -27,7 +27,7 @@ fn nothing_is_shown_before_other_replicas_have_it() {
 }
 
 #[test]
-fn an_ended_transaction_is_unstable_until_its_marker_is_replicated() {
+fn ended_transaction_is_unstable_until_marker_is_replicated() {
     let kit = Kit::new();
     let mut writer = replicated(&kit, 0);
     append(&mut writer, records(Builder::new().producer(9, 0, 0).transactional(), 2)).unwrap();
@@ -44,7 +44,7 @@ fn an_ended_transaction_is_unstable_until_its_marker_is_replicated() {
 }
 
 #[test]
-fn a_transaction_whose_marker_is_cut_off_is_open_again() {
+fn transaction_with_truncated_marker_is_open_again() {
     let kit = Kit::new();
     let mut writer = replicated(&kit, 0);
     append(&mut writer, records(Builder::new().producer(9, 0, 0).transactional(), 2)).unwrap();
@@ -56,7 +56,7 @@ fn a_transaction_whose_marker_is_cut_off_is_open_again() {
 }
 
 #[test]
-fn a_log_begins_with_the_high_watermark_of_its_checkpoint() {
+fn log_opens_with_checkpointed_high_watermark() {
     let kit = Kit::new();
     let mut writer = replicated(&kit, 0);
     plain(&mut writer).unwrap();
@@ -68,7 +68,7 @@ fn a_log_begins_with_the_high_watermark_of_its_checkpoint() {
 }
 
 #[test]
-fn a_batch_that_was_checked_in_another_epoch_is_refused() {
+fn batch_checked_in_another_epoch_is_refused() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     let checked_in = |writer: &mut Writer, leader_epoch| {

@@ -59,7 +59,7 @@ fn append(log: &mut Writer, count: usize) {
 }
 
 #[test]
-fn readers_and_the_writer_go_on_in_the_new_directory() {
+fn readers_and_writer_continue_in_new_directory() {
     let kit = Kit::new();
     let mut log = kit.open_in("log");
     log.set_leader_epoch(3);
@@ -87,7 +87,7 @@ fn readers_and_the_writer_go_on_in_the_new_directory() {
 }
 
 #[test]
-fn a_copy_that_lacks_the_end_is_refused_and_the_log_goes_on() {
+fn incomplete_copy_is_refused_and_log_continues() {
     let kit = Kit::new();
     let mut log = kit.open_in("log");
     log.set_leader_epoch(1);
@@ -101,7 +101,7 @@ fn a_copy_that_lacks_the_end_is_refused_and_the_log_goes_on() {
 }
 
 #[test]
-fn a_log_serves_on_after_a_move_that_failed_and_was_reverted() {
+fn log_stays_online_after_reverted_move() {
     let failed = || Err(LogError::io("rename", Path::new("log"), std::io::Error::from_raw_os_error(ENOSPC)));
     for is_reverted in [true, false] {
         let kit = Kit::new();

@@ -53,7 +53,7 @@ fn a_follower_takes_over_what_it_is_given() {
 }
 
 #[test]
-fn batches_of_a_later_epoch_than_that_of_the_fetch_are_left_out() {
+fn batches_beyond_fetch_leader_epoch_are_left_out() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     let mut later = plain_led(4, 6);
@@ -65,7 +65,7 @@ fn batches_of_a_later_epoch_than_that_of_the_fetch_are_left_out() {
 }
 
 #[test]
-fn a_damaged_batch_keeps_all_batches_beside_it_out_of_the_log() {
+fn damaged_batch_keeps_whole_response_out_of_log() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     let mut damaged = plain_led(2, 0);
@@ -81,7 +81,7 @@ fn a_damaged_batch_keeps_all_batches_beside_it_out_of_the_log() {
 }
 
 #[test]
-fn offsets_and_epochs_of_a_follower_never_go_back() {
+fn follower_refuses_lower_offsets_and_epochs() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     writer.append_replica(&[plain_led(0, 2), plain_led(2, 4)].concat(), from_leader(4), NOW_MS).unwrap();
@@ -134,7 +134,7 @@ fn one_role_is_not_the_other() {
 }
 
 #[test]
-fn a_leader_epoch_without_a_batch_is_on_the_device() {
+fn leader_epoch_without_batch_is_durable() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     writer.append_replica(&plain_led(0, 1), from_leader(1), NOW_MS).unwrap();
@@ -152,7 +152,7 @@ fn a_leader_epoch_without_a_batch_is_on_the_device() {
 }
 
 #[test]
-fn a_failed_disk_leaves_the_leadership_as_it_was() {
+fn failed_disk_leaves_leadership_unchanged() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     writer.append_replica(&plain_led(0, 1), from_leader(1), NOW_MS).unwrap();
@@ -165,7 +165,7 @@ fn a_failed_disk_leaves_the_leadership_as_it_was() {
 }
 
 #[test]
-fn a_truncation_to_the_logs_end_forgets_the_epoch_of_a_failed_leader() {
+fn truncation_at_log_end_drops_failed_leader_epoch() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     writer.append_replica(&plain_led(0, 1), from_leader(1), NOW_MS).unwrap();
@@ -181,7 +181,7 @@ fn a_truncation_to_the_logs_end_forgets_the_epoch_of_a_failed_leader() {
 }
 
 #[test]
-fn a_disk_that_is_full_at_the_second_segment_keeps_the_batches_of_the_first() {
+fn full_disk_at_second_segment_keeps_first_batches() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     writer.set_config(LogConfig { segment_bytes: 100, ..LogConfig::default() });
@@ -198,7 +198,7 @@ fn a_disk_that_is_full_at_the_second_segment_keeps_the_batches_of_the_first() {
 }
 
 #[test]
-fn a_full_disk_leaves_a_follower_as_it_was() {
+fn full_disk_leaves_follower_unchanged() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     let sequenced = |offset, epoch| led(Builder::new().producer(9, 0, offset as i32), (offset, epoch), 2);
@@ -219,7 +219,7 @@ fn a_full_disk_leaves_a_follower_as_it_was() {
 }
 
 #[test]
-fn segments_of_a_follower_end_by_its_own_limits() {
+fn follower_segments_roll_by_own_limits() {
     let kit = Kit::new();
     let config = LogConfig { segment_bytes: 600, index_interval_bytes: 100, ..LogConfig::default() };
     let mut writer = kit.follow_with(config);
@@ -236,7 +236,7 @@ fn segments_of_a_follower_end_by_its_own_limits() {
 }
 
 #[test]
-fn old_records_with_the_brokers_time_do_not_get_a_segment_each() {
+fn append_time_replica_records_share_a_segment() {
     let kit = Kit::new();
     let config =
         LogConfig { timestamp_type: TimestampType::LogAppendTime, segment_ms: 1_000, ..LogConfig::default() };
@@ -247,7 +247,7 @@ fn old_records_with_the_brokers_time_do_not_get_a_segment_each() {
 }
 
 #[test]
-fn an_empty_log_restarts_at_the_batch_that_reaches_over_its_end() {
+fn empty_log_restarts_at_overlapping_batch() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     let _ = writer.restart_at(11, NOW_MS).unwrap();
@@ -267,7 +267,7 @@ fn an_empty_log_restarts_at_the_batch_that_reaches_over_its_end() {
 }
 
 #[test]
-fn a_log_that_ends_within_a_batch_of_the_leader_restarts_at_that_batch() {
+fn log_ending_within_leader_batch_restarts_at_batch() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     // Records that nobody else has, cut where the leader's log begins: in the middle of a batch.
@@ -286,7 +286,7 @@ fn a_log_that_ends_within_a_batch_of_the_leader_restarts_at_that_batch() {
 }
 
 #[test]
-fn a_log_that_the_leader_may_have_is_kept_whatever_batch_reaches_over_its_end() {
+fn possibly_shared_log_is_kept_despite_overlapping_batch() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     let own = [plain_led(0, 1), led(Builder::new(), (2, 1), 1)].concat();
@@ -322,7 +322,7 @@ fn a_log_that_the_leader_may_have_is_kept_whatever_batch_reaches_over_its_end() 
 }
 
 #[test]
-fn a_follower_knows_the_aborted_transactions_of_its_leader() {
+fn follower_learns_aborted_transactions_of_leader() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     let transactional = led(Builder::new().producer(9, 0, 0).transactional(), (0, 0), 2);
@@ -349,7 +349,7 @@ fn a_follower_knows_the_aborted_transactions_of_its_leader() {
 }
 
 #[test]
-fn a_log_that_begins_before_its_stored_epochs_again_knows_the_epochs_there() {
+fn reopened_log_restores_epochs_before_stored_checkpoint() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     writer
@@ -369,7 +369,7 @@ fn a_log_that_begins_before_its_stored_epochs_again_knows_the_epochs_there() {
 }
 
 #[test]
-fn an_epoch_that_a_truncation_has_removed_does_not_come_back_with_an_old_checkpoint() {
+fn truncated_epoch_does_not_return_from_old_checkpoint() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     writer

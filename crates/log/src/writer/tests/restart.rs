@@ -13,7 +13,7 @@ fn filled(kit: &Kit) -> Writer {
 }
 
 #[test]
-fn a_restarted_log_is_empty_and_goes_on_at_its_offset() {
+fn restarted_log_is_empty_and_continues_at_offset() {
     for offset in [0, 3, 6, 9, 50] {
         let kit = Kit::new();
         let mut writer = filled(&kit);
@@ -55,7 +55,7 @@ fn expected(offset: i64) -> Vec<String> {
 }
 
 #[test]
-fn a_restart_has_the_old_log_off_the_device_before_the_new_one_is_there() {
+fn log_restart_persists_old_removal_before_creating_new() {
     let kit = Kit::new();
     let mut writer = filled(&kit);
     kit.disk.take_done();
@@ -90,7 +90,7 @@ fn a_truncation_before_the_logs_start_restarts_it() {
 }
 
 #[test]
-fn segments_that_are_still_to_be_removed_take_no_name_from_a_restarted_log() {
+fn discarded_segments_spare_a_restarted_log() {
     for retires in [true, false] {
         let kit = Kit::new();
         let mut writer = filled(&kit);
@@ -108,7 +108,7 @@ fn segments_that_are_still_to_be_removed_take_no_name_from_a_restarted_log() {
 }
 
 #[test]
-fn a_restart_that_fails_half_way_stops_all_writing() {
+fn failed_log_restart_takes_partition_offline() {
     let kit = Kit::new();
     let mut writer = filled(&kit);
     kit.disk.fail("create", "50.log", EIO);
@@ -123,7 +123,7 @@ fn a_restart_that_fails_half_way_stops_all_writing() {
 }
 
 #[test]
-fn discarded_segments_of_a_deleted_log_leave_the_files_of_the_next_log_of_the_name_alone() {
+fn discarded_segments_spare_the_next_same_named_log() {
     for retires in [true, false] {
         let (kit, elsewhere) = (Kit::new(), tempdir().unwrap());
         let mut writer = filled(&kit);

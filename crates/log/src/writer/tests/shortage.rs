@@ -14,7 +14,7 @@ fn small() -> LogConfig {
 }
 
 #[test]
-fn the_first_abort_of_a_segment_is_refused_without_a_descriptor_and_taken_with_one() {
+fn abort_is_refused_without_descriptor_and_retryable() {
     for errno in [EMFILE, ENFILE, ENOMEM, ENOSPC] {
         let kit = Kit::new();
         let mut writer = kit.open(0);
@@ -32,7 +32,7 @@ fn the_first_abort_of_a_segment_is_refused_without_a_descriptor_and_taken_with_o
 }
 
 #[test]
-fn an_abort_that_finds_the_disk_full_leaves_neither_marker_nor_entry() {
+fn abort_on_full_disk_leaves_no_trace() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     append(&mut writer, records(Builder::new().producer(9, 0, 0).transactional(), 2)).unwrap();
@@ -53,7 +53,7 @@ fn an_abort_that_finds_the_disk_full_leaves_neither_marker_nor_entry() {
 /// Some clients raise their epoch after a batch that is out of order, and send batches again that
 /// other partitions have.
 #[test]
-fn batches_behind_one_that_found_the_disk_full_are_refused_like_it_and_not_as_out_of_order() {
+fn batches_following_disk_full_refusal_are_refused_alike() {
     for first in [0, 3] {
         let kit = Kit::new();
         let mut writer = kit.open(0);
@@ -78,7 +78,7 @@ fn batches_behind_one_that_found_the_disk_full_are_refused_like_it_and_not_as_ou
 }
 
 #[test]
-fn a_repeated_batch_that_was_refused_keeps_no_later_batch_out() {
+fn refused_repeated_batch_blocks_no_later_batch() {
     let kit = Kit::new();
     let mut writer = kit.open_with(small(), 0);
     let mut send = |sequence| append(&mut writer, records(Builder::new().producer(9, 0, sequence), 2));
@@ -90,7 +90,7 @@ fn a_repeated_batch_that_was_refused_keeps_no_later_batch_out() {
 }
 
 #[test]
-fn batches_behind_one_of_another_leader_epoch_are_refused_like_it() {
+fn batches_following_other_epoch_batch_are_refused() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     let mut send = |sequence, leader_epoch| {
@@ -105,7 +105,7 @@ fn batches_behind_one_of_another_leader_epoch_are_refused_like_it() {
 }
 
 #[test]
-fn a_log_on_a_read_only_file_system_takes_records_again_when_it_is_writable() {
+fn log_recovers_when_read_only_filesystem_becomes_writable() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     plain(&mut writer).unwrap();
@@ -126,7 +126,7 @@ fn a_log_on_a_read_only_file_system_takes_records_again_when_it_is_writable() {
 }
 
 #[test]
-fn a_roll_without_descriptors_refuses_the_batch_and_the_next_succeeds() {
+fn roll_without_descriptors_refuses_batch_then_recovers() {
     for (operation, suffix) in [("create", ".log"), ("write_file", ".index"), ("write_file", ".timeindex")] {
         let kit = Kit::new();
         let mut writer = kit.open_with(small(), 0);
@@ -147,7 +147,7 @@ fn a_roll_without_descriptors_refuses_the_batch_and_the_next_succeeds() {
 }
 
 #[test]
-fn a_flush_that_cannot_open_its_files_is_tried_again() {
+fn flush_without_descriptors_is_retried() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     plain(&mut writer).unwrap();
@@ -164,7 +164,7 @@ fn a_flush_that_cannot_open_its_files_is_tried_again() {
 }
 
 #[test]
-fn a_truncation_without_room_or_descriptors_is_tried_again() {
+fn truncation_without_space_or_descriptors_is_retried() {
     for (operation, suffix, errno) in
         [("copy", ".log", ENOSPC), ("create", ".log.tmp", EMFILE), ("open", ".timeindex", ENFILE)]
     {
@@ -242,7 +242,7 @@ fn records_are_deleted_on_a_full_disk() {
 }
 
 #[test]
-fn files_whose_longer_names_find_no_room_are_removed_at_once() {
+fn files_failing_rename_are_removed_immediately() {
     let kit = Kit::new();
     let mut writer = kit.open_with(small(), 0);
     for _ in 0..6 {

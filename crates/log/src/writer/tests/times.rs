@@ -21,7 +21,7 @@ fn append_at(writer: &mut Writer, records: BytesMut, now_ms: i64) {
 }
 
 #[test]
-fn a_segment_ends_by_the_time_of_its_batches_and_not_by_the_clock() {
+fn segment_rolls_by_batch_time_not_clock() {
     let kit = Kit::new();
     let config = LogConfig { segment_ms: 1_000, ..LogConfig::default() };
     let mut writer = kit.open_with(config, 0);
@@ -43,7 +43,7 @@ fn a_segment_ends_by_the_time_of_its_batches_and_not_by_the_clock() {
 }
 
 #[test]
-fn records_whose_header_keeps_back_their_times_are_found_in_logs_of_earlier_versions() {
+fn hidden_timestamps_in_old_logs_are_found() {
     for said in [-1, 5_999] {
         let kit = Kit::new();
         let mut writer = kit.open(0);
@@ -64,7 +64,7 @@ fn records_whose_header_keeps_back_their_times_are_found_in_logs_of_earlier_vers
 }
 
 #[test]
-fn a_search_with_a_limit_ends_at_a_batch_that_expands_beyond_it() {
+fn limited_timestamp_search_stops_at_oversized_batch() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     let mut builder = Builder::new().compression(Compression::Zstd);
@@ -84,7 +84,7 @@ fn a_search_with_a_limit_ends_at_a_batch_that_expands_beyond_it() {
 }
 
 #[test]
-fn a_producer_is_forgotten_by_its_last_time_after_a_restart() {
+fn producer_expires_by_last_time_after_restart() {
     let kit = Kit::new();
     let open = |now_ms| {
         let config = LogConfig { producer_id_expiration_ms: 100, ..LogConfig::default() };
@@ -106,7 +106,7 @@ fn a_producer_is_forgotten_by_its_last_time_after_a_restart() {
 }
 
 #[test]
-fn a_producer_with_an_open_transaction_is_not_forgotten() {
+fn producer_with_open_transaction_does_not_expire() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     append(&mut writer, records(Builder::new().producer(9, 0, 0).transactional(), 2)).unwrap();
@@ -117,7 +117,7 @@ fn a_producer_with_an_open_transaction_is_not_forgotten() {
 }
 
 #[test]
-fn the_time_of_a_batch_is_found_by_any_of_its_offsets() {
+fn batch_timestamp_is_found_by_any_offset() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     append_at(&mut writer, timed(&[1_000, 3_000, 2_000]), NOW_MS);
@@ -129,7 +129,7 @@ fn the_time_of_a_batch_is_found_by_any_of_its_offsets() {
 }
 
 #[test]
-fn retention_opens_no_index_behind_the_first_segment_that_stays() {
+fn retention_opens_no_index_after_first_kept_segment() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     for time in [1_000, 2_000, 3_000] {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_was_read_from_a_segment_keeps_its_aborted_transactions_when_the_segment_goes() {
+fn aborted_transactions_remain_known_after_segment_removal() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     append(&mut writer, records(Builder::new().producer(9, 0, 0).transactional(), 2)).unwrap();
@@ -33,7 +33,7 @@ fn what_was_read_from_a_segment_keeps_its_aborted_transactions_when_the_segment_
 }
 
 #[test]
-fn what_was_read_from_a_log_keeps_its_aborted_transactions_when_its_directory_loses_its_name() {
+fn aborted_transactions_remain_known_after_directory_rename() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     append(&mut writer, records(Builder::new().producer(9, 0, 0).transactional(), 2)).unwrap();
@@ -51,7 +51,7 @@ fn what_was_read_from_a_log_keeps_its_aborted_transactions_when_its_directory_lo
 }
 
 #[test]
-fn a_gap_before_the_last_stable_offset_is_a_reason_to_wait() {
+fn read_in_gap_before_stable_offset_waits() {
     let kit = Kit::new();
     // As compaction leaves it: offsets 0 and 1, then 10 and 11.
     let batch = |base| records(Builder::new().base_offset(base), 2);

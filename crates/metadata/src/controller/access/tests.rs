@@ -34,7 +34,7 @@ fn acl(number: u64) -> Acl {
 }
 
 #[test]
-fn more_entries_than_kafka_takes_at_once_are_refused_together() {
+fn more_than_10000_acls_per_request_are_refused() {
     let acls: Vec<Acl> = (0..10_001).map(acl).collect();
     let all = create_acls(&Image::empty(), &acls, || Uuid::ZERO);
     assert!(all.records.is_empty());
@@ -45,7 +45,7 @@ fn more_entries_than_kafka_takes_at_once_are_refused_together() {
 
 /// The log and the audit log told each entry of a request as new.
 #[test]
-fn entries_that_existed_before_are_not_returned_as_added() {
+fn existing_acls_are_not_returned_as_added() {
     let prefixed = |number| Acl { pattern_type: PatternType::Prefixed, ..acl(number) };
     let asked = [acl(0), acl(3), prefixed(0), acl(2), acl(3), prefixed(0)];
     let created = create_acls(&image(3), &asked, || Uuid::ZERO);
@@ -74,7 +74,7 @@ fn delete_acls_limits_the_listed_matches() {
 }
 
 #[test]
-fn filters_that_name_a_resource_are_not_compared_with_entries_of_others() {
+fn acl_filters_compare_only_entries_of_their_resource() {
     let image = image(5_000);
     let named = |number: u64| {
         let any = AclFilter::from_codes([1, 1, 1, 1]).expect("a filter for everything");
@@ -99,7 +99,7 @@ fn filters_beyond_so_many_comparisons_are_refused() {
 }
 
 #[test]
-fn credentials_are_refused_below_the_metadata_version_that_has_them() {
+fn credentials_are_refused_below_their_metadata_version() {
     let at = |level: Option<i16>| {
         let mut replay = Replay::new(Image::empty());
         if let Some(feature_level) = level {

@@ -18,7 +18,7 @@ fn update(name: &str, level: i16, upgrade_type: i8) -> FeatureUpdate {
 }
 
 #[test]
-fn levels_go_up_and_down_with_the_words_of_kafka() {
+fn feature_levels_change_with_kafka_error_messages() {
     let image = image(&[(METADATA_VERSION, 25), ("group.version", 1), ("transaction.version", 2)]);
     let check = |one: FeatureUpdate, expected: Result<(), &str>| {
         let decided = update_features(&image, (1, 1, 2), std::slice::from_ref(&one));
@@ -70,7 +70,7 @@ fn levels_go_up_and_down_with_the_words_of_kafka() {
 }
 
 #[test]
-fn a_feature_waits_for_the_metadata_version_that_it_depends_on() {
+fn feature_requires_its_metadata_version() {
     let image = image(&[(METADATA_VERSION, 22)]);
     let name = "eligible.leader.replicas.version";
     let refused = update_features(&image, (1, 1, 2), &[update(name, 1, UPGRADE)]).unwrap_err();
@@ -80,7 +80,7 @@ fn a_feature_waits_for_the_metadata_version_that_it_depends_on() {
 }
 
 #[test]
-fn eligible_leaders_come_with_one_value_of_min_insync_replicas_for_all_brokers() {
+fn eligible_leaders_upgrade_sets_one_min_insync_replicas() {
     let set = |image: &mut Image, broker: &str, value: &str| {
         let record = config(broker, Some(value));
         image.apply(&record, Position::default()).unwrap();
@@ -116,7 +116,7 @@ fn one_invalid_update_rejects_the_request() {
 }
 
 #[test]
-fn the_level_of_the_quorum_may_be_asked_for_as_it_is() {
+fn unchanged_kraft_version_update_is_accepted() {
     let image = image(&[(METADATA_VERSION, 30)]);
     let same = update_features(&image, (1, 1, 2), &[update(KRAFT_VERSION, 1, UPGRADE)]).unwrap();
     assert_eq!(same.records, []);

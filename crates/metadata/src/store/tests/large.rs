@@ -36,7 +36,7 @@ fn found(store: &Store) -> usize {
 }
 
 #[test]
-fn a_change_that_a_start_could_not_read_is_refused_before_it_is_written() {
+fn unreadably_large_change_is_refused_before_write() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     let log = fs::read(dir.path().join(SEGMENT)).unwrap();
@@ -52,7 +52,7 @@ fn a_change_that_a_start_could_not_read_is_refused_before_it_is_written() {
 }
 
 #[test]
-fn a_batch_that_was_written_once_is_read_however_large_it_is() {
+fn written_metadata_batch_of_any_size_is_readable() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = open(dir.path());
     let (offset, epoch) = (store.image().offset() + 1, store.image().epoch());
@@ -72,7 +72,7 @@ fn a_batch_that_was_written_once_is_read_however_large_it_is() {
 }
 
 #[test]
-fn a_change_of_several_batches_happens_as_a_whole_or_not_at_all() {
+fn multi_batch_change_is_atomic() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     add(&mut store, "a", 1);
@@ -97,7 +97,7 @@ fn a_change_of_several_batches_happens_as_a_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_disk_that_is_full_in_the_middle_of_a_change_keeps_nothing_of_it() {
+fn full_disk_during_change_keeps_nothing_of_it() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Scarce::default());
     let (mut store, _) =
@@ -115,7 +115,7 @@ fn a_disk_that_is_full_in_the_middle_of_a_change_keeps_nothing_of_it() {
 }
 
 #[test]
-fn a_segment_that_cannot_be_made_for_want_of_descriptors_leaves_nothing_in_doubt() {
+fn segment_creation_shortage_leaves_nothing_in_doubt() {
     for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC] {
         for call in ["create", "sync_dir"] {
             let dir = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ fn a_segment_that_cannot_be_made_for_want_of_descriptors_leaves_nothing_in_doubt
 }
 
 #[test]
-fn a_segment_that_the_disk_fails_to_make_is_in_doubt() {
+fn failed_segment_creation_breaks_the_store() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Scarce::default());
     let mut options = StoreOptions { disk: disk.clone(), ..options(dir.path()) };

@@ -66,7 +66,7 @@ fn records_of_an_image_make_the_same_image() {
 }
 
 #[test]
-fn a_start_reads_the_latest_snapshot_and_only_the_log_behind_it() {
+fn start_reads_latest_snapshot_and_later_log() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = Store::open(&eager(dir.path(), -1), 1_000).unwrap();
     for index in 0..100 {
@@ -133,7 +133,7 @@ fn what_may_be_wanted_yet_stays() {
 }
 
 #[test]
-fn a_damaged_snapshot_is_passed_over_where_the_log_goes_back_far_enough() {
+fn damaged_snapshot_is_skipped_if_log_suffices() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = Store::open(&eager(dir.path(), -1), 1_000).unwrap();
     for index in 1..4 {
@@ -154,7 +154,7 @@ fn a_damaged_snapshot_is_passed_over_where_the_log_goes_back_far_enough() {
 }
 
 #[test]
-fn a_damaged_snapshot_whose_records_no_log_has_is_refused_instead_of_an_empty_start() {
+fn damaged_snapshot_without_covering_log_is_refused() {
     for name in ["00000000000000000000-0000000000.checkpoint", "00000000000000000005-0000000001.checkpoint"] {
         let dir = tempfile::tempdir().unwrap();
         let (mut store, _) = open(dir.path());
@@ -190,7 +190,7 @@ fn time_alone_takes_a_snapshot_where_anything_changed() {
 }
 
 #[test]
-fn a_segment_ends_when_a_batch_is_much_later_than_its_first() {
+fn metadata_segment_rolls_by_batch_time() {
     let dir = tempfile::tempdir().unwrap();
     let limits = StoreLimits { segment_ms: 1_000, ..StoreLimits::default() };
     let options = StoreOptions { limits, ..options(dir.path()) };

@@ -7,7 +7,7 @@ fn origin(host: &str) -> AuditOrigin {
 }
 
 #[test]
-fn a_flood_from_one_origin_is_counted_and_keeps_no_other_out() {
+fn audit_flood_from_one_origin_hides_no_other() {
     let (mut repeats, start) = (Repeats::default(), Instant::now());
     let written = (0..1_000).filter(|_| repeats.admit(origin("10.0.0.1"), start)).count();
     assert_eq!(written, 100);
@@ -37,7 +37,7 @@ fn very_many_origins_are_one() {
 }
 
 #[test]
-fn refused_logins_from_very_many_addresses_do_not_hide_those_of_another_user() {
+fn refused_logins_from_many_addresses_hide_no_user() {
     let (mut repeats, start) = (Repeats::default(), Instant::now());
     let login = |host: String, user: &str| (origin(&host), AuditOrigin::of_user("authentication", user));
     for at in 0..ORIGINS_MAX + 5_000 {

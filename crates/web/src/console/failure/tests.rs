@@ -8,7 +8,7 @@ fn shown(user: &str, resource: &str) -> String {
 }
 
 #[test]
-fn a_command_to_copy_executes_nothing_in_a_name() {
+fn copyable_command_quotes_hostile_names() {
     let usual = shown("ann", "--topic a.b-c_1");
     assert!(
         usual.contains("<code>levada acl add 'User:ann' --allow describe --topic a.b-c_1</code>"),
@@ -24,7 +24,7 @@ fn a_command_to_copy_executes_nothing_in_a_name() {
 }
 
 #[test]
-fn a_refused_part_of_a_page_names_the_command_too() {
+fn refused_page_part_names_the_granting_command() {
     let refused =
         check(ErrorCode::ClusterAuthorizationFailed.code(), None, || "show the settings".to_owned());
     let part = refused.needing("describe-configs", "--cluster").unwrap_err().explained("ann").into_string();

@@ -26,7 +26,7 @@ fn a_time_is_read_as_it_is_shown() {
 }
 
 #[test]
-fn bytes_of_a_record_are_shown_in_the_form_that_fits() {
+fn record_bytes_are_shown_in_fitting_form() {
     let json = shown(br#"{"a":[1,2]}"#, 100);
     assert_eq!((json.form, json.text.as_str()), ("json", "{\n  \"a\": [\n    1,\n    2\n  ]\n}"));
     let text = shown("<script>ü</script>".as_bytes(), 100);
@@ -41,7 +41,7 @@ fn bytes_of_a_record_are_shown_in_the_form_that_fits() {
 }
 
 #[test]
-fn json_keeps_its_digits_its_order_and_its_repeated_fields() {
+fn shown_json_keeps_digits_order_and_repeated_fields() {
     let value = r#"{"z":12345678901234567890.10,"a":1e400, "z":[],"s":"{\"x\\\",[ 1]", "o":{ }}"#;
     let expected = [
         "{",
@@ -74,7 +74,7 @@ fn a_long_value_is_cut_between_two_characters() {
 }
 
 #[test]
-fn a_name_in_a_link_cannot_leave_its_place() {
+fn linked_name_is_percent_encoded() {
     assert_eq!(linked("a.b-c_1"), "a.b-c_1");
     assert_eq!(linked("../x?y=\"<ü"), "..%2Fx%3Fy%3D%22%3C%C3%BC");
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_login_leads_to_no_other_host_by_a_tab_in_its_link() {
+fn login_redirect_never_leads_to_another_host() {
     for within in ["/", "/topics", "/group?id=a%2Fb", "/topics/t/messages?value=//x"] {
         assert_eq!(inside(within), within);
     }

@@ -29,7 +29,7 @@ fn a_form_becomes_the_record_that_it_describes() {
 }
 
 #[test]
-fn an_absent_value_is_a_tombstone_and_an_empty_one_is_not() {
+fn only_a_null_value_is_a_tombstone() {
     let tombstone = batch(&fields(&[("key", "k"), ("value", ""), ("value-form", "null")])).unwrap();
     assert_eq!(batch::records(&tombstone).unwrap().next().unwrap().unwrap().value, None);
     let empty = batch(&fields(&[("key", "k"), ("value", ""), ("value-form", "text")])).unwrap();
@@ -37,7 +37,7 @@ fn an_absent_value_is_a_tombstone_and_an_empty_one_is_not() {
 }
 
 #[test]
-fn a_typed_key_is_written_and_only_an_empty_field_leaves_it_out() {
+fn typed_key_is_written_and_empty_text_omitted() {
     let key = |text, form| {
         let bytes = batch(&fields(&[("key", text), ("key-form", form)])).unwrap();
         batch::records(&bytes).unwrap().next().unwrap().unwrap().key.map(|key| key.to_vec())

@@ -7,7 +7,7 @@ use levada_wire::messages::describe_log_dirs_response::{
 use super::*;
 
 #[test]
-fn a_log_on_its_way_to_another_directory_has_the_size_of_the_present_one() {
+fn moving_log_is_counted_at_its_current_size() {
     let directory = |size: i64, is_future: bool| {
         let mut partition = DescribeLogDirsPartition::default();
         (partition.partition_size, partition.is_future_key) = (size, is_future);

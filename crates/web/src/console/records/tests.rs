@@ -55,7 +55,7 @@ fn values(looked: &Looked) -> Vec<(i64, String)> {
 }
 
 #[test]
-fn reading_begins_inside_a_batch_and_ends_where_the_next_page_goes_on() {
+fn reading_starts_inside_batch_and_continues_next_page() {
     let batches = [plain(0, &["a", "b", "c"]), plain(3, &["d", "e"])];
     let mut wanted = wanted(1);
     let mut looked = Looked::default();
@@ -69,7 +69,7 @@ fn reading_begins_inside_a_batch_and_ends_where_the_next_page_goes_on() {
 }
 
 #[test]
-fn a_filter_moves_on_over_what_it_does_not_admit() {
+fn filter_advances_past_unmatched_records() {
     let mut wanted = wanted(0);
     wanted.filter.value = b"an".to_vec();
     let mut looked = Looked::default();
@@ -82,7 +82,7 @@ fn a_filter_moves_on_over_what_it_does_not_admit() {
 }
 
 #[test]
-fn records_of_aborted_transactions_and_markers_are_left_out() {
+fn aborted_records_and_markers_are_left_out() {
     let batches = [
         in_transaction(0, 7, "aborted"),
         in_transaction(1, 8, "committed"),
@@ -119,7 +119,7 @@ fn a_busy_partition_does_not_hide_the_others() {
 }
 
 #[test]
-fn partitions_take_turns_to_be_first_in_a_read() {
+fn partitions_rotate_as_first_in_a_read() {
     let mut wanted = wanted(0);
     wanted.positions.extend([(1, 0), (2, 0)]);
     let asked = |wanted: &Wanted| {
@@ -145,7 +145,7 @@ fn a_damaged_batch_is_told_of() {
 }
 
 #[test]
-fn found_records_do_not_keep_what_their_batches_expand_to() {
+fn found_records_do_not_retain_expanded_batches() {
     let value = vec![b'a'; 1 << 20];
     let headers = vec![(&b"h"[..], None); 1000];
     let mut builder = Builder::new().compression(Compression::Zstd);
@@ -161,7 +161,7 @@ fn found_records_do_not_keep_what_their_batches_expand_to() {
 }
 
 #[test]
-fn batches_that_expand_far_do_not_make_one_read_endless() {
+fn one_read_of_expanding_batches_is_bounded() {
     let mut builder = Builder::new().compression(Compression::Zstd);
     builder.push(1000, Some(b"key"), Some(&vec![b'a'; 8 << 20]));
     let batches: Vec<Bytes> = (0..40)

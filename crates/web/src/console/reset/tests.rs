@@ -3,7 +3,7 @@
 use super::{Move, change};
 
 #[test]
-fn a_move_survives_the_form_and_a_malformed_one_does_not() {
+fn reset_move_round_trips_and_malformed_is_refused() {
     let one = Move { place: ("a.b-c_d".to_owned(), 3), old: 7, new: 0 };
     let read = Move::decoded(&one.coded()).expect("it was just written");
     assert_eq!((read.place, read.old, read.new), (one.place, 7, 0));
@@ -13,7 +13,7 @@ fn a_move_survives_the_form_and_a_malformed_one_does_not() {
 }
 
 #[test]
-fn a_plan_of_offsets_at_the_end_of_all_numbers_has_its_sum() {
+fn offset_change_sum_does_not_overflow() {
     let one = |old, new| Move { place: ("t".to_owned(), 0), old, new };
     let moves = [one(i64::MAX, 0), one(i64::MAX, 5), one(3, 10)];
     assert_eq!(change(&moves), (7, 2 * i128::from(i64::MAX) - 5));

@@ -9,7 +9,7 @@ fn listed(id: String, state: &str) -> ListedTransaction {
 }
 
 #[test]
-fn a_search_finds_an_id_behind_the_first_two_hundred() {
+fn transaction_search_finds_ids_beyond_page_limit() {
     let all = || {
         let ids = (0..300).map(|number| listed(format!("Id-{number:03}"), "Empty"));
         ids.chain([listed("open".to_owned(), ONGOING)]).collect::<Vec<_>>()

@@ -21,7 +21,7 @@ fn user(sessions: &mut Sessions, secret: &str, now: Instant) -> Option<String> {
 }
 
 #[test]
-fn a_session_ends_by_age_by_idleness_and_at_the_logout() {
+fn console_session_ends_by_age_idleness_or_logout() {
     let mut sessions = Sessions::default();
     let start = Instant::now();
     let at = |minutes: u64| start + Duration::from_secs(60 * minutes);
@@ -43,7 +43,7 @@ fn a_session_ends_by_age_by_idleness_and_at_the_logout() {
 }
 
 #[test]
-fn only_so_many_sessions_are_open_and_a_user_ends_none_of_another() {
+fn session_limit_ends_no_session_of_others() {
     let mut sessions = Sessions::default();
     let start = Instant::now();
     let soon = Some(Duration::from_secs(60));
@@ -75,7 +75,7 @@ fn a_form_proves_its_session_and_no_other() {
 }
 
 #[test]
-fn brokers_on_ports_of_one_host_have_cookies_of_their_own() {
+fn brokers_on_one_host_have_separate_cookies() {
     let sent = headers(&[("host", "localhost:9644"), ("cookie", "levada_9645=other; levada_9644=own; x=y")]);
     assert_eq!(cookie(&sent).as_deref(), Some("own"));
     assert_eq!(cookie(&headers(&[("host", "localhost:9646"), ("cookie", "levada_9645=other")])), None);
@@ -96,7 +96,7 @@ fn fields_of(method: Method, text: &str) -> Result<usize, StatusCode> {
 }
 
 #[test]
-fn a_form_of_too_many_fields_is_refused_before_it_is_split() {
+fn form_with_too_many_fields_is_refused_early() {
     for method in [Method::POST, Method::GET] {
         let most = vec!["a=b"; FIELDS_MAX].join("&");
         assert_eq!(fields_of(method.clone(), &most), Ok(FIELDS_MAX));

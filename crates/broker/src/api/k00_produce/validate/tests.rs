@@ -96,7 +96,7 @@ fn refusals_speak_as_kafka_does() {
 }
 
 #[test]
-fn of_millions_of_wrong_records_so_many_are_named() {
+fn produce_refusal_names_limited_number_of_records() {
     let batch = batch_of(&[(NOW_MS, false); RECORD_ERRORS_MAX + 1]);
     let compacted = config(&[("cleanup.policy", "compact")]);
     let rejected = judge(&checked(&batch), &compacted, || "t-0".to_owned(), NOW_MS).unwrap_err();
@@ -130,7 +130,7 @@ fn saying(mut batch: BytesMut, latest: i64) -> BytesMut {
 }
 
 #[test]
-fn a_header_that_keeps_back_the_latest_time_gets_no_record_in() {
+fn future_record_is_refused_despite_batch_header_timestamp() {
     let late = NOW_MS + HOUR_MS + 1;
     for said in [-1, 0, NOW_MS, i64::MIN] {
         let batch = saying(batch_of(&[(NOW_MS, true), (late, true)]), said);
@@ -163,7 +163,7 @@ fn a_client_does_not_stamp_for_the_broker() {
 }
 
 #[test]
-fn what_is_compressed_anew_is_known_before_it_is() {
+fn wanted_codec_predicts_recompression_of_batch() {
     let plain = batch_of(&[(NOW_MS, true)]);
     let wanted = |own: &[(&str, &str)], batch: &[u8]| {
         wanted_codec(&BatchView::parse(batch).unwrap(), &config(own)).unwrap()

@@ -19,7 +19,7 @@ fn topic(name: &str, partitions: &[(i32, i64)]) -> FetchTopic {
 }
 
 #[test]
-fn a_partition_named_again_is_fetched_once_as_it_was_named_last() {
+fn fetch_of_repeated_partition_uses_last_entry() {
     #[track_caller]
     fn check(mut topics: Vec<FetchTopic>, expected: &[FetchTopic]) {
         once(&mut topics);

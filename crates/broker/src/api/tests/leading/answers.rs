@@ -43,7 +43,7 @@ fn context(rig: &Rig, api: ApiKey, version: i16) -> Context {
 }
 
 #[test]
-fn a_marker_without_a_producer_does_not_reach_the_log() {
+fn marker_without_valid_producer_is_not_appended() {
     let rig = Rig::start();
     let context = context(&rig, ApiKey::WriteTxnMarkers, 1);
     for (producer_id, producer_epoch) in [(-1, 0), (-1, -1), (5, -1), (-7, 3)] {
@@ -71,7 +71,7 @@ fn batch(builder: Builder, timestamp: i64) -> Vec<u8> {
 }
 
 #[test]
-fn a_refusal_has_the_logs_start_if_the_log_has_judged_the_batch() {
+fn produce_refusal_by_log_includes_log_start() {
     let rig = Rig::start();
     rig.run(async {
         let good = batch(Builder::new(), 5);
@@ -114,7 +114,7 @@ fn a_refusal_has_the_logs_start_if_the_log_has_judged_the_batch() {
 }
 
 #[test]
-fn a_duplicate_is_answered_with_the_newest_time_of_the_batch() {
+fn duplicate_batch_returns_newest_batch_timestamp() {
     let rig = Rig::start();
     rig.run(async {
         let records = batch(Builder::new().producer(7, 0, 0), 1_234);
@@ -127,7 +127,7 @@ fn a_duplicate_is_answered_with_the_newest_time_of_the_batch() {
 }
 
 #[test]
-fn a_topic_that_list_offsets_names_twice_is_answered_once() {
+fn list_offsets_merges_repeated_topic() {
     let rig = Rig::start();
     let context = context(&rig, ApiKey::ListOffsets, 7);
     let topic = |name: &str, indexes: &[i32]| {
@@ -153,7 +153,7 @@ fn a_topic_that_list_offsets_names_twice_is_answered_once() {
 }
 
 #[test]
-fn a_negative_leader_epoch_of_a_fetch_is_none() {
+fn negative_leader_epoch_in_fetch_is_ignored() {
     let rig = Rig::start();
     for current_leader_epoch in [-1, -5, i32::MIN] {
         let mut request = rig.fetch_of(-1, 0);
@@ -189,7 +189,7 @@ fn a_fetch_waits_for_the_partitions_that_exist() {
 }
 
 #[test]
-fn a_session_has_few_partitions_that_do_not_exist() {
+fn fetch_session_bounds_unknown_partitions() {
     let rig = Rig::start();
     let opening = |unknown: i32| {
         let mut request = rig.fetch_of(-1, 0);
@@ -263,7 +263,7 @@ fn the_topics_of_coordinators_are_internal() {
 }
 
 #[test]
-fn the_operations_on_a_topic_that_does_not_exist_are_told_to_a_client_that_may_describe_it() {
+fn operations_on_missing_topic_need_describe_permission() {
     const NOT_TOLD: i32 = i32::MIN;
     let topic = |name: &str| message!(MetadataRequestTopic { name: Some(name.into()) });
     let request = message!(MetadataRequest {
@@ -331,7 +331,7 @@ fn a_request_that_leaves_no_time_changes_nothing() {
 }
 
 #[test]
-fn a_forbidden_deletion_of_topics_has_an_error_that_the_client_knows() {
+fn disabled_topic_deletion_error_depends_on_version() {
     let rig = Rig::start_with(&["delete.topic.enable=false"]);
     let versions = [
         (1, ErrorCode::InvalidRequest),
@@ -347,7 +347,7 @@ fn a_forbidden_deletion_of_topics_has_an_error_that_the_client_knows() {
 }
 
 #[test]
-fn the_names_in_a_metadata_request_by_topic_id_counted() {
+fn metadata_request_by_topic_id_ignores_names() {
     let rig = Rig::start();
     let unknown_id = Uuid::from_bytes([99; 16]);
     let topic =
@@ -370,7 +370,7 @@ fn the_names_in_a_metadata_request_by_topic_id_counted() {
 }
 
 #[test]
-fn a_filter_of_acls_with_an_unknown_pattern_is_told_from_one_with_an_unknown_entry() {
+fn delete_acls_errors_distinguish_pattern_from_entry() {
     let rig = Rig::start_with(&[
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users=User:ANONYMOUS",

@@ -76,7 +76,7 @@ pub(super) async fn served(rig: &Rig) {
 }
 
 #[test]
-fn a_commit_is_answered_once_its_record_is_replicated() {
+fn offset_commit_completes_after_replication() {
     let rig = start();
     rig.run(async {
         served(&rig).await;
@@ -91,7 +91,7 @@ fn a_commit_is_answered_once_its_record_is_replicated() {
 }
 
 #[test]
-fn a_commit_that_is_replicated_after_its_answer_takes_effect() {
+fn commit_replicated_after_its_refusal_takes_effect() {
     let rig = start();
     rig.run(async {
         served(&rig).await;
@@ -117,7 +117,7 @@ fn restarted_before_replication(rig: &mut Rig) {
 }
 
 #[test]
-fn a_coordinator_serves_once_the_records_that_it_has_loaded_are_replicated() {
+fn coordinator_serves_after_loaded_records_are_replicated() {
     let mut rig = start();
     restarted_before_replication(&mut rig);
     rig.run(async {
@@ -134,7 +134,7 @@ fn a_coordinator_serves_once_the_records_that_it_has_loaded_are_replicated() {
 }
 
 #[test]
-fn topics_that_come_while_a_coordinator_waits_for_replicas_take_no_memory() {
+fn pending_coordinator_load_holds_few_topic_announcements() {
     let mut rig = start();
     restarted_before_replication(&mut rig);
     for id in 100..110 {
@@ -170,7 +170,7 @@ async fn join(rig: &Rig, group_id: &str) -> JoinOutcome {
 }
 
 #[test]
-fn a_write_that_takes_too_long_refuses_its_own_request_alone() {
+fn slow_group_write_fails_only_own_request() {
     let mut rig = Rig::start_with(&["group.initial.rebalance.delay.ms=60000"]);
     rig.create(OFFSETS, OFFSETS_TOPIC);
     rig.run(async {
@@ -211,7 +211,7 @@ fn delete_before_the_load(make: impl FnOnce(&Rig) -> Load) {
 }
 
 #[test]
-fn a_topic_deleted_while_a_coordinator_loads_loses_its_offsets() {
+fn topic_deleted_during_coordinator_load_loses_offsets() {
     delete_before_the_load(|rig| {
         let coordinators = rig.broker.coordinators();
         let partition = rig.broker.replicas().partition(OFFSETS_TOPIC, 0).unwrap();
@@ -223,7 +223,7 @@ fn a_topic_deleted_while_a_coordinator_loads_loses_its_offsets() {
 }
 
 #[test]
-fn a_topic_deleted_while_a_coordinators_log_is_checked_loses_its_offsets() {
+fn topic_deleted_during_log_check_loses_offsets() {
     delete_before_the_load(|rig| {
         let coordinators = rig.broker.coordinators();
         let partition = rig.broker.replicas().partition(OFFSETS_TOPIC, 0).unwrap();

@@ -32,7 +32,7 @@ fn large_request(timeout_ms: i32) -> BytesMut {
 }
 
 #[test]
-fn requests_that_wait_for_replicas_keep_no_other_large_request_waiting() {
+fn waiting_large_requests_do_not_block_others() {
     let mut rig = Rig::start();
     rig.answer_large_requests_elsewhere();
     let send = |timeout_ms: i32| {

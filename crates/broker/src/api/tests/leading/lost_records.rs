@@ -75,7 +75,7 @@ fn follow(rig: &Rig, offset: i64) -> i16 {
 }
 
 #[test]
-fn a_replica_that_lacks_records_is_lost_until_it_is_in_sync_with_another_leader() {
+fn incomplete_replica_is_lost_until_in_sync() {
     let mut rig = short();
     let (node, own) = (rig.node, rig.broker.replicas().dirs().first().id());
     let is_lost = |rig: &Rig| {
@@ -104,7 +104,7 @@ fn a_replica_that_lacks_records_is_lost_until_it_is_in_sync_with_another_leader(
 }
 
 #[test]
-fn an_elected_replica_that_lacks_records_makes_the_one_eligible_that_has_them() {
+fn elected_short_replica_yields_to_longer_one() {
     let mut rig = elected();
     let replicas = rig.broker.replicas().clone();
     assert!(!replicas.settle_doubts() && rig.change_due().is_none(), "the other was not heard");
@@ -121,7 +121,7 @@ fn an_elected_replica_that_lacks_records_makes_the_one_eligible_that_has_them() 
 /// Several damaged replicas report themselves as lost. The one that is elected must not wait for
 /// the reports to end: the others wait for a leader.
 #[test]
-fn an_elected_replica_yields_to_one_that_is_reported_as_lost_and_has_more_records() {
+fn elected_short_replica_yields_to_lost_longer_one() {
     let mut rig = elected();
     let replicas = rig.broker.replicas().clone();
     let own = replicas.dirs().first().id();
@@ -136,7 +136,7 @@ fn an_elected_replica_yields_to_one_that_is_reported_as_lost_and_has_more_record
 }
 
 #[test]
-fn an_elected_replica_leads_if_no_other_has_more_records() {
+fn elected_replica_with_most_records_leads() {
     let rig = elected();
     let replicas = rig.broker.replicas();
     assert_eq!(follow(&rig, 2), NOT_LEADER);
@@ -150,7 +150,7 @@ fn an_elected_replica_leads_if_no_other_has_more_records() {
 /// Two threads take turns when a replica joins those in sync, and when leaders change: the second
 /// one would name the offset that the first one has appended up to.
 #[test]
-fn no_fetch_names_an_offset_before_the_records_are_on_the_device() {
+fn follower_syncs_records_before_next_fetch() {
     let mut rig = Rig::start_with(&["levada.ack.durability=fdatasync"]);
     rig.run(async { assert_eq!(rig.produce(1, LONG_MS).await.0, OK) });
     let (leader, isr) = (OTHER, Some(vec![OTHER]));
@@ -169,7 +169,7 @@ fn no_fetch_names_an_offset_before_the_records_are_on_the_device() {
 }
 
 #[test]
-fn records_that_were_deleted_are_not_there_again_after_a_crash() {
+fn deleted_records_stay_deleted_after_crash() {
     let rig = Rig::start();
     rig.run(async {
         for offset in 0..3 {
@@ -182,7 +182,7 @@ fn records_that_were_deleted_are_not_there_again_after_a_crash() {
 }
 
 #[test]
-fn a_follower_stores_the_log_start_before_it_tells_the_leader() {
+fn follower_stores_log_start_before_reporting_it() {
     let rig = resigned();
     let marks = LeaderMarks { high_watermark: 3, log_start: 2 };
     let done = carried_out(&rig, &Task::Append { records: Bytes::new(), marks });

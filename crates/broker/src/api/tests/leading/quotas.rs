@@ -48,7 +48,7 @@ fn is_muted(rig: &Rig, replica_id: i32) -> bool {
 }
 
 #[test]
-fn the_time_of_a_follower_and_of_a_coordinator_counts_against_no_quota() {
+fn follower_and_coordinator_time_uses_no_quota() {
     let mut rig = Rig::start();
     rig.publish(&[request_quota().into()]);
     assert!(is_muted(&rig, -1));
@@ -70,7 +70,7 @@ fn told(rig: &Rig, context: &Context, body: BytesMut, at: Option<usize>) -> i32 
 }
 
 #[test]
-fn answers_have_the_time_for_which_a_quota_of_time_mutes_the_client() {
+fn response_throttle_time_matches_request_quota_mute() {
     let mut rig = Rig::start();
     rig.answer_large_requests_elsewhere();
     rig.publish(&[request_quota().into()]);
@@ -104,7 +104,7 @@ fn answers_have_the_time_for_which_a_quota_of_time_mutes_the_client() {
 }
 
 #[test]
-fn who_may_not_fetch_as_a_follower_has_its_quota() {
+fn unauthorized_follower_fetch_counts_against_quota() {
     let authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer";
     let mut rig = Rig::start_with(&[authorizer]);
     rig.publish(&[request_quota().into()]);
@@ -145,7 +145,7 @@ fn mutes_after_produce(rig: &Rig, acks: i16) -> (Duration, bool) {
 }
 
 #[test]
-fn a_produce_request_without_an_answer_counts_against_the_quota_of_bytes_only() {
+fn acks_0_produce_uses_only_byte_quota() {
     let mut rig = Rig::start();
     let bytes = ClientQuotaRecord { key: "producer_byte_rate".to_owned(), value: 10.0, ..request_quota() };
     rig.publish(&[request_quota().into(), bytes.into()]);

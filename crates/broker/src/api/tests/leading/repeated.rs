@@ -48,7 +48,7 @@ fn produce(rig: &Rig, topics: Vec<TopicProduceData>) -> Answered {
 }
 
 #[test]
-fn each_batch_of_a_partition_that_a_request_named_twice_was_appended() {
+fn repeated_produce_partition_appends_last_batch() {
     let rig = Rig::start();
     let batch = |records: usize| {
         let mut builder = Builder::new();

@@ -43,7 +43,7 @@ fn request_for(kind: Option<&str>, owner: &str) -> CreateDelegationTokenRequest 
 }
 
 #[test]
-fn clients_without_an_identity_or_with_a_token_may_not_use_tokens() {
+fn anonymous_or_token_clients_may_not_manage_tokens() {
     let rig = Rig::start();
     let anonymous = || Session::anonymous(Ipv4Addr::LOCALHOST.into());
     let by_token = || Session::by_token("alice", Ipv4Addr::LOCALHOST.into());
@@ -91,7 +91,7 @@ fn clients_without_an_identity_or_with_a_token_may_not_use_tokens() {
 }
 
 #[test]
-fn tokens_of_other_owners_need_a_right_and_renewers_are_users() {
+fn create_token_checks_owner_permission_and_renewers() {
     let authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer";
     let rig = Rig::start_with(&[authorizer, "super.users=User:root"]);
     let check = |user: &str, request: CreateDelegationTokenRequest, expected: ErrorCode| {

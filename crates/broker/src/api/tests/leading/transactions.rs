@@ -50,7 +50,7 @@ fn marker(producer_id: i64, topics: &[&str]) -> WritableTxnMarker {
 }
 
 #[test]
-fn a_marker_waits_for_no_other_marker_of_its_request() {
+fn markers_of_one_request_are_written_concurrently() {
     let mut rig = Rig::start();
     rig.create_alone(ALONE, "alone");
     let alone = rig.broker.replicas().partition("alone", 0).unwrap();
@@ -84,7 +84,7 @@ fn end(producer_id: i64) -> EndTxnRequest {
 
 /// Such a marker could end the producer's next transaction.
 #[test]
-fn a_marker_that_has_waited_for_its_turn_for_too_long_is_not_written() {
+fn marker_delayed_past_timeout_is_not_written() {
     let rig = Rig::start();
     rig.run(async {
         let (partition, transactions) = (rig.partition(), rig.broker.transactions());
@@ -99,7 +99,7 @@ fn a_marker_that_has_waited_for_its_turn_for_too_long_is_not_written() {
 
 /// Commits of offsets, and markers of other transactions, waited until the marker was replicated.
 #[test]
-fn a_marker_of_offsets_keeps_others_out_only_until_it_is_in_the_lane() {
+fn unreplicated_offsets_marker_blocks_no_other_write() {
     let mut rig = Rig::start();
     rig.create(OFFSETS, OFFSETS_TOPIC);
     rig.run(async {
@@ -170,7 +170,7 @@ fn with_transactional_ids(rig: &mut Rig) -> ([String; 2], [Arc<Partition>; 2]) {
 }
 
 #[test]
-fn a_transaction_waits_for_no_other_transaction_of_its_request() {
+fn transactions_of_one_request_are_added_concurrently() {
     let mut rig = Rig::start();
     let (ids, logs) = with_transactional_ids(&mut rig);
     let transactions = (1..).zip(&ids).map(|(producer_id, id)| {
@@ -204,7 +204,7 @@ fn a_transaction_waits_for_no_other_transaction_of_its_request() {
 
 /// A log that has no records of a producer accepts any first sequence number.
 #[test]
-fn a_batch_does_not_overtake_an_earlier_one_whose_transaction_could_not_be_verified() {
+fn batch_does_not_overtake_unverified_earlier_batch() {
     const PRODUCER: i64 = 2;
     let mut rig = Rig::start();
     rig.create_alone(ALONE, "alone");

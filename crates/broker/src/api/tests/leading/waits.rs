@@ -36,7 +36,7 @@ fn produce_all(record_bytes: usize) -> BytesMut {
 
 /// The followers' fetches may need the memory that the request would hold.
 #[test]
-fn a_batch_in_the_log_holds_no_memory_of_requests_while_it_waits_for_replicas() {
+fn appended_batch_releases_request_memory_before_replication() {
     let rig = Rig::start();
     let body = produce_all(100_000);
     let session = Session::anonymous(Ipv4Addr::LOCALHOST.into());
@@ -58,7 +58,7 @@ fn a_batch_in_the_log_holds_no_memory_of_requests_while_it_waits_for_replicas() 
 
 /// The client may be gone without a sign of it.
 #[test]
-fn no_request_waits_for_longer_than_a_connection_may_be_idle() {
+fn request_waits_no_longer_than_idle_timeout() {
     let rig = Rig::start_with(&["connections.max.idle.ms=100"]);
     let late = ErrorCode::RequestTimedOut.code();
     let work = async {

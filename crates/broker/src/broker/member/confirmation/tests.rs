@@ -7,7 +7,7 @@ fn heard(answered_ms: i64, now_ms: i64, applied: i64) -> Heard {
 }
 
 #[test]
-fn an_answer_that_may_be_older_than_the_pause_proves_nothing() {
+fn response_from_before_pause_confirms_nothing() {
     let mut proof = Confirmation::default();
     assert!(!proof.hears(heard(10, 10, 99), 10), "nothing is in doubt");
     proof.ask(20_000);
@@ -19,7 +19,7 @@ fn an_answer_that_may_be_older_than_the_pause_proves_nothing() {
 }
 
 #[test]
-fn records_that_are_not_in_force_yet_delay_the_proof() {
+fn unapplied_metadata_records_delay_confirmation() {
     let mut proof = Confirmation::default();
     proof.ask(1_000);
     assert!(!proof.hears(heard(1_100, 1_100, 50), 1_100));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_refusal_lasts_two_seconds_and_longer_if_it_follows_another() {
+fn directory_refusal_lasts_2_seconds_doubling_on_relapse() {
     let mut state = Acceptance::default();
     let mut now_ms = 1_000;
     for seconds in [2, 4, 8, 16, 32, 64, 64] {
@@ -20,7 +20,7 @@ fn a_refusal_lasts_two_seconds_and_longer_if_it_follows_another() {
 }
 
 #[test]
-fn a_directory_without_a_reserve_gets_one_and_a_refusal_meanwhile_lasts() {
+fn directory_gets_reserve_but_newer_refusal_lasts() {
     let mut state = Acceptance::default();
     assert!(state.takes_probe(0) && state.refuse(1));
     assert!(!state.probed(true, 2), "the refusal is newer");

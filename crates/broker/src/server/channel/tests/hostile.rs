@@ -117,7 +117,7 @@ pub(super) fn is_13(suite: CipherSuite) -> bool {
 }
 
 #[test]
-fn records_that_have_no_place_end_the_connection_with_a_reason() {
+fn unexpected_tls_records_end_connection_with_alert() {
     rigs().for_each(|rig| check_records_that_have_no_place(&rig));
 }
 
@@ -153,7 +153,7 @@ fn check_records_that_have_no_place(rig: &Rig) {
 }
 
 #[test]
-fn a_request_directly_in_front_of_close_notify_is_answered() {
+fn request_before_close_notify_gets_response() {
     rigs().for_each(|rig| check_request_before_the_end(&rig));
 }
 
@@ -179,7 +179,7 @@ fn check_request_before_the_end(rig: &Rig) {
 }
 
 #[test]
-fn what_says_nothing_and_what_may_be_refused_does_not_end_the_connection() {
+fn empty_record_or_renegotiation_keeps_tls_connection() {
     rigs().for_each(|rig| check_what_does_not_end(&rig));
 }
 
@@ -198,7 +198,7 @@ fn check_what_does_not_end(rig: &Rig) {
 }
 
 #[test]
-fn a_client_that_asks_for_a_new_handshake_again_is_disconnected() {
+fn tls_client_repeating_renegotiation_is_disconnected() {
     rigs().for_each(|rig| check_second_handshake(&rig));
 }
 
@@ -220,7 +220,7 @@ fn check_second_handshake(rig: &Rig) {
 }
 
 #[test]
-fn new_keys_are_answered_with_new_keys_also_in_the_middle_of_an_answer() {
+fn tls_key_update_is_reciprocated_during_response() {
     for offload in ["auto", "never"] {
         let rig = Rig::new(&[&format!("levada.ssl.kernel.offload={offload}")]);
         let expected = rig.filled("t", 4);
@@ -258,7 +258,7 @@ fn new_keys_are_answered_with_new_keys_also_in_the_middle_of_an_answer() {
 }
 
 #[test]
-fn clients_that_end_in_the_middle_of_something_leave_nothing_behind() {
+fn abrupt_tls_client_ends_leak_nothing() {
     rigs().for_each(|rig| check_ends_in_the_middle(&rig));
 }
 
@@ -306,7 +306,7 @@ fn check_ends_in_the_middle(rig: &Rig) {
 const SCALE_ALONE: f64 = 42.0;
 
 #[test]
-fn a_gigabyte_with_resets_at_random_is_whole_and_leaves_nothing_behind() {
+fn random_tls_resets_corrupt_and_leak_nothing() {
     let goal: u64 = scaled(3 * 8_000_000);
     let rig = Rig::new(&[]);
     let expected = rig.filled("t", 16);

@@ -65,7 +65,7 @@ fn fill(mut socket: &TcpStream) -> Vec<u8> {
 }
 
 #[test]
-fn new_keys_wait_for_room_in_a_full_socket() {
+fn tls_key_update_waits_for_socket_space() {
     let rig = Rig::new(&["levada.ssl.kernel.offload=auto"]);
     for suite in SUITES.into_iter().filter(|suite| is_13(*suite) && rig.is_offloaded(*suite)) {
         let (mut session, server, mut client) = connected(&rig, suite);

@@ -32,7 +32,7 @@ impl Rig {
 }
 
 #[test]
-fn a_client_whose_certificate_was_revoked_is_refused_at_the_handshake() {
+fn revoked_client_certificate_is_refused_at_handshake() {
     for name in ["crl.pem", "crl.der"] {
         let file = format!("levada.ssl.crl.location={{dir}}/{name}");
         let rig = Rig::new(&["ssl.client.auth=required", &file]);
@@ -75,7 +75,7 @@ fn a_certificate_does_not_name_whoever_shows_none() {
 }
 
 #[test]
-fn a_client_whose_certificate_has_expired_does_not_resume_its_session() {
+fn expired_client_certificate_cannot_resume_session() {
     let rig = Rig::new(&["ssl.client.auth=required"]);
     rig.filled("t", 1);
     let expires = levada_process::clock::now_ms() / 1000 + 5;

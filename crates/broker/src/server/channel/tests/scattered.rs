@@ -9,7 +9,7 @@ const RECORD_BYTES: usize = 64;
 const HEADER_BYTES: usize = 5;
 
 #[test]
-fn a_message_in_several_records_is_received_record_by_record() {
+fn fragmented_tls_message_is_read_by_record() {
     let rig = Rig::new(&[]);
     let broker = &rig.server().broker;
     let context = broker.tls().context(&broker.config().listeners[1]).unwrap();
@@ -38,7 +38,7 @@ fn a_message_in_several_records_is_received_record_by_record() {
 }
 
 #[test]
-fn a_client_whose_certificate_comes_in_many_records_connects() {
+fn client_certificate_in_many_records_is_accepted() {
     let rig = Rig::new(&["ssl.client.auth=required"]);
     let expected = rig.filled("t", 1);
     for suite in SUITES {
@@ -67,7 +67,7 @@ fn a_handshake_in_thousands_of_parts_ends() {
 }
 
 #[test]
-fn a_client_that_is_refused_at_the_handshake_keeps_its_place_until_it_is_gone() {
+fn refused_handshake_counts_until_client_disconnects() {
     let rig = Rig::new(&["max.connections.per.ip=1"]);
     let connect = || {
         let socket = TcpStream::connect(rig.address(1)).unwrap();

@@ -60,7 +60,7 @@ fn a_leader_without_sessions_gets_full_requests() {
 }
 
 #[test]
-fn a_fault_leads_to_a_full_request_that_ends_the_session() {
+fn fetch_session_error_leads_to_full_request() {
     let extra = [key(0), key(9)];
     for (response, told, id) in [
         (answer(ErrorCode::FetchSessionIdNotFound.code(), 0), &[][..], 0),
@@ -90,7 +90,7 @@ fn a_full_answer_has_every_partition() {
 }
 
 #[test]
-fn the_number_of_the_largest_request_is_followed_by_one() {
+fn fetch_session_epoch_wraps_to_one() {
     let mut session = opened();
     session.epoch = i32::MAX;
     session.request(vec![asks(0, 10)]);

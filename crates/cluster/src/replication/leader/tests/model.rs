@@ -227,7 +227,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: scaled(400), ..ProptestConfig::default() })]
 
     #[test]
-    fn every_member_of_the_isr_has_what_is_below_the_high_watermark(
+    fn isr_members_have_everything_below_high_watermark(
         ops in proptest::collection::vec(op(), 1..120)
     ) {
         let mut model = Model::new();
@@ -237,7 +237,7 @@ proptest! {
     }
 
     #[test]
-    fn a_leader_without_faults_ends_with_all_replicas_in_sync(
+    fn faultless_leader_ends_with_full_isr(
         ops in proptest::collection::vec(op(), 1..60)
     ) {
         let mut model = Model::new();

@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn uniform_is_even_and_moves_only_what_a_new_member_needs(
+    fn uniform_assignor_is_even_and_moves_few_partitions(
         count in 1_usize..8, sizes in proptest::array::uniform3(0_i32..20),
     ) {
         let counts: BTreeMap<Uuid, i32> = (1..).map(topic).zip(sizes).collect();

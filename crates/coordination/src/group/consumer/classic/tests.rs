@@ -31,7 +31,7 @@ fn join(protocols: &[String]) -> JoinRequest {
 }
 
 #[test]
-fn a_classic_member_shares_a_protocol_with_all_others() {
+fn classic_member_needs_protocol_shared_by_all() {
     let admits = |members: &[&[&str]], offered: &[&str]| {
         let members: Vec<_> = members.iter().map(|one| names(one)).collect();
         group(&members).admit(&join(&names(offered)), 100).is_ok()

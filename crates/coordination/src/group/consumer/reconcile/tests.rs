@@ -54,7 +54,7 @@ fn check(case: &Case, expected: Option<(i8, i32, &[i32], &[i32])>) {
 }
 
 #[test]
-fn a_member_gives_up_first_then_takes_what_is_free() {
+fn member_revokes_partitions_before_taking_free_ones() {
     let case = |state, assigned, revoking, target, taken, owned| Case {
         state,
         assigned,
@@ -81,7 +81,7 @@ fn a_member_gives_up_first_then_takes_what_is_free() {
 }
 
 #[test]
-fn what_is_no_longer_subscribed_to_is_given_up_at_once() {
+fn unsubscribed_partitions_are_revoked_immediately() {
     let now = CurrentValue {
         epoch: 2,
         previous_epoch: 1,

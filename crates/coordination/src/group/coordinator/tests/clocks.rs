@@ -63,7 +63,7 @@ fn offsets_expire_by_the_date() {
 }
 
 #[test]
-fn many_groups_that_expire_at_once_go_in_portions_between_requests() {
+fn expired_groups_are_removed_in_portions_between_requests() {
     let mut rig = Rig::new(GroupConfig { offsets_retention_check_interval_ms: 600_000, ..config() });
     let groups = 2_500;
     for at in 0..groups {

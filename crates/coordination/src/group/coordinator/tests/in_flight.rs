@@ -15,7 +15,7 @@ use crate::machine::PersistId;
 use super::transactions::{end, txn_commit};
 
 #[test]
-fn a_commit_that_is_being_written_does_not_expire() {
+fn commit_in_flight_does_not_expire() {
     for in_transaction in [false, true] {
         let mut rig = Rig::new(config());
         rig.commit(commit("simple", "t", 1)).unwrap();
@@ -50,7 +50,7 @@ fn committed_after(remove: impl FnOnce(&mut Rig)) -> (Rig, i64) {
 }
 
 #[test]
-fn a_deleted_group_takes_the_commit_that_is_being_written_along() {
+fn group_deletion_covers_commit_in_flight() {
     let (mut rig, offset) = committed_after(|rig| {
         rig.send(DeleteRequest { group_ids: vec![GROUP.into()] });
     });
@@ -62,7 +62,7 @@ fn a_deleted_group_takes_the_commit_that_is_being_written_along() {
 }
 
 #[test]
-fn an_assignment_that_is_being_written_is_not_that_of_a_deleted_groups_successor() {
+fn assignment_in_flight_does_not_reach_recreated_group() {
     let mut rig = Rig::new(config());
     let (old, ticket) = rig.enter();
     let generation = rig.joined(ticket).generation;
@@ -81,13 +81,13 @@ fn an_assignment_that_is_being_written_is_not_that_of_a_deleted_groups_successor
 }
 
 #[test]
-fn a_deleted_topic_takes_the_commit_that_is_being_written_along() {
+fn topic_deletion_covers_commit_in_flight() {
     let (_, offset) = committed_after(|rig| rig.step(Event::TopicsDeleted(vec![gone("t", Uuid::ZERO)])));
     assert_eq!(offset, -1);
 }
 
 #[test]
-fn a_deleted_offset_takes_the_commit_that_is_being_written_along() {
+fn offset_deletion_covers_commit_in_flight() {
     let (_, offset) = committed_after(|rig| {
         rig.send(OffsetDeleteRequest { group_id: GROUP.into(), topics: vec![("t".into(), vec![0])] });
     });
@@ -95,7 +95,7 @@ fn a_deleted_offset_takes_the_commit_that_is_being_written_along() {
 }
 
 #[test]
-fn a_stable_lookup_waits_for_no_commit_of_another_group() {
+fn stable_offset_fetch_ignores_commits_of_other_groups() {
     let mut rig = Rig::new(config());
     rig.commit(commit("other", "t", 1)).unwrap();
     rig.hold_appends = true;
@@ -111,7 +111,7 @@ fn a_stable_lookup_waits_for_no_commit_of_another_group() {
 }
 
 #[test]
-fn members_that_wait_for_an_assignment_are_refused_when_its_write_takes_too_long() {
+fn waiting_members_are_refused_after_slow_assignment_write() {
     let mut rig = Rig::new(config());
     let (member_id, ticket) = rig.enter();
     let generation = rig.joined(ticket).generation;
@@ -130,7 +130,7 @@ fn members_that_wait_for_an_assignment_are_refused_when_its_write_takes_too_long
 }
 
 #[test]
-fn a_member_whose_join_is_written_too_slowly_is_refused_once() {
+fn slow_join_write_refuses_the_member_once() {
     let mut rig = Rig::new(config());
     rig.step(catalogue(&[("t", 4)]));
     rig.hold_appends = true;
@@ -143,7 +143,7 @@ fn a_member_whose_join_is_written_too_slowly_is_refused_once() {
 }
 
 #[test]
-fn a_heartbeat_held_before_the_end_of_its_session_keeps_the_member() {
+fn heartbeat_held_before_session_end_keeps_member() {
     let mut rig = Rig::new(config());
     rig.step(catalogue(&[("t", 4)]));
     let epoch = rig.ask(enter("a", &["t"])).unwrap().member_epoch;

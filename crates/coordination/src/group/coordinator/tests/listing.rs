@@ -5,7 +5,7 @@ use levada_testing::growth;
 use crate::group::coordinator::{ListFilter, ListedGroup};
 
 #[test]
-fn a_hundred_thousand_filters_cost_each_group_as_little_as_a_few() {
+fn group_filters_cost_same_for_100000_as_few() {
     let group = ListedGroup {
         group_id: "g".to_owned(),
         protocol_type: "consumer".to_owned(),

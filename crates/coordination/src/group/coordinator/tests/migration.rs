@@ -79,7 +79,7 @@ fn mixed(rig: &mut Rig) -> (String, i32) {
 }
 
 #[test]
-fn a_classic_group_becomes_a_consumer_group_and_both_kinds_share_the_work() {
+fn classic_group_becomes_mixed_consumer_group() {
     let mut rig = rig();
     let (old, generation) = mixed(&mut rig);
     let before = rig.coordinator.describe_consumer(GROUP).unwrap();
@@ -106,7 +106,7 @@ fn refusal(rig: &mut Rig) -> String {
 }
 
 #[test]
-fn a_group_whose_assignor_keeps_data_of_its_own_in_assignments_stays_classic() {
+fn group_with_custom_assignor_data_stays_classic() {
     let mut rig = rig();
     let (member_id, generation) = classic(&mut rig);
     let rejoined = rig.send(rig.join(&member_id));
@@ -131,7 +131,7 @@ fn an_upgraded_group_is_assigned_immediately() {
 }
 
 #[test]
-fn without_migration_neither_kind_of_member_joins_the_other_kind_of_group() {
+fn disabled_migration_keeps_group_protocols_apart() {
     let apart = ConsumerConfig { upgrades: false, downgrades: false, ..ConsumerConfig::default() };
     let mut rig = Rig::new(GroupConfig { consumer: apart, ..config() });
     rig.step(catalogue(&[("t", 4)]));
@@ -147,7 +147,7 @@ fn without_migration_neither_kind_of_member_joins_the_other_kind_of_group() {
 }
 
 #[test]
-fn a_dynamic_member_that_changes_its_protocol_leaves_the_group_a_consumer_group() {
+fn dynamic_member_changing_protocol_leaves_group_a_consumer() {
     let mut rig = rig();
     let (old, _) = mixed(&mut rig);
     let changed = rig.ask(rig.join("new"));
@@ -158,7 +158,7 @@ fn a_dynamic_member_that_changes_its_protocol_leaves_the_group_a_consumer_group(
 }
 
 #[test]
-fn a_refused_join_of_a_consumer_group_echoes_no_member_id() {
+fn refused_join_of_consumer_group_echoes_no_id() {
     let mut rig = rig();
     rig.ask(enter("new", &["t"])).unwrap();
     let request = JoinRequest { protocol_type: "connect".to_owned(), ..rig.join("who") };
@@ -170,7 +170,7 @@ fn a_refused_join_of_a_consumer_group_echoes_no_member_id() {
 }
 
 #[test]
-fn members_waiting_in_a_classic_rebalance_are_told_to_join_again() {
+fn classic_members_waiting_for_rebalance_must_rejoin() {
     let mut rig = rig();
     let (old, _) = classic(&mut rig);
     rig.send(JoinRequest { api_version: 3, ..rig.join("") });
@@ -201,7 +201,7 @@ fn other_kinds_of_groups_and_members_stay_apart() {
 }
 
 #[test]
-fn a_consumer_group_becomes_a_classic_one_when_its_last_new_member_has_gone() {
+fn consumer_group_becomes_classic_after_last_new_member() {
     for silent in [false, true] {
         let mut rig = rig();
         let (old, generation) = mixed(&mut rig);
@@ -226,7 +226,7 @@ fn a_consumer_group_becomes_a_classic_one_when_its_last_new_member_has_gone() {
 }
 
 #[test]
-fn the_last_new_member_replaced_by_a_classic_one_of_the_same_name_makes_the_group_classic() {
+fn static_replacement_of_last_new_member_downgrades_group() {
     let mut rig = rig();
     let named = |request| ConsumerHeartbeatRequest { instance_id: Some("i".into()), ..request };
     rig.ask(named(enter("new", &["t"]))).unwrap();
@@ -257,7 +257,7 @@ fn a_replaced_static_member_cannot_join_again() {
 }
 
 #[test]
-fn classic_members_leave_and_are_put_out_if_they_do_not_come_back() {
+fn classic_members_leave_or_expire_without_rejoining() {
     let mut rig = rig();
     let (old, generation) = mixed(&mut rig);
     let errors = rig.leave(&[("nobody", None), (&old, None)]);
@@ -277,7 +277,7 @@ fn classic_members_leave_and_are_put_out_if_they_do_not_come_back() {
 }
 
 #[test]
-fn an_operator_puts_out_members_of_the_consumer_protocol() {
+fn operator_removes_consumer_protocol_members() {
     let mut rig = rig();
     rig.ask(ConsumerHeartbeatRequest { instance_id: Some("seat".into()), ..enter("static", &["t"]) })
         .unwrap();
@@ -290,7 +290,7 @@ fn an_operator_puts_out_members_of_the_consumer_protocol() {
 }
 
 #[test]
-fn a_member_that_leaves_twice_in_one_request_has_left() {
+fn member_leaving_twice_in_one_request_has_left() {
     let mut rig = rig();
     let (old, _) = mixed(&mut rig);
     rig.ask(ConsumerHeartbeatRequest { instance_id: Some("seat".into()), ..enter("static", &["t"]) })
@@ -319,7 +319,7 @@ fn a_policy_can_forbid_either_way() {
 }
 
 #[test]
-fn a_classic_group_keeps_an_assignment_that_is_written_while_it_becomes_a_consumer_group() {
+fn group_upgrade_keeps_assignment_being_written() {
     let mut rig = rig();
     let member_id = rig.member_id();
     let ticket = rig.send(rig.join(&member_id));
@@ -343,7 +343,7 @@ fn a_classic_group_keeps_an_assignment_that_is_written_while_it_becomes_a_consum
 }
 
 #[test]
-fn a_heartbeat_that_waits_for_an_assignment_is_refused_when_the_coordinator_ends() {
+fn heartbeat_waiting_for_assignment_is_refused_on_unload() {
     let mut rig = rig();
     let member_id = rig.member_id();
     let ticket = rig.send(rig.join(&member_id));
@@ -358,7 +358,7 @@ fn a_heartbeat_that_waits_for_an_assignment_is_refused_when_the_coordinator_ends
 }
 
 #[test]
-fn a_join_with_an_unknown_member_id_does_not_end_a_consumer_group_without_members() {
+fn join_with_unknown_id_keeps_empty_consumer_group() {
     let mut rig = rig();
     let epoch = rig.ask(enter("m", &["t"])).unwrap().member_epoch;
     rig.commit(CommitRequest { api_version: 9, ..commit_as("m", epoch, 5) }).unwrap();

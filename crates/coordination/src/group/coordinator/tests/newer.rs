@@ -7,7 +7,7 @@ use crate::group::tests::rig::config;
 use crate::machine::{Machine, ReplayFault};
 
 #[test]
-fn a_record_of_a_newer_broker_stops_the_load_and_one_of_an_unknown_kind_does_not() {
+fn group_load_stops_at_newer_record_versions_only() {
     let replay = |key: &[u8]| {
         let mut batch = Builder::new();
         batch.push(0, Some(key), Some(&[0, 99]));

@@ -45,7 +45,7 @@ fn stable_offset(rig: &mut Rig, group_id: &str) -> Result<i64, GroupError> {
 }
 
 #[test]
-fn a_transaction_that_names_no_member_commits_into_a_consumer_group_with_members() {
+fn transaction_without_member_commits_into_consumer_group() {
     let mut rig = Rig::new(config());
     rig.step(catalogue(&[("t", 1)]));
     rig.ask(enter("m", &["t"])).unwrap();
@@ -60,7 +60,7 @@ fn a_transaction_that_names_no_member_commits_into_a_consumer_group_with_members
 }
 
 #[test]
-fn a_commit_in_a_transaction_counts_when_the_transaction_commits() {
+fn transactional_offset_takes_effect_on_transaction_commit() {
     for (commits, expected) in [(true, 9), (false, 5)] {
         for restarts in [false, true] {
             let mut rig = Rig::new(config());
@@ -81,7 +81,7 @@ fn a_commit_in_a_transaction_counts_when_the_transaction_commits() {
 }
 
 #[test]
-fn the_end_takes_effect_after_the_commits_before_it_however_they_are_reported() {
+fn transaction_end_applies_after_its_earlier_commits() {
     let mut rig = Rig::new(config());
     rig.hold_appends = true;
     let committed = rig.send(txn_commit("s", 9));
@@ -98,7 +98,7 @@ fn the_end_takes_effect_after_the_commits_before_it_however_they_are_reported() 
 }
 
 #[test]
-fn what_the_log_refuses_is_refused_with_its_reason() {
+fn refused_transactional_write_returns_its_error() {
     for (failure, expected) in [
         (PersistFailure::ProducerFenced, GroupError::InvalidProducerEpoch),
         (PersistFailure::TransactionState, GroupError::InvalidTxnState),
@@ -148,7 +148,7 @@ fn members_are_checked_if_they_are_named() {
 }
 
 #[test]
-fn offsets_are_removed_unless_a_member_uses_the_topic() {
+fn offset_delete_spares_topics_a_member_uses() {
     let mut rig = Rig::new(config());
     assert_eq!(rig.ask(delete("t")), Err(GroupError::GroupIdNotFound));
     rig.commit(commit(GROUP, "t", 5)).unwrap();
@@ -163,7 +163,7 @@ fn offsets_are_removed_unless_a_member_uses_the_topic() {
 }
 
 #[test]
-fn removing_an_offset_drops_what_is_pending_for_it() {
+fn offset_delete_drops_pending_transactional_offset() {
     let mut rig = Rig::new(config());
     rig.ask(txn_commit(GROUP, 9)).unwrap();
     rig.ask(delete("t")).unwrap();
@@ -172,7 +172,7 @@ fn removing_an_offset_drops_what_is_pending_for_it() {
 }
 
 #[test]
-fn what_a_group_of_another_protocol_uses_is_unknown() {
+fn offset_delete_is_refused_for_other_protocol_types() {
     let mut rig = Rig::new(config());
     rig.commit(commit(GROUP, "t", 5)).unwrap();
     let mut join = rig.join("");
@@ -183,7 +183,7 @@ fn what_a_group_of_another_protocol_uses_is_unknown() {
 }
 
 #[test]
-fn a_commit_does_not_get_behind_its_transactions_end_while_its_group_is_being_written() {
+fn transactional_commit_is_logged_before_its_end_marker() {
     let mut rig = Rig::new(config());
     rig.step(catalogue(&[("t", 1)]));
     rig.hold_appends = true;

@@ -66,7 +66,7 @@ fn a_commit_reaches_every_partition_and_the_group() {
 }
 
 #[test]
-fn the_reply_waits_for_the_decision_and_the_markers_too() {
+fn end_txn_response_waits_for_the_logged_decision() {
     let mut rig = rig();
     let owner = rig.init();
     rig.begin(owner, &["t-0"]);
@@ -106,7 +106,7 @@ fn while_a_transaction_ends_everybody_must_wait() {
 }
 
 #[test]
-fn two_requests_at_once_are_one_after_the_other() {
+fn concurrent_init_producer_id_request_is_refused() {
     let mut rig = rig();
     rig.hold_appends = true;
     let first = rig.send(init(ID));
@@ -117,7 +117,7 @@ fn two_requests_at_once_are_one_after_the_other() {
 }
 
 #[test]
-fn a_new_producer_ends_the_transaction_of_the_old_one() {
+fn new_producer_aborts_transaction_of_old_one() {
     let mut rig = rig();
     let old = rig.init();
     rig.begin(old, &["t-0", "u-3"]);
@@ -135,7 +135,7 @@ fn a_new_producer_ends_the_transaction_of_the_old_one() {
 }
 
 #[test]
-fn a_slow_transaction_is_aborted_and_its_producer_fenced() {
+fn timed_out_transaction_is_aborted_and_producer_fenced() {
     let mut rig = rig();
     let owner = rig.init();
     rig.begin(owner, &["t-0"]);
@@ -153,7 +153,7 @@ fn a_slow_transaction_is_aborted_and_its_producer_fenced() {
 }
 
 #[test]
-fn an_abort_that_cannot_be_logged_is_tried_at_the_next_look() {
+fn failed_abort_write_is_retried_at_next_check() {
     let mut rig = rig();
     let owner = rig.init();
     rig.begin(owner, &["t-0"]);
@@ -217,7 +217,7 @@ fn markers_are_tried_until_they_are_written() {
 }
 
 #[test]
-fn a_completion_that_cannot_be_logged_is_tried_again() {
+fn failed_transaction_completion_write_is_retried() {
     for failure in [PersistFailure::Unavailable, PersistFailure::TooLarge] {
         let mut rig = rig();
         let owner = rig.init();
@@ -235,7 +235,7 @@ fn a_completion_that_cannot_be_logged_is_tried_again() {
 }
 
 #[test]
-fn after_a_failure_of_its_disk_a_coordinator_serves_no_more_and_the_next_one_goes_by_the_log() {
+fn coordinator_stops_after_disk_failure_and_log_decides() {
     for is_stored in [true, false] {
         let mut rig = rig();
         let owner = rig.init();
@@ -256,7 +256,7 @@ fn after_a_failure_of_its_disk_a_coordinator_serves_no_more_and_the_next_one_goe
 }
 
 #[test]
-fn a_completion_lost_with_the_disk_is_taken_up_again_by_the_next_start() {
+fn completion_lost_with_disk_resumes_on_next_load() {
     let mut rig = rig();
     let owner = rig.init();
     rig.begin(owner, &["t-0"]);
@@ -271,7 +271,7 @@ fn a_completion_lost_with_the_disk_is_taken_up_again_by_the_next_start() {
 }
 
 #[test]
-fn an_id_that_cannot_be_logged_leaves_nothing_behind() {
+fn failed_transactional_id_write_leaves_no_state() {
     let mut rig = rig();
     let long = "x".repeat(40_000);
     assert_eq!(rig.ask(init(&long)), Err(TxnError::UnknownServerError));
@@ -285,7 +285,7 @@ fn an_id_that_cannot_be_logged_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_decision_survives_a_restart_with_the_same_epoch() {
+fn transaction_decision_survives_restart_with_same_epoch() {
     for commit in [true, false] {
         let mut rig = rig();
         let owner = rig.init();
@@ -315,7 +315,7 @@ fn an_open_transaction_survives_a_restart() {
 }
 
 #[test]
-fn epochs_that_run_out_are_followed_by_another_producer_id() {
+fn exhausted_producer_epochs_lead_to_new_producer_id() {
     let mut rig = rig();
     let mut owner = rig.init();
     while owner.producer_epoch < i16::MAX - 1 {
@@ -331,7 +331,7 @@ fn epochs_that_run_out_are_followed_by_another_producer_id() {
 }
 
 #[test]
-fn what_waits_for_a_producer_id_goes_on_with_it_or_is_refused() {
+fn requests_waiting_for_producer_id_continue_or_fail() {
     let mut rig = rig();
     rig.hold_ids = true;
     let tickets: Vec<Ticket> = ["x", "x", "y"].iter().map(|id| rig.send(init(id))).collect();
@@ -404,7 +404,7 @@ fn views_show_what_is_asked_for() {
 }
 
 #[test]
-fn nobody_is_left_waiting_when_the_partition_goes_away() {
+fn coordinator_unload_refuses_all_waiting_requests() {
     let mut rig = rig();
     let owner = rig.init();
     rig.begin(owner, &["t-0"]);
@@ -443,7 +443,7 @@ fn a_coordinator_that_loads_asks_for_patience() {
 }
 
 #[test]
-fn a_record_of_a_newer_broker_stops_the_load_and_one_of_an_unknown_kind_does_not() {
+fn transaction_load_stops_at_newer_record_versions_only() {
     let mut rig = Rig::new(TxnConfig::default());
     rig.init();
     let replay = |key: &[u8], value: &[u8]| {

@@ -68,7 +68,7 @@ fn a_notification_before_its_result_waits_for_it() {
 }
 
 #[test]
-fn a_late_entry_is_not_taken_for_the_next_operation() {
+fn late_completion_does_not_match_next_operation() {
     let mut slots = Slots::new(1);
     let old = slots.insert("old").unwrap();
     slots.complete(entry(old, 0, false, false));

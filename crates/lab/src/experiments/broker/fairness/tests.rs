@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use super::*;
 
 #[test]
-fn the_p99_of_small_readers_does_not_contain_the_beginning_of_connections() {
+fn small_reader_p99_excludes_connection_setup() {
     const READERS: u32 = 3;
     let place = TopicPartition { topic: "small".to_owned(), partition: 0 };
     let filled = Filled { place, batch_len: 100, records: 1, batches: 4 };

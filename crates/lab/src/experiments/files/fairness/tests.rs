@@ -7,7 +7,7 @@ use super::*;
 use crate::harness::payload::checksum;
 
 #[test]
-fn the_p99_of_small_files_does_not_contain_the_beginning_of_connections() {
+fn small_file_p99_excludes_connection_setup() {
     const READERS: u32 = 3;
     let file = SiteFile { name: "small".to_owned(), len: 3, checksum: checksum(b"abc") };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -12,7 +12,7 @@ fn place() -> TopicPartition {
 }
 
 #[test]
-fn batches_are_sound_and_nearly_as_long_as_wanted() {
+fn generated_batches_are_valid_and_near_wanted_size() {
     for (len, record_len) in [
         (1 << 10, 1 << 10),
         (4 << 10, 1 << 10),
@@ -93,7 +93,7 @@ fn the_records_are_found_in_a_fetch_response() {
 }
 
 #[test]
-fn the_offset_of_a_fetch_is_where_it_is_looked_for() {
+fn fetch_offset_is_at_its_expected_position() {
     let wanted = Wanted { offset: 0x0123_4567_89ab, max_bytes: 1 << 20, max_wait_ms: 5 };
     let frame = fetch(&place(), wanted).unwrap();
     assert_eq!(i64_at(&frame, frame.len() - FETCH_OFFSET_FROM_END), Some(wanted.offset));

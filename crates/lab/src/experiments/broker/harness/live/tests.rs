@@ -6,7 +6,7 @@ use super::*;
 use crate::experiments::broker::harness::floor;
 
 #[test]
-fn the_consumer_of_a_record_that_was_refused_does_not_wait_forever() {
+fn consumer_stops_waiting_when_produce_is_refused() {
     let place = TopicPartition { topic: "live".to_owned(), partition: 0 };
     let (mut refusal, offset_at) = floor::produced(&place).unwrap();
     refusal[offset_at - 2..offset_at].copy_from_slice(&7_i16.to_be_bytes());
