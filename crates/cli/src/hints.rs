@@ -15,7 +15,7 @@ const NAMES: [(&str, &str); 5] = [
 ];
 
 /// Options of Kafka's tools, with the equivalent here.
-const ELSEWHERE: [(&[&str], &str); 14] = [
+const ELSEWHERE: [(&[&str], &str); 15] = [
     // Kcat, rpk and Kafka's tools; some commands have the short option for something else.
     (&["-t"], "a topic is named without an option: levada consume clicks, levada produce clicks"),
     (&["-g"], "--group NAME (-G NAME) of levada consume; elsewhere a group is named without an option"),
@@ -38,6 +38,7 @@ const ELSEWHERE: [(&[&str], &str); 14] = [
         &["--property", "--reader-property", "--formatter-property"],
         "--key-separator reads keys; --format or --output json prints them",
     ),
+    (&["--seconds", "--time"], "--duration 30s ends a measurement, or --records"),
     (&["--timeout-ms"], "--exit ends at the last record, --until at an offset or a time"),
     (
         &[
@@ -51,6 +52,9 @@ const ELSEWHERE: [(&[&str], &str); 14] = [
         "--command-config FILE takes Kafka's client properties",
     ),
 ];
+
+/// Kinds of Kafka's `--entity-type` whose settings are quotas here.
+const QUOTA_KINDS: [&str; 6] = ["client", "clients", "ip", "ips", "user", "users"];
 
 /// The same command line with `levada help COMMAND` as `levada COMMAND --help`, and `levada
 /// version` as `levada --version`.
@@ -78,6 +82,13 @@ pub(crate) fn translated(mut error: Error) -> Error {
     if name == "--add-scram" {
         // The value has a password in it.
         error.insert(ContextKind::InvalidValue, ContextValue::String("…".to_owned()));
+        return error;
+    }
+    let is_value = |words: &[&str]| matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if words.contains(&value.as_str()));
+    if name == "<KIND>" && is_value(&QUOTA_KINDS) {
+        let tip = "limits of a client: levada config set quota client-id=NAME producer_byte_rate=1048576";
+        error.remove(ContextKind::SuggestedValue);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
         return error;
     }
     let found = ELSEWHERE.iter().find(|(names, _)| names.contains(&name));
@@ -173,6 +184,8 @@ mod tests {
             ("levada topic list -o json", "--output json prints JSON"),
             ("levada topic list --format json", "--output json prints JSON"),
             ("levada serve --port 9093", "-o listeners="),
+            ("levada bench produce t --seconds 3", "--duration 30s"),
+            ("levada config set client app producer_byte_rate=1", "levada config set quota client-id="),
         ] {
             let error = Cli::try_parse_from(line.split(' ')).unwrap_err();
             let said = translated(error).to_string();

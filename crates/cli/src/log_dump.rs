@@ -113,6 +113,7 @@ fn dump_file(path: &Path, records: bool, report: &mut Report<'_>) -> Result<Verd
             checkpoint::dump_object(&text(path)?, report)
         }
         _ if name == "meta.properties" => checkpoint::dump_pairs(&text(path)?, '=', "cluster.id", report),
+        _ if !path.is_file() => Err(Failure::Usage(format!("{}: no such file", path.display()))),
         _ => Err(Failure::Usage(format!(
             "{}: this kind of file cannot be dumped; `levada log dump --help` lists the kinds",
             path.display()

@@ -128,10 +128,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         tell!("one record per line; Ctrl-D ends");
     }
     let started = Instant::now();
-    let bar = progress();
+    let mut lines = Lines::stdin();
+    let bar = progress(lines.size());
     let mut producer = Producer::new(cluster, topic, args.options(), &Reporter)?;
     interrupt::catch()?;
-    let ended = feed(&args, &mut producer, &mut Lines::stdin(), &bar, &interrupt::is_asked);
+    let ended = feed(&args, &mut producer, &mut lines, &bar, &interrupt::is_asked);
     bar.finish_and_clear();
     if ended.is_err() {
         producer.report_unsent();
@@ -166,6 +167,7 @@ fn feed_lines<R: Read + AsFd>(
     is_asked: &dyn Fn() -> bool,
 ) -> Result<(), Failure> {
     // The next line of a regular file is already there: only full batches are sent.
+    let has_size = bar.length().is_some();
     let age_max = if lines.are_complete() { Duration::MAX } else { AGE_MAX };
     loop {
         if is_asked() {
@@ -189,7 +191,7 @@ fn feed_lines<R: Read + AsFd>(
                 }
             },
         }
-        bar.set_position(producer.acknowledged_bytes());
+        bar.set_position(if has_size { lines.taken_bytes() } else { producer.acknowledged_bytes() });
     }
     producer.finish()?;
     if lines.has_rest() {
@@ -198,13 +200,22 @@ fn feed_lines<R: Read + AsFd>(
     if is_asked() { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
-/// A bar on stderr if people watch and records do not come from their keyboard.
-fn progress() -> ProgressBar {
+/// A bar on stderr if people watch and records do not come from their keyboard. It shows the part of
+/// an input whose size is known, else the acknowledged bytes.
+fn progress(size: Option<u64>) -> ProgressBar {
     if io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{spinner} {bytes} acknowledged, {bytes_per_sec}");
-    ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+    let (bar, template) = match size {
+        Some(size) => (
+            ProgressBar::new(size),
+            "{wide_bar} {percent} %  {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+        ),
+        None => (ProgressBar::new_spinner(), "{spinner} {bytes} acknowledged, {bytes_per_sec}"),
+    };
+    bar.with_style(
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner()),
+    )
 }
 
 impl Args {

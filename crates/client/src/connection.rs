@@ -47,6 +47,7 @@ impl<T: Read + Write + Send + Debug> Channel for T {}
 pub struct Connection {
     address: String,
     client_id: String,
+    timeout: Duration,
     channel: Box<dyn Channel>,
     frames: FrameBuffer,
     scratch: Vec<u8>,
@@ -112,6 +113,7 @@ impl Connection {
         Ok(Self {
             address: address.into(),
             client_id: options.client_id.clone(),
+            timeout: options.timeout,
             channel,
             frames: FrameBuffer::new(options.max_frame_bytes),
             scratch: vec![0; 64 * 1024],
@@ -258,7 +260,14 @@ impl Connection {
     }
 
     fn lost(&self, source: io::Error) -> ConnectionError {
-        ConnectionError::Lost { address: self.address.clone(), source }
+        let address = self.address.clone();
+        match source.kind() {
+            // The kernel's errors of a time limit of a socket.
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                ConnectionError::Silent { address, seconds: self.timeout.as_secs_f32() }
+            }
+            _ => ConnectionError::Lost { address, source },
+        }
     }
 }
 
@@ -289,7 +298,15 @@ pub enum ConnectionError {
         /// The reason.
         source: io::Error,
     },
-    /// The connection broke, or the broker did not answer in time.
+    /// The broker was silent for the time limit. It may be suspended, or wait for its disk.
+    #[error("{address} did not respond within {seconds} s")]
+    Silent {
+        /// The address.
+        address: String,
+        /// The time limit.
+        seconds: f32,
+    },
+    /// The connection broke.
     #[error("connection to {address} lost: {source}")]
     Lost {
         /// The address.
@@ -344,7 +361,7 @@ impl ConnectionError {
             [io::ErrorKind::InvalidData, io::ErrorKind::InvalidInput, io::ErrorKind::NotFound];
         match self {
             Self::Connect { source, .. } => !PERMANENT.contains(&source.kind()),
-            Self::Lost { .. } | Self::Closed { .. } => true,
+            Self::Lost { .. } | Self::Silent { .. } | Self::Closed { .. } => true,
             _ => false,
         }
     }

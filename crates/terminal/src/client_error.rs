@@ -74,6 +74,10 @@ impl From<&ConnectionError> for Failure {
         let what = error.to_string();
         let failure = match error {
             ConnectionError::Connect { source, address } => Self::with_next(what, remedy(address, source)),
+            ConnectionError::Silent { .. } => Self::with_next(
+                what,
+                "see if the broker's process is suspended or waits for its disk: its log, GET /livez; or name another with --brokers",
+            ),
             ConnectionError::Lost { .. } | ConnectionError::Closed { .. } => Self::with_next(
                 what,
                 "see the broker's log; it may have stopped or refused the request, or require TLS, SASL or a certificate: --command-config",

@@ -293,12 +293,24 @@ pub fn check(code: i16, doing: &str, said: Option<&str>) -> Result<(), Failure> 
     let row = row(code);
     let meaning =
         said.filter(|said| !said.is_empty()).or(row.map(|row| row.1)).unwrap_or("the broker refuses");
-    let what = format!("{doing}: {meaning} ({})", name(code));
+    let what = format!("{doing}: {} ({})", without_class(meaning), name(code));
     let failure = match next(&what, row) {
         Some(next) => Failure::with_next(what, next),
         None => Failure::new(what),
     };
     Err(failure.because(Cause::Code(code)))
+}
+
+/// The text without the name of a Java exception, which brokers put into some texts and which says
+/// less than the rest.
+fn without_class(text: &str) -> String {
+    let Some(start) = text.find("org.apache.kafka.") else { return text.to_owned() };
+    match text[start..].split_once(": ") {
+        Some((class, rest)) if class.ends_with("Exception") && !class.contains(' ') => {
+            format!("{}{rest}", &text[..start])
+        }
+        _ => text.to_owned(),
+    }
 }
 
 /// The next step for a code; for some codes it depends on the broker's message.

@@ -242,7 +242,10 @@ impl Reset {
             }
             _ => Kind::Committed,
         };
-        group.map_or(Ok(()), |group| check_idle(&self.group, &group))?;
+        match &group {
+            Some(group) => check_idle(&self.group, group)?,
+            None => tell!("note: group {} does not exist yet; --execute creates it", self.group),
+        }
         let present = match kind {
             Kind::Committed => committed_offsets(cluster, &self.group)?,
             Kind::Start => share::starts(cluster, &self.group)?,

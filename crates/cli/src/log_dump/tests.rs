@@ -235,12 +235,18 @@ fn dump_ignores_offset_in_snapshot_name() {
 
 #[test]
 fn other_files_are_refused() {
-    let path = Path::new("notes.txt");
-    let mut out = Vec::new();
-    let refused = dump_file(path, false, &mut Report::new(&mut out, false, false));
-    assert!(
-        matches!(refused, Err(Failure::Usage(what)) if what.starts_with("notes.txt: this kind of file cannot be dumped"))
-    );
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |path: &Path| {
+        let mut out = Vec::new();
+        match dump_file(path, false, &mut Report::new(&mut out, false, false)) {
+            Err(Failure::Usage(what)) => what,
+            other => panic!("{other:?}"),
+        }
+    };
+    let path = dir.path().join("notes.txt");
+    assert!(refused(&path).ends_with("notes.txt: no such file"));
+    fs::write(&path, "").unwrap();
+    assert!(refused(&path).contains("notes.txt: this kind of file cannot be dumped"));
 }
 
 #[test]

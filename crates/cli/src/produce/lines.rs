@@ -17,6 +17,7 @@ pub(super) struct Lines<R> {
     is_whole: bool,
     is_closed: bool,
     number: u64,
+    taken_bytes: u64,
 }
 
 /// The input at this moment.
@@ -38,7 +39,7 @@ impl Lines<StdinLock<'static>> {
 impl<R: Read + AsFd> Lines<R> {
     pub(super) fn new(input: R) -> Self {
         let input = BufReader::with_capacity(1 << 20, input);
-        Self { input, line: Vec::new(), is_whole: false, is_closed: false, number: 0 }
+        Self { input, line: Vec::new(), is_whole: false, is_closed: false, number: 0, taken_bytes: 0 }
     }
 
     /// Number of lines that have been read.
@@ -50,6 +51,22 @@ impl<R: Read + AsFd> Lines<R> {
     pub(super) fn are_complete(&self) -> bool {
         let found = rustix::fs::fstat(self.input.get_ref());
         found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
+    }
+
+    /// Bytes of the lines that have been read.
+    pub(super) fn taken_bytes(&self) -> u64 {
+        self.taken_bytes
+    }
+
+    /// Bytes of a regular file from its present position on; none for other inputs, and after the
+    /// first line.
+    pub(super) fn size(&self) -> Option<u64> {
+        let file = self.input.get_ref();
+        if !self.are_complete() || !self.input.buffer().is_empty() {
+            return None;
+        }
+        let size = u64::try_from(rustix::fs::fstat(file).ok()?.st_size).ok()?;
+        Some(size.saturating_sub(rustix::fs::tell(file).ok()?))
     }
 
     /// Reads no more: only the whole lines that were read already are left.
@@ -89,8 +106,9 @@ impl<R: Read + AsFd> Lines<R> {
 
     /// Moves bytes of the buffer to the line; true if the line is complete.
     fn take(&mut self) -> bool {
-        let read = self.input.buffer().read_until(b'\n', &mut self.line);
-        self.input.consume(read.expect("memory can be read"));
+        let read = self.input.buffer().read_until(b'\n', &mut self.line).expect("memory can be read");
+        self.input.consume(read);
+        self.taken_bytes += read as u64;
         let is_complete = self.line.last() == Some(&b'\n');
         if is_complete {
             self.line.pop();

@@ -195,3 +195,16 @@ fn a_signal_sends_the_lines_that_were_read() {
     assert_eq!((producer.acknowledged_records(), producer.age()), (2, None));
     drop(writer);
 }
+
+#[test]
+fn input_file_has_a_size_from_its_position() {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(b"a\nbb\nccc\n").unwrap();
+    std::io::Seek::seek(&mut file, io::SeekFrom::Start(2)).unwrap();
+    let mut lines = Lines::new(file);
+    assert_eq!((lines.size(), lines.taken_bytes()), (Some(7), 0));
+    assert_eq!(lines.next(Duration::ZERO).unwrap(), Input::Line(b"bb"));
+    assert_eq!(lines.taken_bytes(), 3);
+    let (pipe, _writer) = io::pipe().unwrap();
+    assert_eq!(Lines::new(pipe).size(), None);
+}

@@ -36,8 +36,9 @@ impl Info {
         let mut infos = Vec::new();
         for directory in &directories {
             let info = offline::info(directory, &directories).map_err(failed)?;
-            if info.identity.is_none() && info.metadata.is_none() && info.partitions.is_empty() {
-                // No broker has written to the directory.
+            let is_empty = info.partitions.iter().all(|partition| partition.segments == 0);
+            if info.identity.is_none() && info.metadata.is_none() && is_empty {
+                // No broker has written to the directory: other programs' names end in numbers too.
                 return Err(failed(StorageError::Unformatted { path: info.path }));
             }
             infos.push(info);

@@ -121,3 +121,13 @@ fn failures_say_what_happened() {
     let error = Connection::connect(&unused.to_string(), &options()).unwrap_err();
     assert!(matches!(error, ConnectionError::Connect { .. }), "{error}");
 }
+
+#[test]
+fn silent_broker_is_named_with_the_limit() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let options = ConnectionOptions { timeout: Duration::from_millis(250), ..options() };
+    let error = Connection::connect(&address, &options).unwrap_err();
+    assert_eq!(error.to_string(), format!("{address} did not respond within 0.25 s"));
+    assert!(error.is_lost());
+}

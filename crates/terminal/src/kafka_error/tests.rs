@@ -47,3 +47,13 @@ fn a_refusal_names_everything_that_a_command_needs() {
     let other = needing_all(check(3, "topic clicks", None), "read", "--topic clicks").unwrap_err();
     assert!(next_step(other).contains("levada topic list"), "other failures stay as they are");
 }
+
+#[test]
+fn texts_lose_class_names_of_java() {
+    let said =
+        "Invalid value org.apache.kafka.common.config.ConfigException: at least half for configuration a";
+    let failure = check(40, "change settings of broker 1", Some(said)).unwrap_err();
+    let line = failure.line();
+    assert!(line.starts_with("change settings of broker 1: Invalid value at least half for"), "{line}");
+    assert_eq!(without_class("see org.apache.kafka.common: x"), "see org.apache.kafka.common: x");
+}
