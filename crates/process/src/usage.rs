@@ -14,7 +14,12 @@ pub struct Process {
     pub open_fds: Option<u64>,
     /// The most that it may have.
     pub max_fds: u64,
+    /// Names of the threads that serve connections, and their processor time in seconds.
+    pub shards: Vec<(String, f64)>,
 }
+
+/// Start of the names of the threads that serve connections.
+const SHARD: &str = "shard-";
 
 impl Process {
     /// This moment.
@@ -24,6 +29,7 @@ impl Process {
             cpu_seconds: cpu_seconds(),
             open_fds: open_fds(),
             max_fds: descriptors::limit(),
+            shards: shards(),
         }
     }
 }
@@ -35,6 +41,25 @@ fn open_fds() -> Option<u64> {
         0 => Some(fs::read_dir("/proc/self/fd").ok()?.count() as u64),
         count => Some(count),
     }
+}
+
+/// Processor times of the shards, by their numbers; none if the kernel does not report them.
+fn shards() -> Vec<(String, f64)> {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return Vec::new() };
+    let mut shards: Vec<(String, f64)> = threads
+        .filter_map(|thread| {
+            let path = thread.ok()?.path();
+            let name = fs::read_to_string(path.join("comm")).ok()?;
+            let name = name.trim_end();
+            name.starts_with(SHARD).then_some(())?;
+            // Nanoseconds on a processor, nanoseconds of waiting for one, and turns.
+            let times = fs::read_to_string(path.join("schedstat")).ok()?;
+            let on_processor: u64 = times.split(' ').next()?.parse().ok()?;
+            Some((name.to_owned(), on_processor as f64 / 1e9))
+        })
+        .collect();
+    shards.sort_by_key(|(name, _)| (name.len(), name.clone()));
+    shards
 }
 
 /// Memory in use.

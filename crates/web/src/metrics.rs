@@ -175,6 +175,10 @@ impl Families<'_> {
             self.gauge(catalogue::PROCESS_OPEN_FDS, count)?;
         }
         self.gauge(catalogue::PROCESS_MAX_FDS, process.max_fds)?;
+        let mut series = self.family(catalogue::SHARD_BUSY)?;
+        for (name, seconds) in &process.shards {
+            series.counter_f64(&[name], *seconds)?;
+        }
         match process.cpu_seconds {
             Some(seconds) => self.family(catalogue::PROCESS_CPU_SECONDS)?.counter_f64(&[], seconds),
             None => Ok(()),

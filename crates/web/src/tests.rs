@@ -192,8 +192,13 @@ impl Source for Fake {
     }
 
     fn groups(&self) -> GroupStates {
-        let lag =
-            |partition, records, seconds| Lag { topic: "clicks".to_owned(), partition, records, seconds };
+        let lag = |partition, records, seconds| Lag {
+            topic: "clicks".to_owned(),
+            partition,
+            committed: 40,
+            records,
+            seconds,
+        };
         let group = GroupState {
             group: "readers".to_owned(),
             kind: "consumer",
@@ -468,6 +473,7 @@ const SHOWN: &[&str] = &[
     "levada_group_state{group=\"readers\",type=\"consumer\",state=\"Stable\"} 1",
     "levada_group_rebalances_total{group=\"readers\"} 7",
     "levada_group_lag_records{group=\"readers\",topic=\"clicks\",partition=\"1\"} 3",
+    "levada_group_committed_offset{group=\"readers\",topic=\"clicks\",partition=\"1\"} 40",
     "levada_group_lag_seconds{group=\"readers\",topic=\"clicks\",partition=\"0\"} 1.5",
     "levada_groups_left_out 1",
     "levada_share_sessions 3",

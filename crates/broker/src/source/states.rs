@@ -100,6 +100,8 @@ pub struct Lag {
     pub topic: String,
     /// Number of the partition.
     pub partition: i32,
+    /// The committed offset.
+    pub committed: i64,
     /// Records from the committed offset to the high watermark.
     pub records: u64,
     /// Age of the first of these records in seconds; 0 if there are none, and unknown if the record

@@ -142,6 +142,7 @@ families! {
     GROUP_MEMBERS Gauge "levada_group_members" ["group"] "Members of the group" "";
     GROUP_STATE Gauge "levada_group_state" ["group", "type", "state"] "State of the group; the current state is 1" "kafka.server:type=group-coordinator-metrics,name=group-count,protocol=*,state=*";
     GROUP_REBALANCES Counter "levada_group_rebalances" ["group"] "Rebalances of the group since it was created" "kafka.server:type=group-coordinator-metrics,name=*-rebalance-count";
+    GROUP_COMMITTED Gauge "levada_group_committed_offset" ["group", "topic", "partition"] "Offset that the group has committed; its rate is that of the records which the group has processed" "";
     GROUP_LAG_RECORDS Gauge "levada_group_lag_records" ["group", "topic", "partition"] "Records from the committed offset to the high watermark" "";
     GROUP_LAG_SECONDS Gauge "levada_group_lag_seconds" ["group", "topic", "partition"] "Age of the first record after the committed offset; 0 if there is none" "";
     GROUPS_LEFT_OUT Gauge "levada_groups_left_out" [] "Groups without separate series, because there are more than 1000, or their ids have more than 256 bytes" "";
@@ -184,5 +185,6 @@ families! {
     PROCESS_RESIDENT_MEMORY_BYTES Gauge "process_resident_memory_bytes" [] "Resident memory" "java.lang:type=Memory,name=HeapMemoryUsage";
     PROCESS_OPEN_FDS Gauge "process_open_fds" [] "Open file descriptors" "java.lang:type=OperatingSystem,name=OpenFileDescriptorCount";
     PROCESS_MAX_FDS Gauge "process_max_fds" [] "Maximum number of open file descriptors of the process" "java.lang:type=OperatingSystem,name=MaxFileDescriptorCount";
+    SHARD_BUSY Counter "levada_shard_busy_seconds" ["shard"] "CPU time of the thread of a shard, which serves a part of the connections; at a rate near 1 its clients wait for it" "kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent (1 - rate)";
     PROCESS_CPU_SECONDS Counter "process_cpu_seconds" [] "CPU time used" "java.lang:type=OperatingSystem,name=ProcessCpuTime";
 }

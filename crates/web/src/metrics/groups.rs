@@ -17,6 +17,10 @@ impl Families<'_> {
         let mut series = self.family(catalogue::GROUP_REBALANCES)?;
         groups.iter().try_for_each(|one| series.counter(&[&one.group], one.rebalances))?;
         let lags = || groups.iter().flat_map(|one| one.lags.iter().map(|lag| (one.group.as_str(), lag)));
+        let mut series = self.family(catalogue::GROUP_COMMITTED)?;
+        for (group, lag) in lags() {
+            series.gauge(&[group, &lag.topic, &lag.partition.to_string()], lag.committed)?;
+        }
         let mut series = self.family(catalogue::GROUP_LAG_RECORDS)?;
         for (group, lag) in lags() {
             series.gauge(&[group, &lag.topic, &lag.partition.to_string()], lag.records)?;

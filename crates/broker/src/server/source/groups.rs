@@ -72,7 +72,7 @@ fn lag(broker: &Broker, committed: Committed, times: &mut usize, now_ms: i64) ->
             first.filter(|ms| *ms >= 0).map(|ms| now_ms.saturating_sub(ms).max(0) as f64 / 1000.0)
         }
     };
-    Some(Lag { topic, partition, records, seconds })
+    Some(Lag { topic, partition, committed, records, seconds })
 }
 
 pub(super) fn transactions(broker: &Broker) -> TransactionStates {
