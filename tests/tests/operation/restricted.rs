@@ -89,6 +89,9 @@ const CASES: [Case; 8] = [
     },
 ];
 
+/// Cold records on a machine without free memory: read around the page cache, and sent from there.
+const AROUND: &str = "uring_read";
+
 const LAUNCHER: &str = env!("CARGO_BIN_EXE_restricted");
 const TOPIC: &str = "restricted";
 /// Several segments of a megabyte.
@@ -139,14 +142,17 @@ fn records_arrive_by_the_next_best_path() {
         // The last bytes may be here before the broker has counted them.
         let sent = await_some(case.name, LIMIT, || {
             let sent = sent_by_path(&node);
-            let by_permitted: f64 = case.paths.iter().filter_map(|path| sent.get(*path)).sum();
+            let by_permitted: f64 =
+                case.paths.iter().chain(&[AROUND]).filter_map(|path| sent.get(*path)).sum();
             (by_permitted >= fetched).then_some(sent)
         });
         println!("{}: {fetched} bytes of records, sent: {sent:?}", case.name);
         // The rest of the responses.
-        let rest = sent.get("send").copied().unwrap_or(0.0);
+        let of = |path: &str| sent.get(path).copied().unwrap_or(0.0);
+        let rest = of("send") - of(AROUND);
         assert!(rest < fetched / 10.0, "{}: {sent:?}", case.name);
-        let others = sent.keys().filter(|path| *path != "send" && !case.paths.contains(&path.as_str()));
+        let is_other = |path: &str| !["send", AROUND].contains(&path) && !case.paths.contains(&path);
+        let others = sent.keys().filter(|path| is_other(path));
         assert_eq!(others.count(), 0, "{}: {sent:?}", case.name);
         node.stop();
     }
