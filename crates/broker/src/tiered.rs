@@ -10,7 +10,7 @@
 //! Nothing of it exists while `remote.log.storage.system.enable` is off.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 
@@ -54,6 +54,8 @@ pub(crate) struct Tiers {
     controller: Arc<Controller>,
     transactions: Arc<Transactions>,
     store: Mutex<Option<Arc<Store>>>,
+    /// True once the store is known to belong to this cluster.
+    is_owned: AtomicBool,
     partitions: RwLock<HashMap<TierKey, Arc<RemotePartition>>>,
     /// Partitions of the metadata topic that are read, each by one thread at a time.
     feeds: RwLock<BTreeMap<i32, Arc<Mutex<Feed>>>>,
@@ -84,6 +86,7 @@ impl Tiers {
             controller,
             transactions,
             store: Mutex::default(),
+            is_owned: AtomicBool::new(false),
             partitions: RwLock::default(),
             feeds: RwLock::default(),
             in_copy: Mutex::default(),
@@ -114,6 +117,20 @@ impl Tiers {
         let opened = Arc::new(Store::open(self.config.load().remote_store.as_ref().ok_or_else(none)?)?);
         *store = Some(opened.clone());
         Ok(opened)
+    }
+
+    /// The store for changes: it belongs to this cluster, or does from now on.
+    ///
+    /// # Errors
+    /// As [`Self::store`]; a store of another cluster; a store that cannot be asked.
+    async fn owned_store(self: &Arc<Self>) -> Result<Arc<Store>, RemoteError> {
+        let store = self.store()?;
+        if !self.is_owned.load(Ordering::Relaxed) {
+            let (own, store) = (self.clone(), store.clone());
+            on_thread(move || store.claim(own.metadata.cluster_id())).await?;
+            self.is_owned.store(true, Ordering::Relaxed);
+        }
+        Ok(store)
     }
 
     /// The remote side of a partition, which has or had remote storage.

@@ -12,7 +12,7 @@ use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{RemoteError, RemoteErrorKind};
-use crate::objects::{ObjectEntry, Objects, Part, Sink, too_long, wrong_length};
+use crate::objects::{OWN, ObjectEntry, Objects, Part, Sink, too_long, wrong_length};
 
 /// Directory of unfinished uploads, in the store's directory. Readers of either layout do not look
 /// into it.
@@ -41,8 +41,10 @@ impl Directory {
         }
     }
 
+    /// Path of an object. Objects that are not of segments are beside the subdirectory, where
+    /// `LocalTieredStorage` does not take them for partitions.
     fn path(&self, key: &str) -> PathBuf {
-        self.root.join(key)
+        if key.starts_with(OWN) { self.dir.join(key) } else { self.root.join(key) }
     }
 
     fn failed(&self, verb: &str, key: &str, cause: &io::Error) -> RemoteError {

@@ -31,6 +31,8 @@ pub enum RemoteErrorKind {
     Unsupported,
     /// A file of this broker cannot be read or written.
     Local,
+    /// The store has the objects of another cluster: nothing may be written or deleted.
+    Foreign,
 }
 
 impl RemoteError {
@@ -59,6 +61,7 @@ impl RemoteErrorKind {
             Self::Damaged => "compare the store with the metadata: levada storage remote check",
             Self::Unsupported => "read docs/operating/tiered-storage.md about supported stores",
             Self::Local => "check the broker's disks",
+            Self::Foreign => "give each cluster a directory or prefix of its own (levada.remote.store)",
         }
     }
 }

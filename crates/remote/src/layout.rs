@@ -4,7 +4,7 @@ pub(crate) mod aiven;
 pub(crate) mod local;
 
 use levada_base::{IdBytes, parse_id};
-use levada_tiered::StoreLayout;
+use levada_tiered::{RemoteSegmentId, StoreLayout, TopicIdPartition};
 use levada_wire::Uuid;
 
 /// An index of a remote segment.
@@ -28,29 +28,51 @@ impl IndexKind {
         [Self::Offset, Self::Time, Self::ProducerSnapshot, Self::Transaction, Self::LeaderEpochs];
 }
 
-/// Topic id and partition in the key of an object, without the store's prefix; none if it is not
-/// named as one of a segment.
-pub(crate) fn owner(layout: StoreLayout, key: &str) -> Option<(Uuid, i32)> {
+/// Parts of the key of a segment's object, without the store's prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ObjectName {
+    /// Segment of the object.
+    pub(crate) id: RemoteSegmentId,
+    /// Offset of its first record.
+    pub(crate) start_offset: i64,
+    /// Text after the last dot.
+    pub(crate) suffix: String,
+}
+
+/// Reads the key of an object, without the store's prefix; none if it is not named as one of a
+/// segment.
+pub(crate) fn object_name(layout: StoreLayout, key: &str) -> Option<ObjectName> {
     let id = |text: &str| parse_id(text).map(|id: IdBytes| Uuid::from_bytes(id));
     let (folder, file) = key.rsplit_once('/')?;
     let (stem, suffix) = file.rsplit_once('.')?;
     let (offset, segment) = stem.split_at_checked(20)?;
-    let is_segment = offset.bytes().all(|byte| byte.is_ascii_digit())
-        && segment.strip_prefix('-').and_then(parse_id).is_some()
-        && !suffix.is_empty();
-    if !is_segment {
+    if !offset.bytes().all(|byte| byte.is_ascii_digit()) || suffix.is_empty() {
         return None;
     }
-    let (topic, partition) = match layout {
-        StoreLayout::Aiven => folder.rsplit_once('/')?,
+    let segment = id(segment.strip_prefix('-')?)?;
+    let (topic, topic_id, partition) = match layout {
+        StoreLayout::Aiven => {
+            let (topic, partition) = folder.rsplit_once('/')?;
+            let (name, topic_id) = topic.split_at_checked(topic.len().checked_sub(23)?)?;
+            (name, topic_id, partition)
+        }
         StoreLayout::Local => {
-            let at = folder.len().checked_sub(23)?;
-            let (name, topic_id) = folder.split_at_checked(at)?;
-            let partition = name.rsplit_once('-')?.1;
-            return Some((id(topic_id.strip_prefix('-')?)?, partition.parse().ok()?));
+            let (name, topic_id) = folder.split_at_checked(folder.len().checked_sub(23)?)?;
+            let (name, partition) = name.rsplit_once('-')?;
+            (name, topic_id, partition)
         }
     };
-    let at = topic.len().checked_sub(22)?;
-    let (_, topic_id) = topic.split_at_checked(at)?;
-    Some((id(topic_id)?, partition.parse().ok()?))
+    let partition = TopicIdPartition {
+        topic_id: id(topic_id.strip_prefix('-')?)?,
+        topic: topic.to_owned(),
+        partition: partition.parse().ok()?,
+    };
+    Some(ObjectName {
+        id: RemoteSegmentId { partition, id: segment },
+        start_offset: offset.parse().ok()?,
+        suffix: suffix.to_owned(),
+    })
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,13 +12,16 @@ mod audit;
 mod cloud;
 mod directory;
 mod error;
+mod found;
 mod layout;
 mod objects;
+mod owner;
 mod store;
 
 pub use audit::{Audit, Inventory, audit};
 pub use cloud::Variables;
 pub use error::{RemoteError, RemoteErrorKind};
+pub use found::{FoundSegment, FoundSegments};
 pub use layout::IndexKind;
 pub use levada_tiered::StoreOptions;
 pub use objects::ObjectEntry;

@@ -7,6 +7,9 @@ use std::os::unix::fs::FileExt;
 
 use crate::error::{RemoteError, RemoteErrorKind};
 
+/// First part of the keys of objects that are not of segments, after the store's prefix.
+pub(crate) const OWN: &str = ".levada/";
+
 /// Bytes of an object to be written, in order.
 #[derive(Clone, Copy)]
 pub(crate) enum Part<'a> {

@@ -16,8 +16,8 @@ use crate::cloud::{self, Variables};
 use crate::directory::Directory;
 use crate::error::{RemoteError, RemoteErrorKind};
 use crate::layout::aiven::{self, AivenObject, Chunks, IndexLengths, Manifest};
-use crate::layout::{self, IndexKind, local};
-use crate::objects::{ObjectEntry, Objects, Part};
+use crate::layout::{self, IndexKind, ObjectName, local};
+use crate::objects::{OWN, ObjectEntry, Objects, Part};
 
 /// Largest index that a reader accepts. Kafka's default of `segment.index.bytes` is 10 MiB.
 const INDEX_LIMIT: u64 = 64 * 1024 * 1024;
@@ -55,8 +55,8 @@ pub struct SegmentFiles<'a> {
 /// The remote store of a broker. All functions block for the store and may be called from several
 /// threads at the same time.
 pub struct Store {
-    objects: Box<dyn Objects>,
-    layout: StoreLayout,
+    pub(crate) objects: Box<dyn Objects>,
+    pub(crate) layout: StoreLayout,
     prefix: String,
     /// Manifests by the id of their segment. A segment's objects never change.
     manifests: Mutex<LruCache<Uuid, Arc<Manifest>>>,
@@ -164,9 +164,19 @@ impl Store {
         }
     }
 
-    /// Passes all objects of the store to `each`, in any order.
+    /// Passes all objects of segments, and those of others, to `each`, in any order.
     pub fn list(&self, each: &mut dyn FnMut(ObjectEntry)) -> Result<(), RemoteError> {
-        self.objects.list(&self.prefix, each)
+        let own = self.own_key("");
+        self.objects.list(&self.prefix, &mut |entry| {
+            if !entry.key.starts_with(&own) {
+                each(entry);
+            }
+        })
+    }
+
+    /// Key of an object that is not one of a segment.
+    pub(crate) fn own_key(&self, name: &str) -> String {
+        format!("{}{OWN}{name}", self.prefix)
     }
 
     /// Key of the object with the segment's records.
@@ -191,7 +201,13 @@ impl Store {
 
     /// Topic id and partition in the key of an object; none if it is not named as one of a segment.
     pub(crate) fn owner(&self, key: &str) -> Option<(Uuid, i32)> {
-        layout::owner(self.layout, key.strip_prefix(&self.prefix)?)
+        let partition = self.object_name(key)?.id.partition;
+        Some((partition.topic_id, partition.partition))
+    }
+
+    /// Parts of the key of an object; none if it is not named as one of a segment.
+    pub(crate) fn object_name(&self, key: &str) -> Option<ObjectName> {
+        layout::object_name(self.layout, key.strip_prefix(&self.prefix)?)
     }
 
     fn put_local(&self, segment: &RemoteSegment, files: &SegmentFiles<'_>) -> Result<(), RemoteError> {
@@ -273,18 +289,28 @@ impl Store {
         if let Some(manifest) = self.manifests.lock().get(&segment.id.id) {
             return Ok(Arc::clone(manifest));
         }
-        let key = self.aiven_key(segment, AivenObject::Manifest)?;
-        let operation = || format!("cannot read {}", self.objects.name(&key));
-        let bytes = self.objects.read_whole(&key, MANIFEST_LIMIT)?;
-        let damaged = |cause: String| RemoteError::new(RemoteErrorKind::Damaged, operation(), cause);
-        let manifest = Manifest::from_json(&bytes).map_err(damaged)?;
-        if let Some(cause) = manifest.unsupported() {
-            return Err(RemoteError::new(RemoteErrorKind::Unsupported, operation(), cause));
-        }
-        manifest.chunks(u64::from(segment.size.unsigned_abs())).map_err(damaged)?;
+        let (manifest, name) = self.read_manifest(segment)?;
+        manifest.chunks(u64::from(segment.size.unsigned_abs())).map_err(|cause| {
+            RemoteError::new(RemoteErrorKind::Damaged, format!("cannot read {name}"), cause)
+        })?;
         let manifest = Arc::new(manifest);
         self.manifests.lock().put(segment.id.id, Arc::clone(&manifest));
         Ok(manifest)
+    }
+
+    /// Reads the manifest of a segment, of which only the id and the start are known; with the name
+    /// of the object.
+    pub(crate) fn read_manifest(&self, segment: &RemoteSegment) -> Result<(Manifest, String), RemoteError> {
+        let key = self.aiven_key(segment, AivenObject::Manifest)?;
+        let name = self.objects.name(&key);
+        let failed = |kind, cause| RemoteError::new(kind, format!("cannot read {name}"), cause);
+        let bytes = self.objects.read_whole(&key, MANIFEST_LIMIT)?;
+        let manifest =
+            Manifest::from_json(&bytes).map_err(|cause| failed(RemoteErrorKind::Damaged, cause))?;
+        match manifest.unsupported() {
+            Some(cause) => Err(failed(RemoteErrorKind::Unsupported, cause.to_owned())),
+            None => Ok((manifest, name)),
+        }
     }
 
     fn fetch_place(

@@ -222,7 +222,7 @@ impl Tiers {
         segment: &RemoteSegment,
         closed: ClosedSegment,
     ) -> Result<Option<Bytes>, CopyError> {
-        let store = self.store()?;
+        let store = self.owned_store().await?;
         self.publish(remote, RemoteRecord::Segment(segment.clone())).await?;
         self.counts.copy_requests.add(1);
         let segment = segment.clone();

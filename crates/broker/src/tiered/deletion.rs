@@ -135,6 +135,10 @@ impl Tiers {
 
     async fn delete_all(self: &Arc<Self>, remote: &Arc<RemotePartition>) -> Result<usize, DeletionError> {
         let segments = remote.segments()?;
+        if segments.is_empty() {
+            return Ok(0);
+        }
+        self.owned_store().await?;
         // All are marked before the first is deleted, as in Kafka: none is read any more.
         for segment in &segments {
             self.note_state(remote, self.update_of(segment, SegmentState::DeleteStarted)).await?;
@@ -151,8 +155,8 @@ impl Tiers {
         remote: &Arc<RemotePartition>,
         segment: &RemoteSegment,
     ) -> Result<(), DeletionError> {
+        let store = self.owned_store().await?;
         self.note_state(remote, self.update_of(segment, SegmentState::DeleteStarted)).await?;
-        let store = self.store()?;
         self.counts.delete_requests.add(1);
         let (own, doomed) = (self.clone(), segment.clone());
         on_thread(move || {

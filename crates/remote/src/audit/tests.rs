@@ -9,7 +9,7 @@ use levada_tiered::{
 use tempfile::TempDir;
 
 use super::*;
-use crate::layout::owner;
+use crate::layout::object_name;
 use crate::store::{SegmentFile, SegmentFiles};
 
 const LAYOUTS: [StoreLayout; 2] = [StoreLayout::Aiven, StoreLayout::Local];
@@ -147,10 +147,11 @@ fn owners_are_read_from_keys() {
     for layout in LAYOUTS {
         let dir = tempfile::tempdir().unwrap();
         for key in store(&dir, layout).keys(&segment(1)).unwrap() {
-            assert_eq!(owner(layout, &key), Some((topic, 12)), "{key}");
+            let partition = object_name(layout, &key).unwrap().id.partition;
+            assert_eq!((partition.topic_id, partition.partition), (topic, 12), "{key}");
         }
         for key in ["", "a", "a/b", "a/b/c.log", "é/0/00000000000000000001-CQkJCQkJCQkJCQkJCQkJCQ.log"] {
-            assert_eq!(owner(layout, key), None, "{key}");
+            assert_eq!(object_name(layout, key), None, "{key}");
         }
     }
 }

@@ -30,7 +30,8 @@ impl AivenObject {
     /// All objects, in the order of their deletion: without its manifest a segment is not read.
     pub(crate) const ALL: [Self; 3] = [Self::Manifest, Self::Log, Self::Indexes];
 
-    fn suffix(self) -> &'static str {
+    /// End of the object's key, after the dot.
+    pub(crate) fn suffix(self) -> &'static str {
         match self {
             Self::Log => "log",
             Self::Indexes => "indexes",

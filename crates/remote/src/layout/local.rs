@@ -13,7 +13,8 @@ use crate::layout::IndexKind;
 /// Directory of the objects in the directory that `dir` of Kafka's configuration names.
 pub(crate) const SUBDIRECTORY: &str = "kafka-tiered-storage";
 
-const LOG: &str = "log";
+/// Suffix of the object with the records, which is written last.
+pub(crate) const LOG: &str = "log";
 
 /// Key of the segment's records.
 pub(crate) fn log_key(segment: &RemoteSegment) -> String {

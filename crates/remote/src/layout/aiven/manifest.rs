@@ -172,6 +172,16 @@ impl Manifest {
         }
     }
 
+    /// Length of the segment's records in bytes.
+    pub(crate) fn size(&self) -> u32 {
+        self.chunk_index.original_file_size
+    }
+
+    /// Offset of the segment's last record, if the manifest has it. Reads do not use it.
+    pub(crate) fn end_offset(&self) -> Option<i64> {
+        self.remote_log_segment_metadata.as_ref().map(|facts| facts.end_offset)
+    }
+
     /// Place of an index in the object of all indexes; none if the segment does not have it.
     pub(crate) fn index(&self, kind: IndexKind) -> Option<Range<u64>> {
         let indexes = &self.segment_indexes;

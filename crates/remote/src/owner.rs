@@ -1,0 +1,82 @@
+//! The cluster that owns the objects of a store: one small object with its id.
+//!
+//! Two clusters that are given one store by mistake would each see the other's objects as garbage.
+//! The object is written before the first change of a store, and read before the first change by
+//! each broker. All brokers of a cluster have its id, those of Kafka included, which ignore the
+//! object. See `docs/format/tiered-objects.md`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{RemoteError, RemoteErrorKind};
+use crate::objects::Part;
+use crate::store::Store;
+
+/// Name of the object, after [`OWN`](crate::objects::OWN).
+const CLUSTER: &str = "cluster.json";
+/// Largest object that a reader accepts.
+const LIMIT: u64 = 4096;
+const VERSION: u32 = 1;
+
+/// Contents of the object.
+#[derive(Debug, Serialize, Deserialize)]
+struct Owner {
+    version: u32,
+    #[serde(rename = "cluster.id")]
+    cluster_id: String,
+}
+
+impl Store {
+    /// Id of the cluster to which the store belongs; none if no broker of Levada has changed the
+    /// store yet.
+    ///
+    /// # Errors
+    /// The object cannot be read, or has another form.
+    pub fn cluster(&self) -> Result<Option<String>, RemoteError> {
+        let key = self.own_key(CLUSTER);
+        let bytes = match self.objects.read_whole(&key, LIMIT) {
+            Err(error) if error.kind == RemoteErrorKind::NotFound => return Ok(None),
+            read => read?,
+        };
+        let damaged = |cause: String| {
+            let operation = format!("cannot read {}", self.objects.name(&key));
+            RemoteError::new(RemoteErrorKind::Damaged, operation, cause)
+        };
+        let owner: Owner = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        if owner.version != VERSION {
+            return Err(damaged(format!("it has version {}; {VERSION} is known", owner.version)));
+        }
+        Ok(Some(owner.cluster_id))
+    }
+
+    /// Notes that the store belongs to this cluster, if it belongs to none. Of two clusters that do
+    /// this at the same time, one gets the error.
+    ///
+    /// # Errors
+    /// [`RemoteErrorKind::Foreign`] if it belongs to another cluster; a failing store.
+    pub fn claim(&self, cluster_id: &str) -> Result<(), RemoteError> {
+        let found = match self.cluster()? {
+            None => {
+                let owner = Owner { version: VERSION, cluster_id: cluster_id.to_owned() };
+                let bytes = serde_json::to_vec(&owner).expect("it has texts and numbers");
+                self.objects.put(&self.own_key(CLUSTER), &[Part::Bytes(&bytes)])?;
+                // Another cluster may have written since the first look.
+                self.cluster()?
+            }
+            found => found,
+        };
+        match found {
+            Some(owner) if owner == cluster_id => Ok(()),
+            owner => {
+                let name = self.objects.name(&self.own_key(CLUSTER));
+                let owner = owner.unwrap_or_default();
+                let cause = format!(
+                    "the store belongs to cluster {owner}, and this is cluster {cluster_id}; if that cluster exists no longer, delete {name}"
+                );
+                Err(RemoteError::new(RemoteErrorKind::Foreign, "cannot change the remote store", cause))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
