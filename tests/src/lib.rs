@@ -31,6 +31,7 @@ pub mod sick_store;
 pub mod sickness;
 pub mod streams;
 pub mod suite;
+pub mod tiers;
 pub mod tool;
 pub mod trace;
 pub mod transcript;

@@ -91,3 +91,9 @@ pub fn cpu_ns_of(pid: u32, name: &str) -> u64 {
     };
     tasks.filter_map(spent).sum()
 }
+
+/// True if this user may have a mount namespace of its own.
+pub fn namespaces_allowed() -> bool {
+    let tried = Command::new("unshare").args(["--user", "--map-root-user", "--mount", "true"]).output();
+    tried.is_ok_and(|tried| tried.status.success())
+}

@@ -137,6 +137,12 @@ impl Tool {
         self
     }
 
+    /// Sets a variable of its environment.
+    pub fn variable(&mut self, name: &str, value: &str) -> &mut Self {
+        self.command.env(name, value);
+        self
+    }
+
     /// Reads standard input from a file.
     pub fn stdin(&mut self, path: &Path) -> &mut Self {
         self.stdin = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).into();

@@ -41,7 +41,7 @@ use self::producer_ids::ProducerIds;
 pub(crate) use self::remote::{ActiveController, ClientRequest, Creator, Remote};
 pub(crate) use self::rules::ByConfig;
 use self::tokens::TokenSweep;
-pub(crate) use self::topics::Created;
+pub(crate) use self::topics::{Created, remote_log_metadata_configs};
 
 /// The interface of the controller for the rest of the broker.
 pub(crate) struct Controller {

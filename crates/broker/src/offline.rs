@@ -22,6 +22,7 @@ mod check;
 mod info;
 mod records;
 mod remote;
+mod restore;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,9 @@ pub use check::{PartitionVerdict, Report, check};
 pub use info::{Info, StoredPartition, info};
 pub use records::InternalTopic;
 pub use remote::{RemoteInventory, remote_inventory};
+pub use restore::{
+    LeftOut, RestoreError, RestorePlan, Restored, RestoredPartition, RestoredTopic, plan_restore, restore,
+};
 
 /// The reason why a data directory cannot be examined.
 #[derive(Debug, thiserror::Error)]

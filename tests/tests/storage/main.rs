@@ -13,6 +13,8 @@ mod remote_store;
 mod storage;
 mod storage_check;
 mod storage_faults;
+mod tiered_faults;
 mod tiered_reads;
+mod tiered_recovery;
 mod tiered_storage;
 mod zero_copy;

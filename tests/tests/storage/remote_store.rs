@@ -298,8 +298,11 @@ fn failures_that_pass_are_repeated() {
     large.put(&store).expect("a copy in parts");
     assert_eq!(sick.left(), 0, "every failure happened");
     large.check(&store);
-    sick.fail("DELETE", ".log", Sickness::LostAnswer, 1);
-    store.delete_segment(&segment.metadata).expect("a deletion");
+    sick.fail("POST", "?delete", Sickness::LostAnswer, 1);
+    // The broker repeats a deletion at its next round.
+    let lost = store.delete_segment(&segment.metadata).expect_err("a lost answer");
+    assert_eq!((lost.kind, sick.left()), (RemoteErrorKind::Unavailable, 0), "{lost}");
+    store.delete_segment(&segment.metadata).expect("a repeated deletion");
     store.delete_segment(&large.metadata).expect("a deletion");
     assert_eq!(keys(&store), [""; 0]);
 }

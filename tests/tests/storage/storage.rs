@@ -6,12 +6,11 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection};
-use levada_tests::{Node, await_some, not_run};
+use levada_tests::{Node, await_some, not_run, process};
 
 const SOON: Duration = Duration::from_secs(30);
 const NONE: i16 = 0;
@@ -26,7 +25,7 @@ fn full_disk_refuses_writes_until_space_is_free() {
     if Kind::under_test() == Kind::Kafka {
         return println!("left out: it takes a Levada");
     }
-    if !namespaces_allowed() {
+    if !process::namespaces_allowed() {
         return not_run("a full disk: there are no user namespaces");
     }
     let mut node = Node::new();
@@ -88,11 +87,6 @@ fn fill(connection: &mut Connection, topic: &str, batch: &[u8]) -> i64 {
         }
     }
     panic!("the disk never became full");
-}
-
-fn namespaces_allowed() -> bool {
-    let tried = Command::new("unshare").args(["--user", "--map-root-user", "--mount", "true"]).output();
-    tried.is_ok_and(|tried| tried.status.success())
 }
 
 #[test]

@@ -110,6 +110,12 @@ fn remote_log_metadata(config: &RemoteLogConfig) -> Internal {
     }
 }
 
+/// Settings of the metadata topic of tiered storage where no other broker can have a replica.
+pub(crate) fn remote_log_metadata_configs(config: &RemoteLogConfig) -> Vec<(String, String)> {
+    let configs = remote_log_metadata(config).configs.into_iter();
+    configs.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 fn creatable_config((key, value): (&'static str, String)) -> CreatableTopicConfig {
     let mut config = CreatableTopicConfig::default();
     config.name = key.into();

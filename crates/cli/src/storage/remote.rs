@@ -1,4 +1,7 @@
-//! `levada storage remote check`: the objects of the remote store against the metadata of segments.
+//! `levada storage remote check|restore`: the objects of the remote store against the metadata of
+//! segments, and data directories from the store alone.
+
+mod restore;
 
 use std::io::Write;
 
@@ -13,10 +16,11 @@ use serde_json::{Value, json};
 use super::failed;
 use crate::config::SourceArgs;
 
-/// Check the remote store of tiered storage
+/// Check the remote store of tiered storage, and restore from it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  levada storage remote check --config /etc/levada/server.properties")]
+  levada storage remote check --config /etc/levada/server.properties
+  levada storage remote restore --config /etc/levada/server.properties --dry-run")]
 pub(super) struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -25,6 +29,7 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Check(Check),
+    Restore(restore::Restore),
 }
 
 /// Compare the objects of the remote store with the metadata of the segments
@@ -47,20 +52,17 @@ struct Check {
 
 impl Args {
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let Verb::Check(check) = &self.verb;
-        check.run(out)
+        match &self.verb {
+            Verb::Check(check) => check.run(out),
+            Verb::Restore(restore) => restore.run(out),
+        }
     }
 }
 
 impl Check {
     fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let config = self.sources.load()?;
-        let Some(options) = &config.remote_store else {
-            return Err(Failure::with_next(
-                "the configuration has no remote store: remote.log.storage.system.enable is false",
-                "name the broker's configuration file with --config",
-            ));
-        };
+        let options = config.remote_store.as_ref().ok_or_else(no_store)?;
         let dirs = offline::directories_of(&config);
         let found = offline::remote_inventory(&dirs, config.remote_log.topic_partitions).map_err(failed)?;
         let store = Store::open(options).map_err(unreachable_store)?;
@@ -73,6 +75,13 @@ impl Check {
         // A closed pipe does not hide damage.
         if audit.is_damaged() || !found.findings.is_empty() { Err(Failure::Told) } else { printed }
     }
+}
+
+fn no_store() -> Failure {
+    Failure::with_next(
+        "the configuration has no remote store: remote.log.storage.system.enable is false",
+        "name the broker's configuration file with --config",
+    )
 }
 
 fn unreachable_store(error: RemoteError) -> Failure {
