@@ -14,7 +14,8 @@ use levada_wire::{StrBytes, Uuid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 pub use self::offsets::{
-    EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, OffsetQuery, TopicPartition,
+    EARLIEST, EARLIEST_LOCAL, FoundOffset, Isolation, LATEST, LATEST_TIERED, MAX_TIMESTAMP, OffsetQuery,
+    TopicPartition,
 };
 use crate::connection::{Connection, ConnectionError, ConnectionOptions};
 use crate::error::ClientError;

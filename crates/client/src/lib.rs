@@ -72,8 +72,8 @@ pub mod share;
 pub mod share_offsets;
 
 pub use self::cluster::{
-    Cluster, EARLIEST, FoundOffset, Isolation, LATEST, Led, MAX_TIMESTAMP, NO_LEADER, OffsetQuery, Topic,
-    TopicPartition,
+    Cluster, EARLIEST, EARLIEST_LOCAL, FoundOffset, Isolation, LATEST, LATEST_TIERED, Led, MAX_TIMESTAMP,
+    NO_LEADER, OffsetQuery, Topic, TopicPartition,
 };
 pub use self::connection::{Channel, Connection, ConnectionError, ConnectionOptions, OfferedVersions};
 pub use self::error::{Cause, Caused, ClientError};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use levada_client::{Cluster, EARLIEST, LATEST, Topic};
+use levada_client::{Cluster, EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, Topic};
 use levada_config::durability_label;
 use levada_terminal::failure::{Cause, Failure};
 use levada_terminal::output::{self, FormatArgs};
@@ -35,8 +35,18 @@ struct Description {
     topic: MetadataResponseTopic,
     starts: PartitionOffsets,
     ends: PartitionOffsets,
+    /// The remote part of a tiered topic.
+    tiers: Option<Tiers>,
     durability: String,
     settings: Vec<Setting>,
+}
+
+/// Offsets of a topic whose older records are in remote storage.
+struct Tiers {
+    /// First offset on the leader's disk.
+    local_starts: PartitionOffsets,
+    /// Last offset in remote storage; -1 if it has none.
+    copied: PartitionOffsets,
 }
 
 impl Describe {
@@ -63,11 +73,16 @@ impl Describe {
             .filter(|one| one.1 >= 0)
             .collect();
         let known = Topic { name: name.clone(), id: topic.topic_id, leaders: led };
-        let (starts, ends) = offsets(cluster, &known)?;
+        let [starts, ends] = offsets(cluster, &known, [EARLIEST, LATEST])?;
         let mut settings = settings::describe(cluster, &Resource::topic(&name), &[])?;
+        let is_true = |one: &Setting| one.value.as_deref() == Some("true");
+        let is_tiered = settings.iter().any(|one| one.key == "remote.storage.enable" && is_true(one));
+        let tiers =
+            is_tiered.then(|| offsets(cluster, &known, [EARLIEST_LOCAL, LATEST_TIERED])).transpose()?;
+        let tiers = tiers.map(|[local_starts, copied]| Tiers { local_starts, copied });
         let durability = durability(&settings);
         settings.retain(|setting| self.all || !setting.is_default());
-        Ok(Description { topic, starts, ends, durability, settings })
+        Ok(Description { topic, starts, ends, tiers, durability, settings })
     }
 }
 
@@ -78,7 +93,10 @@ impl Description {
         writeln!(out, "Internal    {}", if self.topic.is_internal { "yes" } else { "no" })?;
         writeln!(out, "Partitions  {}", self.topic.partitions.len())?;
         writeln!(out, "Durability  {}\n", self.durability)?;
-        let header = ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "START", "END"];
+        let mut header = vec!["PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "START", "END"];
+        if self.tiers.is_some() {
+            header.extend(["LOCAL START", "COPIED", "NOT COPIED"]);
+        }
         output::table(out, &header, self.topic.partitions.iter().map(|one| self.row(one)).collect())?;
         if self.settings.is_empty() {
             return Ok(());
@@ -90,7 +108,7 @@ impl Description {
     fn row(&self, partition: &MetadataResponsePartition) -> Vec<String> {
         let offset =
             |offsets: &BTreeMap<i32, i64>| output::number(offsets.get(&partition.partition_index).copied());
-        vec![
+        let mut row = vec![
             partition.partition_index.to_string(),
             output::number(Some(partition.leader_id.into()).filter(|leader| *leader >= 0)),
             partition.leader_epoch.to_string(),
@@ -98,12 +116,26 @@ impl Description {
             comma_separated(&partition.isr_nodes),
             offset(&self.starts),
             offset(&self.ends),
-        ]
+        ];
+        if let Some(tiers) = &self.tiers {
+            let copied = tiers.copied.get(&partition.partition_index).copied().filter(|copied| *copied >= 0);
+            row.extend([offset(&tiers.local_starts), output::number(copied)]);
+            row.push(output::number(self.not_copied(partition)));
+        }
+        row
+    }
+
+    /// Number of offsets that only brokers have; none if it is not known.
+    fn not_copied(&self, partition: &MetadataResponsePartition) -> Option<i64> {
+        let index = &partition.partition_index;
+        let (start, end) = (self.starts.get(index)?, self.ends.get(index)?);
+        let copied = self.tiers.as_ref()?.copied.get(index)?;
+        Some((end - start.max(&(copied + 1))).max(0))
     }
 
     fn json(&self) -> Value {
         let partition = |one: &MetadataResponsePartition| {
-            json!({
+            let mut partition = json!({
                 "partition": one.partition_index,
                 "leader": one.leader_id,
                 "leader_epoch": one.leader_epoch,
@@ -111,7 +143,14 @@ impl Description {
                 "in_sync": one.isr_nodes,
                 "start_offset": self.starts.get(&one.partition_index),
                 "end_offset": self.ends.get(&one.partition_index),
-            })
+            });
+            if let Some(tiers) = &self.tiers {
+                let copied = tiers.copied.get(&one.partition_index).filter(|copied| **copied >= 0);
+                partition["local_start_offset"] = json!(tiers.local_starts.get(&one.partition_index));
+                partition["copied_offset"] = json!(copied);
+                partition["not_copied"] = json!(self.not_copied(one));
+            }
+            partition
         };
         json!({
             "name": name(&self.topic),
@@ -127,10 +166,10 @@ impl Description {
 /// An offset of each partition.
 type PartitionOffsets = BTreeMap<i32, i64>;
 
-/// First and last offsets of partitions. Those of a leader that does not respond are missing, with
-/// a note.
-fn offsets(cluster: &mut Cluster, topic: &Topic) -> Result<(PartitionOffsets, PartitionOffsets), Failure> {
-    let (mut starts, mut ends) = (BTreeMap::new(), BTreeMap::new());
+/// Offsets of partitions at two times. Those of a leader that does not respond are missing, with a
+/// note.
+fn offsets(cluster: &mut Cluster, topic: &Topic, times: [i64; 2]) -> Result<[PartitionOffsets; 2], Failure> {
+    let mut all = [PartitionOffsets::new(), PartitionOffsets::new()];
     let leaders: BTreeSet<i32> = topic.leaders.values().copied().collect();
     for leader in leaders {
         let led = topic.leaders.iter().filter(|(_, one)| **one == leader).map(|(partition, _)| *partition);
@@ -138,19 +177,16 @@ fn offsets(cluster: &mut Cluster, topic: &Topic) -> Result<(PartitionOffsets, Pa
         let mut at = |timestamp| {
             cluster.offsets(topic, &led.iter().map(|partition| (*partition, timestamp)).collect())
         };
-        let found = at(EARLIEST).and_then(|earliest| Ok((earliest, at(LATEST)?)));
+        let found = at(times[0]).and_then(|first| Ok([first, at(times[1])?]));
         match found.map_err(Failure::from) {
-            Ok((earliest, latest)) => {
-                starts.extend(earliest);
-                ends.extend(latest);
-            }
+            Ok(found) => all.iter_mut().zip(found).for_each(|(all, found)| all.extend(found)),
             Err(failure) if failure.cause() == Cause::Connection => {
                 tell!("note: the offsets on broker {leader} are not known: {}", failure.line());
             }
             Err(failure) => return Err(failure),
         }
     }
-    Ok((starts, ends))
+    Ok(all)
 }
 
 /// The promise of an acknowledgement about the device.

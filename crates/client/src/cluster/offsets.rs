@@ -18,6 +18,11 @@ pub const LATEST: i64 = -1;
 pub const EARLIEST: i64 = -2;
 /// Timestamp for the record with the greatest timestamp.
 pub const MAX_TIMESTAMP: i64 = -3;
+/// Timestamp for the first record on the leader's disk: those before it are in remote storage. From
+/// ListOffsets 8 on.
+pub const EARLIEST_LOCAL: i64 = -4;
+/// Timestamp for the last record in remote storage. From ListOffsets 9 on.
+pub const LATEST_TIERED: i64 = -5;
 
 /// The first version of ListOffsets with [`MAX_TIMESTAMP`].
 const MAX_TIMESTAMP_VERSION: i16 = 7;
@@ -41,8 +46,8 @@ pub enum Isolation {
     Committed = 1,
 }
 
-/// A partition, its leader, and the requested time: milliseconds, [`EARLIEST`], [`LATEST`] or
-/// [`MAX_TIMESTAMP`].
+/// A partition, its leader, and the requested time: milliseconds, or one of the constants of this
+/// module.
 #[derive(Clone, Copy, Debug)]
 pub struct OffsetQuery<'a> {
     /// The topic's name.
