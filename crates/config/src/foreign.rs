@@ -250,11 +250,7 @@ const NOTED: &[(&str, &[&str])] = &[
     ("the kernel supplies random numbers", &["ssl.secure.random.implementation"]),
     (
         "the broker copies, reads and follows with threads of its own",
-        &[
-            "follower.fetch.last.tiered.offset.enable",
-            "remote.log.manager.follower.thread.pool.size",
-            "remote.log.manager.thread.pool.size",
-        ],
+        &["remote.log.manager.follower.thread.pool.size", "remote.log.manager.thread.pool.size"],
     ),
     ("levada.remote.* has the size of the local cache", &["remote.log.index.file.cache.total.size.bytes"]),
     (

@@ -21,6 +21,8 @@ pub struct RemoteLogConfig {
     pub reader_threads: u32,
     /// `remote.log.reader.max.pending.tasks`.
     pub reader_pending_max: u32,
+    /// `follower.fetch.last.tiered.offset.enable`.
+    pub follower_begins_late: bool,
     /// `levada.remote.cache.bytes`.
     pub cache_bytes: u64,
     /// `remote.fetch.max.wait.ms`.
@@ -48,6 +50,7 @@ impl Reader<'_> {
             custom_metadata_max_bytes: self.size("remote.log.metadata.custom.metadata.max.bytes"),
             reader_threads: self.size("remote.log.reader.threads"),
             reader_pending_max: self.size("remote.log.reader.max.pending.tasks"),
+            follower_begins_late: self.is_true("follower.fetch.last.tiered.offset.enable"),
             cache_bytes: self.long("levada.remote.cache.bytes").unsigned_abs(),
             fetch_max_wait_ms: self.int("remote.fetch.max.wait.ms"),
             list_offsets_timeout_ms: self.long("remote.list.offsets.request.timeout.ms"),

@@ -275,6 +275,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     short("rlmm.config.remote.log.metadata.topic.replication.factor", "Replication factor of __remote_log_metadata, if this broker requests its creation in a cluster.").default("3").at_least(1),
     short("rlmm.config.remote.log.metadata.topic.min.isr", "min.insync.replicas of __remote_log_metadata, if this broker requests its creation in a cluster.").default("2").at_least(1),
     long("rlmm.config.remote.log.metadata.topic.retention.ms", "Age at which records of __remote_log_metadata are deleted; -1 means no limit. It must exceed the retention of every tiered topic.").default("-1").at_least(-1),
+    boolean("follower.fetch.last.tiered.offset.enable", "A replica without records begins after the remote part of a tiered log instead of at the leader's local start: it copies less, and local retention on it starts later.").default("false").cluster_wide(),
     long("levada.remote.cache.bytes", "Size of the local cache of remote records, in the directory remote-log-index-cache of the first data directory.").default("1073741824").at_least(67108864),
     string("levada.remote.store", "Remote store of tiered storage: file:///DIRECTORY, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX. Its credentials come from the environment.").default(""),
     string("levada.remote.layout", "Names and contents of the remote store's objects: those of Aiven's plug-in for Kafka, or in a directory those of Kafka's LocalTieredStorage.").default("aiven").valid(LAYOUTS),
@@ -323,6 +324,8 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     long("log.roll.jitter.ms", "Default of segment.jitter.ms.").at_least(0).cluster_wide(),
     int("log.roll.jitter.hours", "Default of segment.jitter.ms in hours, if log.roll.jitter.ms is unset.").default("0").at_least(0),
     int("log.segment.bytes", "Default of segment.bytes.").default("1073741824").at_least(1_048_576).cluster_wide(),
+    long("log.remote.copy.lag.bytes", "Default of remote.copy.lag.bytes. Shown only if it is set.").default("0").at_least(-1).cluster_wide(),
+    long("log.remote.copy.lag.ms", "Default of remote.copy.lag.ms. Shown only if it is set.").default("0").at_least(-1).cluster_wide(),
     long("log.segment.delete.delay.ms", "Default of file.delete.delay.ms.").default("60000").at_least(0).cluster_wide(),
     int(DECOMPRESSED_MAX, "Default of the topic key of this name. Shown only if it is set.").default("2147483639").valid(Valid::Range(1, 2_147_483_639)).cluster_wide(),
     int("message.max.bytes", "Default of max.message.bytes.").default("1048588").at_least(0).cluster_wide(),
@@ -345,8 +348,21 @@ pub(super) const DECOMPRESSED_MAX: &str = "max.decompressed.message.bytes";
 
 /// Keys of Kafka 4.4. They are described only if they are set: tools and records of Kafka 4.3 do
 /// not know them.
-pub(super) const OF_KAFKA_4_4: [&str; 4] =
-    [DEAD_LETTER_TOPICS_CREATED, DEAD_LETTER_TOPIC_PREFIX, DEAD_LETTER_TOPIC, DECOMPRESSED_MAX];
+pub(super) const OF_KAFKA_4_4: [&str; 8] = [
+    DEAD_LETTER_TOPICS_CREATED,
+    DEAD_LETTER_TOPIC_PREFIX,
+    DEAD_LETTER_TOPIC,
+    DECOMPRESSED_MAX,
+    "log.remote.copy.lag.bytes",
+    "log.remote.copy.lag.ms",
+    COPY_LAG_BYTES,
+    COPY_LAG_MS,
+];
+
+/// Age at which a segment of a topic is copied to remote storage.
+pub(super) const COPY_LAG_MS: &str = "remote.copy.lag.ms";
+/// Bytes after a segment of a topic at which it is copied to remote storage.
+pub(super) const COPY_LAG_BYTES: &str = "remote.copy.lag.bytes";
 
 /// Keys of a topic.
 pub const TOPIC_KEYS: &[TopicConfigKey] = &[
@@ -377,6 +393,8 @@ pub const TOPIC_KEYS: &[TopicConfigKey] = &[
     topic(long("min.compaction.lag.ms", "Shortest time a record stays out of compaction.").at_least(0), &["log.cleaner.min.compaction.lag.ms"]),
     topic(int("min.insync.replicas", "Replicas that must have a record before a produce request with acks=all is acknowledged.").at_least(1), &["min.insync.replicas"]),
     topic(boolean("preallocate", "Accepted for compatibility, without effect: segments grow as they are written."), &["log.preallocate"]),
+    topic(long(COPY_LAG_BYTES, "Newer bytes in the log at which a closed segment of a tiered topic is copied to remote storage; 0 copies it immediately, -1 means local.retention.bytes. A segment is copied if this limit or that of remote.copy.lag.ms is reached. Shown only if it is set.").at_least(-1), &["log.remote.copy.lag.bytes"]),
+    topic(long(COPY_LAG_MS, "Age of its last record at which a closed segment of a tiered topic is copied to remote storage; 0 copies it immediately, -1 means local.retention.ms. A segment is copied if this limit or that of remote.copy.lag.bytes is reached. Shown only if it is set.").at_least(-1), &["log.remote.copy.lag.ms"]),
     topic(boolean("remote.log.copy.disable", "Stop copying a tiered topic to remote storage.").default("false"), &[]),
     topic(boolean("remote.log.delete.on.disable", "Delete remote data when tiering is turned off.").default("false"), &[]),
     topic(boolean("remote.storage.enable", "Tiered storage: remote storage gets the old segments. Needs remote.log.storage.system.enable.").default("false"), &[]),

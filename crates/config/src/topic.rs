@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use super::sources::nearest;
 use super::table::{
-    DEAD_LETTER_TOPIC, DECOMPRESSED_MAX, INTERNAL_SEGMENT_BYTES, TOPIC_KEYS, TopicConfigKey, topic_key,
+    COPY_LAG_BYTES, COPY_LAG_MS, DEAD_LETTER_TOPIC, DECOMPRESSED_MAX, INTERNAL_SEGMENT_BYTES, TOPIC_KEYS,
+    TopicConfigKey, topic_key,
 };
 use super::words::words;
 use super::{ConfigError, Origin, Settings, ThrottledReplicas};
@@ -203,6 +204,8 @@ impl TopicConfig {
                 deletes_on_disable: read.is_true("remote.log.delete.on.disable"),
                 local_retention_bytes: read.long("local.retention.bytes"),
                 local_retention_ms: read.long("local.retention.ms"),
+                copy_lag_bytes: read.long(COPY_LAG_BYTES),
+                copy_lag_ms: read.long(COPY_LAG_MS),
             },
             max_compaction_lag_ms: read.long("max.compaction.lag.ms"),
             max_decompressed_message_bytes: read.size(DECOMPRESSED_MAX),

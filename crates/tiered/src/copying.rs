@@ -20,5 +20,25 @@ pub fn first_copied(cache: &SegmentCache, lineage: &[EpochStart]) -> Option<i64>
     lineage.iter().find_map(|(epoch, _)| cache.list_epoch(*epoch).first().map(|first| first.start_offset))
 }
 
+/// Limits at which a closed segment is copied: one of the two is enough. 0 copies it immediately, a
+/// negative value does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyLag {
+    /// Age of the last record in milliseconds.
+    pub ms: i64,
+    /// Bytes of the log after the segment.
+    pub bytes: i64,
+}
+
+impl CopyLag {
+    /// True if a segment is to be copied whose last record has this age, and after which the log
+    /// has `newer_bytes`. A record from the future does not delay its segment.
+    pub fn is_reached(self, age_ms: i64, newer_bytes: u64) -> bool {
+        let is_old = self.ms > 0 && (age_ms < 0 || age_ms >= self.ms);
+        let is_far = u64::try_from(self.bytes).is_ok_and(|bytes| bytes > 0 && newer_bytes >= bytes);
+        self.ms == 0 || self.bytes == 0 || is_old || is_far
+    }
+}
+
 #[cfg(test)]
 mod tests;

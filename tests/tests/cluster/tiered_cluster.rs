@@ -1,8 +1,9 @@
 //! Tiered topics in a cluster of a real Kafka and of Levada, which share a store: each serves the
 //! records that the other has copied, and a new replica begins after the remote part and serves
-//! all of it once it leads.
+//! all of it once it leads. A leader by an unclean election serves its own history, and none of the
+//! records that its predecessor has copied beyond it.
 //!
-//! Suite: long; 90 s; needs java, kcat, tiers; share tiers
+//! Suite: long; 110 s; needs java, kcat, tiers; share tiers
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ const VALUE_BYTES: usize = 90_000;
 const CONFIGS: &str = "--config remote.storage.enable=true --config segment.bytes=1048576 \
                        --config retention.ms=-1 --config local.retention.bytes=1";
 
-fn cluster(store: &Path, class_path: &str) -> Cluster {
+fn cluster(store: &Path, class_path: &str, metadata_replicas: &str) -> Cluster {
     let shape = Shape { controllers: 1, kafka: 1, levada: 2, discovery: Discovery::Voters };
     let store = store.display().to_string();
     let mut cluster = Cluster::new(shape).option(CONTROLLER, "remote.log.storage.system.enable", "true");
@@ -29,7 +30,9 @@ fn cluster(store: &Path, class_path: &str) -> Cluster {
             ("log.retention.check.interval.ms", "500"),
             ("log.initial.task.delay.ms", "500"),
             ("rlmm.config.remote.log.metadata.topic.num.partitions", "3"),
-            ("rlmm.config.remote.log.metadata.topic.replication.factor", "1"),
+            ("rlmm.config.remote.log.metadata.topic.replication.factor", metadata_replicas),
+            // A new replica begins after the remote part.
+            ("follower.fetch.last.tiered.offset.enable", "true"),
             ("rlmm.config.remote.log.metadata.topic.min.isr", "1"),
         ] {
             cluster = cluster.option(first, key, value);
@@ -111,9 +114,92 @@ fn consumed(cluster: &Cluster, topic: &str) -> String {
     kcat.args(["-C", "-e", "-q", "-o", "beginning", "-f", "%o:%S\\n"]).run().stdout
 }
 
+/// Writes records of a length to a leader, from this offset on.
+fn fill(cluster: &Cluster, topic: &str, leader: i32, (from, count, length): (usize, usize, usize)) {
+    let mut connection = Connection::open(cluster.node(leader).address());
+    for number in from..from + count {
+        let batch = Batch::of(&[&vec![u8::try_from(number % 251).expect("below 251"); length]]).encode();
+        await_some("the leader", LIMIT, || {
+            let answer = connection.call(&raw::produce(topic, -1, &batch));
+            (raw::produce_error(&answer) == 0).then_some(())
+        });
+    }
+}
+
+/// The first of two replicas copies records that the second one does not have, and is lost. The
+/// second one leads by an unclean election, and copies other records with the same offsets.
+fn elect_uncleanly(cluster: &mut Cluster, tools: &mut Tools, [ahead, behind]: [i32; 2]) {
+    println!("---- {behind} leads uncleanly after {ahead}");
+    let topic = format!("unclean-{behind}");
+    let assignment = format!("--replica-assignment {ahead}:{behind}");
+    tools.run(&format!("TopicCommand --create --topic {topic} {assignment} {CONFIGS}"));
+    fill(cluster, &topic, ahead, (0, 40, VALUE_BYTES));
+    cluster.node_mut(behind).kill();
+    await_some("the other replica is out of sync", LIMIT, || {
+        let (_, described) = tools.outcome(&format!("TopicCommand --describe --topic {topic}"));
+        described.contains(&format!("\tIsr: {ahead}\t")).then_some(())
+    });
+    fill(cluster, &topic, ahead, (40, 40, VALUE_BYTES));
+    await_some("one local segment", LIMIT, || (segments(cluster, &topic, ahead).len() == 1).then_some(()));
+    cluster.node_mut(ahead).kill();
+    cluster.node_mut(behind).start();
+    let left: Vec<i32> = cluster.brokers().into_iter().filter(|id| *id != ahead).collect();
+    cluster.await_brokers(&left);
+    await_some("an unclean election", LIMIT, || {
+        let partition = format!("--topic {topic} --partition 0");
+        let (code, _) = tools.outcome(&format!("LeaderElectionCommand --election-type unclean {partition}"));
+        (code == 0).then_some(())
+    });
+    fill(cluster, &topic, behind, (40, 30, VALUE_BYTES / 2));
+    await_some("one local segment", LIMIT, || (segments(cluster, &topic, behind).len() == 1).then_some(()));
+    let lines = (0..70)
+        .map(|offset| format!("{offset}:{}\n", if offset < 40 { VALUE_BYTES } else { VALUE_BYTES / 2 }));
+    let expected: String = lines.collect();
+    assert!(consumed(cluster, &topic) == expected, "{behind} serves its own history");
+    cluster.node_mut(ahead).start();
+    cluster.await_brokers(&cluster.brokers());
+    assign(cluster, tools, &topic, &[ahead, behind]);
+    assert!(consumed(cluster, &topic) == expected, "{ahead} serves the history of {behind}");
+}
+
+#[test]
+fn unclean_leaders_serve_their_own_history() {
+    let Some(class_path) = paths::tiers_class_path() else {
+        return not_run("Kafka's store in a directory is not installed: cargo xtask deps tiers");
+    };
+    let store = tempfile::tempdir().expect("a directory");
+    let mut cluster = cluster(store.path(), &class_path, "3");
+    cluster.start();
+    let mut tools = cluster.tools(LEVADA + 1);
+    elect_uncleanly(&mut cluster, &mut tools, [LEVADA, KAFKA]);
+    elect_uncleanly(&mut cluster, &mut tools, [KAFKA, LEVADA]);
+}
+
 fn expected() -> String {
     let lines = (0..RECORDS).map(|offset| (offset, if offset == 0 { 5 } else { VALUE_BYTES }));
     lines.map(|(offset, length)| format!("{offset}:{length}\n")).collect()
+}
+
+/// A new replica begins after all copied records, of which its leader has some on its disk.
+fn begin_late(cluster: &Cluster, tools: &mut Tools, store: &Path) {
+    let (topic, new) = ("late", LEVADA + 1);
+    let configs = CONFIGS.replace("local.retention.bytes=1", "local.retention.bytes=3500000");
+    tools.run(&format!(
+        "TopicCommand --create --topic {topic} --replica-assignment {LEVADA}:{KAFKA} {configs}"
+    ));
+    fill(cluster, topic, LEVADA, (0, RECORDS, VALUE_BYTES));
+    await_some("copies of all closed segments", LIMIT, || {
+        let partitions = fs::read_dir(store.join("kafka-tiered-storage")).ok()?.flatten();
+        let own = partitions.filter(|entry| entry.file_name().to_string_lossy().starts_with("late-0-"));
+        let files = own.flat_map(|entry| fs::read_dir(entry.path()).into_iter().flatten().flatten());
+        let logs = files.filter(|file| file.path().extension().is_some_and(|end| end == "log"));
+        // A segment has eleven records.
+        (logs.count() == RECORDS / 11).then_some(())
+    });
+    // Retention leaves up to a segment more.
+    await_some("local retention", LIMIT, || (segments(cluster, topic, LEVADA).len() == 5).then_some(()));
+    assign(cluster, tools, topic, &[LEVADA, KAFKA, new]);
+    assert_eq!(segments(cluster, topic, new).len(), 1, "only records that the store does not have");
 }
 
 #[test]
@@ -122,7 +208,7 @@ fn kafka_and_levada_share_a_store() {
         return not_run("Kafka's store in a directory is not installed: cargo xtask deps tiers");
     };
     let store = tempfile::tempdir().expect("a directory");
-    let mut cluster = cluster(store.path(), &class_path);
+    let mut cluster = cluster(store.path(), &class_path, "1");
     cluster.start();
     let mut tools = cluster.tools(LEVADA);
     for (topic, leader, follower) in [("of-kafka", KAFKA, LEVADA), ("of-levada", LEVADA, KAFKA)] {
@@ -143,5 +229,6 @@ fn kafka_and_levada_share_a_store() {
         assign(&cluster, &mut tools, topic, &[new, leader, follower]);
         assert!(consumed(&cluster, topic) == expected(), "the new replica serves {topic}");
     }
+    begin_late(&cluster, &mut tools, store.path());
     cluster.assert_no_errors();
 }

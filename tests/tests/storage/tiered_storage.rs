@@ -2,7 +2,7 @@
 //! offsets that clients see, retention, restarts, and what becomes of the objects. Kafka runs the
 //! same tests with its `LocalTieredStorage`, whose layout the store has.
 //!
-//! Suite: short; 8 s; share tiers
+//! Suite: short; 14 s; needs python, kcat; share tiers
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection};
-use levada_tests::{Node, await_some, not_run, paths};
+use levada_tests::{Node, Tool, await_some, not_run, paths};
 use serde_json::{Value, json};
 
 const NOT_LEADER_OR_FOLLOWER: i16 = 6;
@@ -197,6 +197,48 @@ fn remote_storage_ends_with_its_objects() {
     await_objects(&node, "clicks", 0);
     await_listed(&node, "clicks", EARLIEST, 4);
     assert_eq!(listed(&node, "clicks", LATEST_TIERED), (-1, -1));
+}
+
+#[test]
+fn committed_records_are_the_same_remotely() {
+    let Some(node) = tiered() else { return };
+    create(&node, "clicks", &format!("{SMALL} -c remote.storage.enable=true -c retention.ms=-1"));
+    let mut transactions = Tool::python("transactions.py");
+    transactions.args([&*node.bootstrap(), "clicks", "1", "40", "7"]).run();
+    let read = |level: &str| {
+        let mut kcat = Tool::kcat();
+        kcat.args(["-b", &node.bootstrap(), "-t", "clicks", "-X", &format!("isolation.level={level}")]);
+        kcat.args(["-C", "-e", "-q", "-o", "beginning", "-f", "%o:%s\\n"]).run().stdout
+    };
+    let local = ["read_committed", "read_uncommitted"].map(read);
+    assert!(local[0].len() < local[1].len(), "transactions were aborted");
+    // The last marker stays here with its segment.
+    node.levada("topic alter clicks -c local.retention.bytes=1").run();
+    await_some("a remote part", LIMIT, || (listed(&node, "clicks", EARLIEST_LOCAL).0 > 50).then_some(()));
+    assert_eq!(listed(&node, "clicks", EARLIEST).0, 0);
+    assert!(["read_committed", "read_uncommitted"].map(read) == local, "as they were locally");
+}
+
+#[test]
+fn young_segments_wait_for_their_copy() {
+    let Some(node) = tiered() else { return };
+    if node.kind() == Kind::Kafka {
+        // Keys of Kafka 4.4.
+        return;
+    }
+    // A segment has 670 bytes.
+    let lags = "-c retention.ms=-1 -c remote.copy.lag.bytes=1500 -c remote.copy.lag.ms=-1";
+    create(&node, "clicks", &format!("{SMALL} -c remote.storage.enable=true {lags}"));
+    fill(&node, "clicks", 0..6);
+    await_listed(&node, "clicks", LATEST_TIERED, 2);
+    fill(&node, "clicks", 6..7);
+    await_listed(&node, "clicks", LATEST_TIERED, 3);
+    assert_eq!((objects(&node, "clicks"), listed(&node, "clicks", EARLIEST_PENDING_UPLOAD).0), (4, 4));
+    let described = node.levada_json("topic describe clicks");
+    let partition = &described[0]["partitions"][0];
+    assert_eq!([&partition["copied_offset"], &partition["not_copied"]], [3, 3], "{described}");
+    node.levada("topic alter clicks --delete-config remote.copy.lag.bytes").run();
+    await_listed(&node, "clicks", LATEST_TIERED, 5);
 }
 
 #[test]

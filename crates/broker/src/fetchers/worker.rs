@@ -32,6 +32,8 @@ use crate::replica::Partition;
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 const EARLIEST_LOCAL: i64 = -4;
+/// Of the first record that remote storage does not have.
+const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
 /// A change of the partitions that a thread follows.
 pub(super) enum Command {
@@ -290,6 +292,7 @@ impl Follow {
     fn locate(&mut self, tasks: &[FetcherTask]) -> Vec<Outcome> {
         let image = self.rooms.metadata.image();
         let name_of = |task: &FetcherTask| image.topic_by_id(task.partition.0).map(|topic| topic.name());
+        let begins_late = self.rooms.config.load().remote_log.follower_begins_late;
         let mut topics: BTreeMap<&str, Vec<ListOffsetsPartition>> = BTreeMap::new();
         for task in tasks {
             let (Some(name), Task::Locate(bound)) = (name_of(task), &task.task) else { continue };
@@ -299,6 +302,7 @@ impl Follow {
             partition.timestamp = match bound {
                 Bound::Latest => LATEST,
                 Bound::Earliest => EARLIEST,
+                Bound::EarliestLocal { .. } if begins_late && task.end.offset == 0 => EARLIEST_PENDING_UPLOAD,
                 Bound::EarliestLocal { .. } => EARLIEST_LOCAL,
             };
             topics.entry(name).or_default().push(partition);

@@ -9,6 +9,7 @@ use levada_log::{ClosedSegment, LogError};
 use levada_metadata::uuid;
 use levada_process::clock::now_ms;
 use levada_remote::{RemoteError, SegmentFile, SegmentFiles};
+use levada_tiered::copying::CopyLag;
 use levada_tiered::{RemoteRecord, RemoteSegment, RemoteSegmentId, SegmentState, SegmentUpdate};
 use levada_wire::primitives::Bytes;
 use parking_lot::Mutex;
@@ -59,6 +60,26 @@ fn file((file, length): &(File, u64)) -> SegmentFile<'_> {
     SegmentFile { file, length: *length }
 }
 
+/// The first of the segments that are closed from an offset on, up to the first that is to stay on
+/// the disk alone for now.
+fn due(partition: &Partition, from: i64, closed: Vec<ClosedSegment>) -> Result<Vec<ClosedSegment>, LogError> {
+    let config = partition.config();
+    let lag = CopyLag { ms: config.copy_lag_ms(), bytes: config.copy_lag_bytes() };
+    if lag.is_reached(0, 0) {
+        return Ok(closed);
+    }
+    let (mut newer_bytes, now_ms) = (partition.log().bytes_from(from), now_ms());
+    let mut due = Vec::new();
+    for segment in closed {
+        newer_bytes = newer_bytes.saturating_sub(segment.size_bytes());
+        if !lag.is_reached(now_ms.saturating_sub(segment.newest_ms()?), newer_bytes) {
+            break;
+        }
+        due.push(segment);
+    }
+    Ok(due)
+}
+
 impl Tiers {
     /// Copies the segments that are closed and below the last stable offset, up to the first
     /// failure. The next round continues there.
@@ -100,7 +121,7 @@ impl Tiers {
         self.begin_term(remote, partition, epoch).await?;
         let log = partition.shared_log();
         let from = (log.highest_remote() + 1).max(log.log_start());
-        let closed = log.closed_segments(from, log.last_stable());
+        let closed = due(partition, from, log.closed_segments(from, log.last_stable()))?;
         if closed.is_empty() {
             return Ok(());
         }

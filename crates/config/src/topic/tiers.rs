@@ -19,6 +19,10 @@ pub struct TopicTiers {
     pub local_retention_bytes: i64,
     /// `local.retention.ms`; -2 is `retention.ms`.
     pub local_retention_ms: i64,
+    /// `remote.copy.lag.bytes`; -1 is `local.retention.bytes`.
+    pub copy_lag_bytes: i64,
+    /// `remote.copy.lag.ms`; -1 is `local.retention.ms`.
+    pub copy_lag_ms: i64,
 }
 
 impl TopicConfig {
@@ -30,6 +34,16 @@ impl TopicConfig {
     /// `local.retention.ms`, or `retention.ms` in its place.
     pub fn local_retention_ms(&self) -> i64 {
         self.local_or(self.tiers.local_retention_ms, self.retention_ms)
+    }
+
+    /// `remote.copy.lag.bytes`, or `local.retention.bytes` in its place; -1 for no limit.
+    pub fn copy_lag_bytes(&self) -> i64 {
+        if self.tiers.copy_lag_bytes < 0 { self.local_retention_bytes() } else { self.tiers.copy_lag_bytes }
+    }
+
+    /// `remote.copy.lag.ms`, or `local.retention.ms` in its place; -1 for no limit.
+    pub fn copy_lag_ms(&self) -> i64 {
+        if self.tiers.copy_lag_ms < 0 { self.local_retention_ms() } else { self.tiers.copy_lag_ms }
     }
 
     fn local_or(&self, local: i64, whole: i64) -> i64 {
@@ -86,7 +100,21 @@ impl TopicConfig {
             };
             return Err(format!("Invalid value {local} for configuration local.retention.{unit}: {must}"));
         }
-        Ok(())
+        self.check_copy_lag()
+    }
+
+    /// Checks that a segment is copied before local retention could delete it.
+    fn check_copy_lag(&self) -> Result<(), String> {
+        let pairs = [
+            ("bytes", self.tiers.copy_lag_bytes, self.local_retention_bytes()),
+            ("ms", self.tiers.copy_lag_ms, self.local_retention_ms()),
+        ];
+        match pairs.into_iter().find(|(_, lag, local)| *lag > 0 && (0..*lag).contains(local)) {
+            Some((unit, lag, local)) => Err(format!(
+                "Invalid value {lag} for configuration remote.copy.lag.{unit}: Value must not exceed local.retention.{unit} (effective value: {local})"
+            )),
+            None => Ok(()),
+        }
     }
 }
 

@@ -43,6 +43,13 @@ impl Partition {
         later.fold((0, 0), |(bytes, count), segment| (bytes + segment.size(), count + 1))
     }
 
+    /// Bytes of the segment with `offset` and of all later ones.
+    pub fn bytes_from(&self, offset: i64) -> u64 {
+        let segments = self.segments.load();
+        let first = segments.partition_point(|segment| segment.base() <= offset).saturating_sub(1);
+        segments[first..].iter().map(|segment| segment.size()).sum()
+    }
+
     /// Bytes of the last segment.
     pub fn active_bytes(&self) -> u64 {
         self.segments.load().last().map_or(0, |active| active.size())

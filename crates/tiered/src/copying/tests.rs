@@ -19,3 +19,22 @@ fn the_latest_epoch_with_a_copy_decides() {
     assert_eq!(highest_copied(&cache, &[(1, 10), (2, 30)], 35), Some(34));
     assert_eq!(highest_copied(&cache, &[(7, 10)], 35), None);
 }
+
+#[test]
+fn segments_are_copied_at_either_limit() {
+    for ((ms, bytes), (age_ms, newer_bytes), expected) in [
+        ((0, 0), (0, 0), true),
+        ((0, 100), (0, 0), true),
+        ((100, 0), (0, 0), true),
+        ((100, 100), (99, 99), false),
+        ((100, 100), (100, 0), true),
+        ((100, 100), (0, 100), true),
+        ((100, -1), (99, u64::MAX), false),
+        ((-1, 100), (i64::MAX, 99), false),
+        ((-1, -1), (i64::MAX, u64::MAX), false),
+        ((100, -1), (-1, 0), true),
+    ] {
+        let lag = CopyLag { ms, bytes };
+        assert_eq!(lag.is_reached(age_ms, newer_bytes), expected, "{lag:?} {age_ms} {newer_bytes}");
+    }
+}

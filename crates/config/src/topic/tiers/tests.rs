@@ -35,6 +35,21 @@ fn limits_of_a_tiered_topic_fit_together() {
 }
 
 #[test]
+fn copy_lag_is_within_local_retention() {
+    let local = ("local.retention.ms", "10");
+    assert_eq!(refusal(&[local, ("remote.copy.lag.ms", "10")]), None);
+    assert_eq!(refusal(&[("retention.ms", "-1"), ("remote.copy.lag.ms", "99")]), None);
+    assert_eq!(
+        refusal(&[local, ("remote.copy.lag.ms", "11")]).unwrap(),
+        "Invalid value 11 for configuration remote.copy.lag.ms: Value must not exceed local.retention.ms (effective value: 10)"
+    );
+    let config = topic(&[local, ("remote.copy.lag.ms", "-1"), ("remote.copy.lag.bytes", "7")]);
+    assert_eq!((config.copy_lag_ms(), config.copy_lag_bytes()), (10, 7));
+    let config = topic(&[("remote.copy.lag.bytes", "-1")]);
+    assert_eq!((config.copy_lag_ms(), config.copy_lag_bytes()), (0, -1));
+}
+
+#[test]
 fn compacted_topics_have_no_remote_storage() {
     for policy in ["compact", "compact,delete"] {
         let refused = refusal(&[("cleanup.policy", policy)]).unwrap();

@@ -93,6 +93,8 @@ fn a_closed_segment_has_its_files() {
     assert_eq!(bases(0, 2), [(0, 1), (1, 2)]);
     assert_eq!(bases(4, 6), [(4, 5)]);
     assert_eq!(bases(0, 0), []);
+    let size = partition.size_bytes() / 6;
+    assert_eq!([0, 1, 5, 99].map(|offset| partition.bytes_from(offset)), [6 * size, 5 * size, size, size]);
     let closed = &partition.closed_segments(2, 6)[0];
     let files = closed.files(NOW_MS).unwrap();
     let on_disk = |name: &str| fs::read(kit.dir.path().join(name)).unwrap();
