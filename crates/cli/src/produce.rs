@@ -200,8 +200,8 @@ fn feed_lines<R: Read + AsFd>(
     if is_asked() { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
-/// A bar on stderr if people watch and records do not come from their keyboard. It shows the part of
-/// an input whose size is known, else the acknowledged bytes.
+/// A bar on stderr if people watch and records do not come from their keyboard. It shows the part
+/// of an input whose size is known, else the acknowledged bytes.
 fn progress(size: Option<u64>) -> ProgressBar {
     if io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return ProgressBar::hidden();
