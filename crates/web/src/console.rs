@@ -5,15 +5,18 @@
 //! in. The console makes no access decisions, and nothing runs while no page is open.
 
 mod acls;
+mod brokers;
 mod clients;
-mod elsewhere;
+mod cluster;
 mod failure;
 mod fields;
 mod format;
 mod group;
 mod groups;
 mod hanging;
+mod health;
 mod laboratory;
+mod lags;
 mod layout;
 mod live;
 mod login;
@@ -51,6 +54,7 @@ use levada_process::turns::Turns;
 use levada_security::Session;
 use parking_lot::{Mutex, MutexGuard};
 
+use self::cluster::Unheard;
 use self::laboratory::Laboratory;
 use self::visitor::Sessions;
 
@@ -66,6 +70,11 @@ const PAGES_OF_USER_MAX: usize = 16;
 const LOGINS_AT_ONCE: usize = 2;
 /// Longest form of a login, which is read before the sender is known.
 const FORM_BYTES_MAX: usize = 16 << 10;
+/// Requests to other brokers at the same time, in all and of one user.
+const REMOTE_MAX: usize = 32;
+const REMOTE_OF_USER_MAX: usize = 16;
+/// Bytes of an answer of another broker; the broker's desk has the same limit.
+const ANSWER_BYTES_MAX: u32 = 16 << 20;
 /// Answers whose records are taken out at the same time: each expands one batch after the other.
 const READS_AT_ONCE: usize = 2;
 
@@ -78,6 +87,8 @@ pub(super) struct Console {
     streams: Turns,
     logins: Turns,
     reads: Turns,
+    remote: Turns,
+    unheard: Unheard,
     laboratory: Mutex<Laboratory>,
     listener: Arc<Listener>,
 }
@@ -136,6 +147,8 @@ pub(crate) fn start(door: Door) -> io::Result<(Router, JoinHandle<()>)> {
         streams: Turns::halved(STREAMS_MAX),
         logins: Turns::of(LOGINS_AT_ONCE),
         reads: Turns::of(READS_AT_ONCE),
+        remote: Turns::shared(REMOTE_MAX, REMOTE_OF_USER_MAX),
+        unheard: Unheard::default(),
         laboratory: Mutex::default(),
         listener: Arc::new(listener),
     };
@@ -147,6 +160,7 @@ fn router(console: Arc<Console>) -> Router {
     let pages = Router::new()
         .route("/", get(overview::show))
         .route("/live", get(overview::live))
+        .route("/brokers", get(brokers::show))
         .route("/topics", get(topics::list))
         .route("/topics/create", post(topics::create))
         .route("/topics/{name}", get(topic::show))

@@ -15,6 +15,7 @@ use levada_coordination::txn::TopicPartition;
 use levada_metadata::image::Image;
 use levada_process::shutdown::Stop;
 use levada_security::Session;
+use levada_security::acl::{Operation, ResourceType};
 use levada_security::oauth::KeySource;
 use levada_security::oauth::jwks::Jwks;
 use levada_telemetry::{Client, ClientRow};
@@ -149,6 +150,12 @@ impl Door {
     #[must_use]
     pub fn signing_keys(&self, source: &KeySource) -> Arc<Jwks> {
         self.broker.access().signing_keys().keys(source)
+    }
+
+    /// True if access control lets the client do that. The audit log gets no entry.
+    #[must_use]
+    pub fn permits(&self, session: &Session, wanted: (Operation, ResourceType, &str)) -> bool {
+        self.broker.access().decide(session, wanted).is_none_or(|rule| rule.allows())
     }
 
     /// Counts a login and writes it to the audit log.

@@ -242,6 +242,8 @@ class Refreshed {
   take(status, page) {
     if (status === 401) return location.reload();
     const fresh = status === 200 && page ? page.getElementById(this.box.id) : null;
+    const unheard = fresh && page.getElementById("unheard");
+    if (unheard) document.getElementById("unheard").replaceWith(document.adoptNode(unheard));
     if (fresh === null || this.isUsed()) return this.wait();
     if (fresh.dataset.refresh === undefined) return location.reload();
     const now = performance.now();

@@ -8,7 +8,6 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use maud::{Markup, html};
 
-use super::elsewhere::leaders;
 use super::failure::Failed;
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, table};
@@ -46,13 +45,9 @@ pub(super) async fn show(
 
 async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fields)) -> Result<Page, Failed> {
     let follows = fields.text("from") == "tail";
-    let topic = [console.topic(&visitor.caller, name).await?];
-    let effect = "Their records are on the pages of those brokers.";
-    let elsewhere = console.elsewhere(visitor, leaders(&topic), effect).await?;
     let content = html! {
         (tabs(name, Tab::Messages))
         (layout::done(fields.text("done")))
-        (elsewhere)
         (form(fields))
         @if follows { (tail::section(name, fields)) }
         @else if !fields.text("from").is_empty() { (found(console, visitor, (name, fields)).await?) }
@@ -118,9 +113,8 @@ async fn positions(
     (name, indexes, fields): (&str, &[i32], &Fields),
 ) -> Result<BTreeMap<i32, i64>, Failed> {
     let at = |time: i64| indexes.iter().map(move |index| ((name.to_owned(), *index), time));
-    let caller = &visitor.caller;
-    let first = console.offsets(caller, at(EARLIEST)).await?;
-    let last = console.offsets(caller, at(LATEST)).await?;
+    let first = console.offsets(visitor, at(EARLIEST)).await?;
+    let last = console.offsets(visitor, at(LATEST)).await?;
     let time = match fields.text("from") {
         "time" => {
             let text = fields.required("time")?;
@@ -131,7 +125,7 @@ async fn positions(
         }
         _ => EARLIEST,
     };
-    let timed = console.offsets(caller, at(time)).await?;
+    let timed = console.offsets(visitor, at(time)).await?;
     let resumed = tail::positions(fields.text(tail::POSITIONS));
     let limit = i64::try_from(limit(fields)?).unwrap_or(0);
     let offset = fields.number::<i64>("offset")?.unwrap_or(0);
@@ -190,7 +184,7 @@ async fn found(
     let most = if from_end { limit + wanted.positions.len() } else { limit };
     let mut all = Looked::default();
     while all.found.len() < most && all.cost < bytes_max {
-        let looked = console.look(&visitor.caller, &mut wanted, most - all.found.len()).await?;
+        let looked = console.look(visitor, &mut wanted, most - all.found.len()).await?;
         let done = looked.bytes == 0;
         all.records += looked.records;
         all.bytes += looked.bytes;
@@ -240,7 +234,7 @@ fn next(fields: &Fields, partition: i32, offset: i64) -> Markup {
 fn row(found: &Found) -> Markup {
     let batch = found.batch;
     html! {
-        tr {
+        tr data-record={ (found.partition) "/" (found.offset) } {
             td.n { (found.partition) }
             td.n { (found.offset) }
             td { (format::time(found.timestamp_ms)) }

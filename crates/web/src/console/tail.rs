@@ -86,7 +86,7 @@ async fn follow(
     wanted.wait_ms = WAIT_MS;
     // An empty event detects that the page was closed or the session has ended.
     while feed.send(Some(&id(&wanted.positions)), &json!({ "records": records })).await {
-        let looked = console.look(&visitor.caller, &mut wanted, EVENT_RECORDS).await?;
+        let looked = console.look(visitor, &mut wanted, EVENT_RECORDS).await?;
         if let Some(text) = looked.damaged.first() {
             return Err(Failed::Missing(format!("A batch cannot be read: {text}")));
         }
