@@ -8,6 +8,7 @@ mod acls;
 mod brokers;
 mod clients;
 mod cluster;
+mod connections;
 mod failure;
 mod fields;
 mod format;
@@ -25,6 +26,7 @@ mod overview;
 mod performance;
 mod produce;
 mod question;
+mod quotas;
 mod records;
 mod reset;
 mod settings;
@@ -32,6 +34,7 @@ mod share;
 mod streams;
 mod tail;
 mod topic;
+mod topic_groups;
 mod topics;
 mod transactions;
 mod users;
@@ -171,6 +174,7 @@ fn router(console: Arc<Console>) -> Router {
         .route("/topics/{name}/tail", get(tail::stream))
         .route("/topics/{name}/produce", get(produce::show).post(produce::submit))
         .route("/topics/{name}/settings", get(settings::show_topic).post(settings::alter_topic))
+        .route("/topics/{name}/groups", get(topic_groups::show))
         .route("/topics/{name}/producers", get(topic::producers))
         .route("/groups", get(groups::list))
         .route("/group", get(group::show))
@@ -180,6 +184,8 @@ fn router(console: Arc<Console>) -> Router {
         .route("/transactions/abort", post(transactions::abort))
         .route("/transactions/abort-hanging", post(hanging::abort))
         .route("/clients", get(clients::list))
+        .route("/connections", get(connections::show))
+        .route("/quotas", get(quotas::show))
         .route("/client", get(clients::show))
         .route("/users", get(users::list))
         .route("/users/set", post(users::set))

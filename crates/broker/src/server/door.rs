@@ -21,6 +21,7 @@ use levada_security::oauth::jwks::Jwks;
 use levada_telemetry::{Client, ClientRow};
 use levada_wire::Uuid;
 
+use super::connection_limits::{ConnectionLimits, OpenConnections};
 use super::liveness::Liveness;
 use crate::broker::Broker;
 use crate::desk::Desk;
@@ -32,6 +33,7 @@ pub struct Door {
     broker: Arc<Broker>,
     stop: Stop,
     liveness: Arc<Liveness>,
+    connections: Arc<ConnectionLimits>,
     kafka: SocketAddr,
 }
 
@@ -40,8 +42,13 @@ pub struct Door {
 pub type Unfinished = Vec<Option<Vec<(i64, TopicPartition)>>>;
 
 impl Door {
-    pub(super) fn new(broker: Arc<Broker>, stop: Stop, liveness: Arc<Liveness>, kafka: SocketAddr) -> Self {
-        Self { broker, stop, liveness, kafka }
+    pub(super) fn new(
+        broker: Arc<Broker>,
+        stop: Stop,
+        (liveness, connections): (Arc<Liveness>, Arc<ConnectionLimits>),
+        kafka: SocketAddr,
+    ) -> Self {
+        Self { broker, stop, liveness, connections, kafka }
     }
 
     /// The state of the broker.
@@ -144,6 +151,12 @@ impl Door {
     #[must_use]
     pub fn is_telemetry_offered(&self) -> bool {
         self.broker.telemetry().is_offered()
+    }
+
+    /// The open connections of clients, with at most so many addresses.
+    #[must_use]
+    pub fn connections(&self, addresses_max: usize) -> OpenConnections {
+        self.connections.open(addresses_max)
     }
 
     /// The keys that sign the tokens of this source.

@@ -17,7 +17,7 @@ use maud::{Markup, html};
 
 use super::failure::{Failed, Needing as _, check};
 use super::health::Health;
-use super::layout::{self, Page, Section, table};
+use super::layout::{self, Page, Section, table_of};
 use super::question::{Place, sizes};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
@@ -60,7 +60,13 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
     check(cluster.error_code, cluster.error_message.as_deref(), || "describe the cluster".to_owned())
         .needing("describe", "--cluster")?;
     let topics = console.topics(&visitor.caller).await?;
-    let dirs = directories(console, visitor).await?;
+    // Together, so that a broker and a controller without an answer cost the page no more than one.
+    let (dirs, quorum, ongoing) = tokio::join!(
+        directories(console, visitor),
+        quorum::section(console, visitor),
+        reassignments::ongoing(console, visitor)
+    );
+    let dirs = dirs?;
     let user = visitor.caller.session().user();
     let needs = |failed: &Failed| failed.explained(user);
     let logs = dirs.as_ref().ok();
@@ -77,11 +83,14 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
                 Err(failed) => (needs(failed)),
             }
             h2 { "Quorum" }
-            (quorum::section(console, visitor).await.unwrap_or_else(|failed| needs(&failed)))
+            (quorum.unwrap_or_else(|failed| needs(&failed)))
             h2 #partitions { "Partitions with problems" }
             (Health::of(&topics).list())
             h2 { "Reassignments" }
-            (reassignments::section(console, visitor, logs).await.unwrap_or_else(|failed| needs(&failed)))
+            @match &ongoing {
+                Ok(ongoing) => (reassignments::list(console, ongoing, logs)),
+                Err(failed) => (needs(failed)),
+            }
         }
     };
     Ok(Page::new(Section::Brokers, "Brokers", content))
@@ -145,8 +154,9 @@ fn brokers(
         "#Free",
         "Version",
     ];
-    table(
+    table_of(
         &columns,
+        &[3, 4, 6, 8, 9, 10],
         html! {
             @for one in listed {
                 @let node = one.broker_id;
@@ -185,7 +195,7 @@ fn directory_table(logs: &Logs) -> Markup {
         || logs.iter().flat_map(|(node, answer)| answer.results.iter().map(move |one| (node, one)));
     let bytes = |bytes: i64| u64::try_from(bytes).map_or("—".to_owned(), format::bytes);
     html! {
-        (table(&["#Broker", "Directory", "State", "#Partitions", "#Logs", "#Free", "#Size"], html! {
+        (table_of(&["#Broker", "Directory", "State", "#Partitions", "#Logs", "#Free", "#Size"], &[4, 5, 7], html! {
             @for (node, one) in directories().take(DIRECTORIES_MAX) {
                 @let partitions: usize = one.topics.iter().map(|topic| topic.partitions.len()).sum();
                 @let sum: i64 = one.topics.iter().flat_map(|topic| &topic.partitions).map(|log| log.partition_size).sum();

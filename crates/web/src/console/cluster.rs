@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use levada_client::login::authenticate;
 use levada_client::{Connection, ConnectionError, ConnectionOptions, LoginError};
 use levada_config::{BrokerConfig, Protocol};
-use levada_security::acl::{Operation, ResourceType};
+use levada_security::acl::{CLUSTER_NAME, Operation, ResourceType};
 use levada_security::keystore::{ClientTls, SslSettings, TlsError};
 use levada_security::login::SaslLogin;
 use levada_wire::error_code::ErrorCode;
@@ -24,7 +24,7 @@ use maud::{Markup, html};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
-use super::failure::{Failed, check};
+use super::failure::{Failed, Needing as _, check};
 use super::visitor::Visitor;
 use super::{ANSWER_BYTES_MAX, Console};
 
@@ -322,12 +322,17 @@ impl Console {
         Ok(answers)
     }
 
-    /// The answer of the controller, which this broker forwards the request to.
+    /// The answer of the controller, which this broker forwards the request to. The request needs
+    /// *Describe* on the cluster; a controller of Kafka would log a refusal as its error.
     pub(super) async fn ask_controller<R: RequestResponsePair>(
         &self,
         visitor: &Visitor,
         request: &R,
+        doing: &str,
     ) -> Result<R::Response, Failed> {
+        let allowed = self.permits(visitor, (Operation::Describe, ResourceType::Cluster, CLUSTER_NAME));
+        let refused = if allowed { ErrorCode::None } else { ErrorCode::ClusterAuthorizationFailed };
+        check(refused.code(), None, || doing.to_owned()).needing("describe", "--cluster")?;
         match tokio::time::timeout(PATIENCE, self.desk.ask(&visitor.caller, request)).await {
             Ok(answer) => Ok(answer?),
             Err(_) => {

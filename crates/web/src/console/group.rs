@@ -23,7 +23,7 @@ use super::cluster::CHANGE_TIME;
 use super::failure::{Failed, Needing as _, check, nothing};
 use super::fields::Fields;
 use super::groups::{COORDINATORS, age};
-use super::layout::{self, Page, Section, field, notice, proof, table, tile, topic_link};
+use super::layout::{self, Page, Section, field, notice, proof, table, table_of, tile, topic_link};
 use super::question::Place;
 use super::reset::{Committed, reset_form};
 use super::share::{self, SHARE};
@@ -36,6 +36,9 @@ use super::{Console, format};
 pub(super) const ROWS_MAX: usize = 500;
 /// Members that the page shows.
 pub(super) const MEMBERS_MAX: usize = 200;
+/// Columns of the table of partitions.
+const COLUMNS: [&str; 8] =
+    ["Topic", "#Partition", "#Committed", "#Start", "#End", "#Lag in records", "#Lag in time", "Member"];
 /// Width and height of the chart.
 const CHART: (f64, f64) = (1200.0, 160.0);
 /// Time that the chart shows.
@@ -291,7 +294,7 @@ fn partitions(group: &Described, committed: &[Committed], state: Option<&GroupSt
     let number =
         |value: Option<i64>| value.map_or("—".to_owned(), |value| format::count(i128::from(value)));
     html! {
-        (table(&["Topic", "#Partition", "#Committed", "#Start", "#End", "#Lag in records", "#Lag in time", "Member"], html! {
+        (table_of(&COLUMNS, &[3, 4, 7, 8], html! {
             @for one in committed.iter().take(ROWS_MAX) {
                 tr {
                     th scope="row" { (topic_link(&one.place.0)) }

@@ -13,13 +13,23 @@ use maud::{Markup, html};
 use super::failure::{Failed, nothing};
 use super::fields::Fields;
 use super::lags::{Coordinated, GroupLag};
-use super::layout::{self, Page, Section, field, table};
+use super::layout::{self, Page, Section, field, table_of};
 use super::share::SHARE;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
 /// Groups on one page of the list.
 const PAGE_GROUPS: usize = 100;
+const COLUMNS: [&str; 8] = [
+    "Group",
+    "State",
+    "Protocol",
+    "#Members",
+    "#Lag in records",
+    "#Lag in time",
+    "#Rebalances",
+    "#Coordinator",
+];
 /// State of a group without members.
 const EMPTY: &str = "Empty";
 /// Topic of the coordinators of groups.
@@ -40,10 +50,8 @@ impl Console {
         let groups = self.groups(visitor).await?;
         let mut states = self.lags(visitor).await;
         // Without other brokers the states have all lags.
-        let mut lags = match self.has_others() {
-            true => self.group_lags(visitor, &groups, None).await?,
-            false => BTreeMap::new(),
-        };
+        let mut lags =
+            if self.has_others() { self.group_lags(visitor, &groups, None).await? } else { BTreeMap::new() };
         let row = |group: Coordinated| {
             let (state, lag) = (states.remove(group.id()), lags.remove(group.id()));
             GroupRow { lag, state, group }
@@ -124,8 +132,8 @@ async fn list_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Res
             button { "Search" }
         }
         div #groups data-refresh="5" {
-            p.soft { (format::count(found as i128)) " groups, the largest lag first" }
-            (table(&["Group", "State", "Protocol", "#Members", "#Lag in records", "#Lag in time", "#Rebalances", "#Coordinator"], html! {
+            p.soft { (format::counted(found, "group")) ", the largest lag first" }
+            (table_of(&COLUMNS, &[3, 4, 7, 8], html! {
                 @for row in shown { (self::row(row)) }
                 @if found == 0 {
                     tr { td colspan="8" {

@@ -4,7 +4,7 @@ use levada_wire::messages::metadata_response::{MetadataResponsePartition, Metada
 use maud::{Markup, html};
 
 use super::format;
-use super::layout::{notice, table, topic_link};
+use super::layout::{notice, table_of, topic_link};
 
 /// Partitions of each kind that a page lists, and that a notice names.
 const ROWS_MAX: usize = 200;
@@ -51,13 +51,13 @@ impl<'a> Health<'a> {
         html! {
             @if !self.offline.is_empty() {
                 (notice("bad", html! {
-                    (counted(self.offline.len())) " that you may see " (verb(self.offline.len())) " no leader: "
+                    (format::counted(self.offline.len(), "partition")) " that you may see " (verb(self.offline.len())) " no leader: "
                     (names(&self.offline)) ". " a href="/brokers#partitions" { "Show all" }
                 }))
             }
             @if !self.out_of_sync.is_empty() {
                 (notice("warn", html! {
-                    (counted(self.out_of_sync.len())) " that you may see " (verb(self.out_of_sync.len()))
+                    (format::counted(self.out_of_sync.len(), "partition")) " that you may see " (verb(self.out_of_sync.len()))
                     " a replica that is not in sync: "
                     (names(&self.out_of_sync)) ". " a href="/brokers#partitions" { "Show all" }
                 }))
@@ -76,7 +76,7 @@ impl<'a> Health<'a> {
             @if self.is_good() {
                 p { "All partitions that you may see have a leader, and all their replicas are in sync." }
             } @else {
-                (table(&["Partition", "State", "Leader", "Replicas", "Not in sync"], html! {
+                (table_of(&["Partition", "State", "Leader", "Replicas", "Not in sync"], &[3, 4], html! {
                     @for ((name, partition), is_offline) in rows() {
                         tr {
                             th scope="row" { (topic_link(name)) "/" (partition.partition_index) }
@@ -96,10 +96,6 @@ impl<'a> Health<'a> {
             }
         }
     }
-}
-
-fn counted(count: usize) -> String {
-    if count == 1 { "1 partition".to_owned() } else { format!("{} partitions", format::count(count as i128)) }
 }
 
 fn verb(count: usize) -> &'static str {

@@ -137,8 +137,14 @@ pub(super) fn proof(visitor: &Visitor) -> Markup {
 /// A table that scrolls by itself where it is too wide. Columns whose name begins with `#` hold
 /// numbers.
 pub(super) fn table(columns: &[&str], rows: Markup) -> Markup {
+    table_of(columns, &[], rows)
+}
+
+/// The same without these columns in a narrow window; they are numbered from 1.
+pub(super) fn table_of(columns: &[&str], minor: &[usize], rows: Markup) -> Markup {
+    let minor: Vec<String> = minor.iter().map(|column| format!("minor-{column}")).collect();
     html! {
-        div.scroll tabindex="0" {
+        div class={ "scroll " (minor.join(" ")) } tabindex="0" {
             table {
                 thead { tr {
                     @for column in columns {

@@ -118,24 +118,27 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
 
 impl Console {
     /// Warnings about disk space, late transactions, and groups that the visitor may describe.
-    async fn warnings(&self, visitor: &Visitor) -> Vec<String> {
+    async fn warnings(&self, visitor: &Visitor) -> Vec<Markup> {
         let broker = self.door.clone();
         let (volumes, late) = off_shard(move || {
             (broker.source().upkeep().volumes, broker.source().transactions().late_partitions)
         })
         .await;
-        let mut found: Vec<String> = volumes.iter().filter_map(scarce).collect();
+        let scarce = volumes.iter().filter_map(scarce);
+        let mut found: Vec<Markup> = scarce.map(|text| html! { (text) }).collect();
         if late > 0 {
-            found.push(format!(
-                "{late} partitions have a transaction that its coordinator should have ended; the page of transactions lists hanging ones"
-            ));
+            found.push(html! {
+                (late) " partitions have a transaction that its coordinator should have ended. "
+                a href="/transactions" { "Show hanging transactions" }
+            });
         }
         let rows = self.group_rows(visitor).await.unwrap_or_default();
         let abandoned = rows.iter().filter(|row| row.is_abandoned()).count();
         if abandoned > 0 {
-            found.push(format!(
-                "Groups with lag and without a member: {abandoned}; the page of groups lists the largest lag first"
-            ));
+            found.push(html! {
+                "Groups with lag and without a member: " (abandoned) ". "
+                a href="/groups" { "Show the groups" }
+            });
         }
         found
     }
@@ -150,7 +153,7 @@ fn scarce((directory, free, size): &(String, u64, u64)) -> Option<String> {
 }
 
 /// All problems that need an operator's attention.
-fn wrong(broker: &Door, (health, more): (&Health<'_>, Vec<String>)) -> Markup {
+fn wrong(broker: &Door, (health, more): (&Health<'_>, Vec<Markup>)) -> Markup {
     let recovery = broker.source().recovery();
     let cleaner = broker.source().cleaner();
     let unhealthy = broker.source().unhealthy();

@@ -16,7 +16,7 @@ use maud::{Markup, html};
 
 use super::failure::{self, Failed, Needing as _};
 use super::fields::Fields;
-use super::layout::{self, Page, Section, field, notice, proof, table, tile};
+use super::layout::{self, Page, Section, field, notice, proof, table, table_of, tile};
 use super::question::{EARLIEST, LATEST, Place};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format, topics};
@@ -29,15 +29,17 @@ const PAGE_PARTITIONS: usize = 200;
 pub(super) enum Tab {
     Partitions,
     Messages,
+    Groups,
     Produce,
     Settings,
     Producers,
 }
 
 impl Tab {
-    const ALL: [(Self, &'static str, &'static str); 5] = [
+    const ALL: [(Self, &'static str, &'static str); 6] = [
         (Self::Partitions, "", "Partitions"),
         (Self::Messages, "/messages", "Messages"),
+        (Self::Groups, "/groups", "Groups"),
         (Self::Produce, "/produce", "Produce"),
         (Self::Settings, "/settings", "Settings"),
         (Self::Producers, "/producers", "Producers"),
@@ -119,7 +121,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
             (tile("Size", size, None))
             (tile("Topic id", id(&topic), None))
         }
-        (table(&["Partition", "#Start", "#End", "#Records", "#Size", "#Epoch", "Leader", "Replicas"], rows))
+        (table_of(&["Partition", "#Start", "#End", "#Records", "#Size", "#Epoch", "Leader", "Replicas"], &[2, 3, 5, 6], rows))
         (layout::pages(&target, number, count.div_ceil(PAGE_PARTITIONS)))
         (changes(visitor, name, count))
     };

@@ -21,7 +21,7 @@ use maud::{Markup, html};
 use super::cluster::CHANGE_TIME;
 use super::failure::{Failed, Needing as _, check, nothing};
 use super::fields::Fields;
-use super::layout::{self, Page, Section, choice, field, proof, table, topic_link};
+use super::layout::{self, Page, Section, choice, field, proof, table_of, topic_link};
 use super::question::{EARLIEST, LATEST, Place};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
@@ -30,6 +30,8 @@ use super::{Console, format};
 const PAGE_TOPICS: usize = 100;
 /// Kafka's number for topics as resources.
 pub(super) const TOPIC: i8 = 2;
+const COLUMNS: [&str; 9] =
+    ["Topic", "#Partitions", "#Records", "#Size", "#Replicas", "#In", "#Out", "Policy", "Retention"];
 /// Time that the broker has for a change.
 const TIMEOUT_MS: i32 = 30_000;
 /// Settings that the list shows.
@@ -69,12 +71,12 @@ async fn list_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Res
             label.check { input type="checkbox" name="internal" value="1" checked[internal]; "Internal topics" }
             button { "Search" }
         }
-        p.soft { (format::count(found as i128)) " topics" }
+        (create_form(visitor))
+        p.soft { (format::counted(found, "topic")) }
         div #topics data-refresh="5" {
-            (table(&["Topic", "#Partitions", "#Records", "#Size", "#In", "#Out", "Policy", "Retention"], rows))
+            (table_of(&COLUMNS, &[5, 6, 7, 8, 9], rows))
         }
         (layout::pages(&target, page, found.div_ceil(PAGE_TOPICS)))
-        (create_form(visitor))
     };
     Ok(Page::new(Section::Topics, "Topics", content))
 }
@@ -115,6 +117,7 @@ async fn rows(
                 td.n { (format::count(topic.partitions.len() as i128)) }
                 td.n { (or_unknown(sum(name, &records).map(|count| format::count(i128::from(count))))) }
                 td.n { (or_unknown(sizes.as_ref().and_then(|sizes| sum(name, sizes)).map(format::bytes))) }
+                td.n { (topic.partitions.iter().map(|one| one.replica_nodes.len()).max().unwrap_or(0)) }
                 @let (bytes_in, bytes_out) = traffic.get(name).copied().unwrap_or_default();
                 td.n data-rate-key={ "in/" (name) } data-rate-total=(bytes_in) { "—" }
                 td.n data-rate-key={ "out/" (name) } data-rate-total=(bytes_out) { "—" }
@@ -123,7 +126,7 @@ async fn rows(
             }
         }
         @if topics.is_empty() {
-            tr { td colspan="8" { (nothing("topic", visitor, console.hides(visitor, "--topic"))) " Create one below." } }
+            tr { td colspan="9" { (nothing("topic", visitor, console.hides(visitor, "--topic"))) " Create one above." } }
         }
     })
 }

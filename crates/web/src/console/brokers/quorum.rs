@@ -8,7 +8,7 @@ use levada_wire::messages::describe_quorum_response::{PartitionData, ReplicaStat
 use maud::{Markup, html};
 
 use crate::console::failure::{Failed, Needing as _, check};
-use crate::console::layout::{table, tile};
+use crate::console::layout::{table_of, tile};
 use crate::console::visitor::Visitor;
 use crate::console::{Console, format};
 
@@ -21,8 +21,8 @@ pub(super) async fn section(console: &Console, visitor: &Visitor) -> Result<Mark
     topic.partitions = vec![Asked::default()];
     let mut request = DescribeQuorumRequest::default();
     request.topics = vec![topic];
-    let answer = console.ask_controller(visitor, &request).await?;
     let doing = || "describe the quorum".to_owned();
+    let answer = console.ask_controller(visitor, &request, &doing()).await?;
     check(answer.error_code, answer.error_message.as_deref(), doing).needing("describe", "--cluster")?;
     let found = answer.topics.iter().flat_map(|topic| &topic.partitions).next();
     let found = found.ok_or_else(|| Failed::Missing("The quorum does not describe itself.".to_owned()))?;
@@ -37,7 +37,7 @@ fn shown(quorum: &PartitionData, now_ms: i64) -> Markup {
             (tile("Epoch", format::count(i128::from(quorum.leader_epoch)), None))
             (tile("Committed offset", format::count(i128::from(quorum.high_watermark)), None))
         }
-        (table(&["Node", "Role", "#Log end", "#Lag in records", "#Caught up ago"], html! {
+        (table_of(&["Node", "Role", "#Log end", "#Lag in records", "#Caught up ago"], &[3], html! {
             @for one in &quorum.current_voters {
                 (row(quorum, one, if one.replica_id == quorum.leader_id { "leader" } else { "voter" }, now_ms))
             }

@@ -1,7 +1,9 @@
 //! Reassignments in progress: replicas that partitions get and lose, and the copied part.
 
 use levada_wire::messages::ListPartitionReassignmentsRequest;
-use levada_wire::messages::list_partition_reassignments_response::OngoingPartitionReassignment;
+use levada_wire::messages::list_partition_reassignments_response::{
+    OngoingPartitionReassignment, OngoingTopicReassignment,
+};
 use maud::{Markup, html};
 
 use super::{Logs, size_at};
@@ -16,22 +18,26 @@ const ROWS_MAX: usize = 200;
 /// Time that the controller has to answer, ms.
 const TIMEOUT_MS: i32 = 1_500;
 
-pub(super) async fn section(
+/// The reassignments in progress, by topic.
+pub(super) async fn ongoing(
     console: &Console,
     visitor: &Visitor,
-    logs: Option<&Logs>,
-) -> Result<Markup, Failed> {
+) -> Result<Vec<OngoingTopicReassignment>, Failed> {
     let mut request = ListPartitionReassignmentsRequest::default();
     request.timeout_ms = TIMEOUT_MS;
     request.topics = None;
-    let answer = console.ask_controller(visitor, &request).await?;
-    check(answer.error_code, answer.error_message.as_deref(), || "list reassignments".to_owned())
-        .needing("describe", "--cluster")?;
-    let all = || {
-        answer.topics.iter().flat_map(|topic| topic.partitions.iter().map(|one| (topic.name.as_str(), one)))
-    };
+    let doing = || "list reassignments".to_owned();
+    let answer = console.ask_controller(visitor, &request, &doing()).await?;
+    check(answer.error_code, answer.error_message.as_deref(), doing).needing("describe", "--cluster")?;
+    Ok(answer.topics)
+}
+
+/// The part of the page about them.
+pub(super) fn list(console: &Console, ongoing: &[OngoingTopicReassignment], logs: Option<&Logs>) -> Markup {
+    let all =
+        || ongoing.iter().flat_map(|topic| topic.partitions.iter().map(|one| (topic.name.as_str(), one)));
     let count = all().count();
-    Ok(html! {
+    html! {
         @if count == 0 { p { "No reassignment is in progress." } }
         @else {
             (table(&["Partition", "Replicas", "Adding", "Removing", "Copied"], html! {
@@ -47,7 +53,7 @@ pub(super) async fn section(
             }))
             @if count > ROWS_MAX { p.soft { (count - ROWS_MAX) " further reassignments are not shown." } }
         }
-    })
+    }
 }
 
 /// Part of the leader's log that the new replicas have, by bytes; a replica in sync has everything.
