@@ -16,6 +16,8 @@ use crate::broker::{Broker, Following};
 use crate::publishing::ReloadError;
 pub use crate::replica::{Recovery, RecoveryProgress};
 use crate::server::channel::handshakes::{self, Handshakes};
+use crate::server::connection_limits::ConnectionLimits;
+pub use crate::server::connection_limits::OpenConnections;
 pub use crate::server::door::{Door, Unfinished};
 use crate::server::handed::Handed;
 pub use crate::server::handed::HandedError;
@@ -192,7 +194,9 @@ impl Server {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let supervisor = Supervisor::of_environment(cores + 1);
         let liveness = Liveness::new(cores + 1, supervisor.pulse());
-        let door = Door::new(broker.clone(), stop.clone(), liveness.clone(), kafka_addresses[0]);
+        let connections = Arc::<ConnectionLimits>::default();
+        let signs = (liveness.clone(), connections.clone());
+        let door = Door::new(broker.clone(), stop.clone(), signs, kafka_addresses[0]);
         let place =
             http_listen.map(|listen| HttpPlace { listen, socket: http_socket, token: http_token, door });
         let http = place.map(serve_http).transpose().map_err(StartError::Http)?;
@@ -218,6 +222,7 @@ impl Server {
             handshakes: handshakes.as_ref().map(|thread| thread.inbox.clone()),
             accept,
             liveness,
+            connections,
         };
         let admin = admin::start(runtime, duties)?;
         let membership = following.map(|following| membership_events::start(following, (handle, accepting)));

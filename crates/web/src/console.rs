@@ -5,15 +5,19 @@
 //! in. The console makes no access decisions, and nothing runs while no page is open.
 
 mod acls;
+mod brokers;
 mod clients;
-mod elsewhere;
+mod cluster;
+mod connections;
 mod failure;
 mod fields;
 mod format;
 mod group;
 mod groups;
 mod hanging;
+mod health;
 mod laboratory;
+mod lags;
 mod layout;
 mod live;
 mod login;
@@ -22,6 +26,7 @@ mod overview;
 mod performance;
 mod produce;
 mod question;
+mod quotas;
 mod records;
 mod reset;
 mod settings;
@@ -29,6 +34,7 @@ mod share;
 mod streams;
 mod tail;
 mod topic;
+mod topic_groups;
 mod topics;
 mod transactions;
 mod users;
@@ -51,6 +57,7 @@ use levada_process::turns::Turns;
 use levada_security::Session;
 use parking_lot::{Mutex, MutexGuard};
 
+use self::cluster::Unheard;
 use self::laboratory::Laboratory;
 use self::visitor::Sessions;
 
@@ -66,6 +73,11 @@ const PAGES_OF_USER_MAX: usize = 16;
 const LOGINS_AT_ONCE: usize = 2;
 /// Longest form of a login, which is read before the sender is known.
 const FORM_BYTES_MAX: usize = 16 << 10;
+/// Requests to other brokers at the same time, in all and of one user.
+const REMOTE_MAX: usize = 32;
+const REMOTE_OF_USER_MAX: usize = 16;
+/// Bytes of an answer of another broker; the broker's desk has the same limit.
+const ANSWER_BYTES_MAX: u32 = 16 << 20;
 /// Answers whose records are taken out at the same time: each expands one batch after the other.
 const READS_AT_ONCE: usize = 2;
 
@@ -78,6 +90,8 @@ pub(super) struct Console {
     streams: Turns,
     logins: Turns,
     reads: Turns,
+    remote: Turns,
+    unheard: Unheard,
     laboratory: Mutex<Laboratory>,
     listener: Arc<Listener>,
 }
@@ -136,6 +150,8 @@ pub(crate) fn start(door: Door) -> io::Result<(Router, JoinHandle<()>)> {
         streams: Turns::halved(STREAMS_MAX),
         logins: Turns::of(LOGINS_AT_ONCE),
         reads: Turns::of(READS_AT_ONCE),
+        remote: Turns::shared(REMOTE_MAX, REMOTE_OF_USER_MAX),
+        unheard: Unheard::default(),
         laboratory: Mutex::default(),
         listener: Arc::new(listener),
     };
@@ -147,6 +163,7 @@ fn router(console: Arc<Console>) -> Router {
     let pages = Router::new()
         .route("/", get(overview::show))
         .route("/live", get(overview::live))
+        .route("/brokers", get(brokers::show))
         .route("/topics", get(topics::list))
         .route("/topics/create", post(topics::create))
         .route("/topics/{name}", get(topic::show))
@@ -157,6 +174,7 @@ fn router(console: Arc<Console>) -> Router {
         .route("/topics/{name}/tail", get(tail::stream))
         .route("/topics/{name}/produce", get(produce::show).post(produce::submit))
         .route("/topics/{name}/settings", get(settings::show_topic).post(settings::alter_topic))
+        .route("/topics/{name}/groups", get(topic_groups::show))
         .route("/topics/{name}/producers", get(topic::producers))
         .route("/groups", get(groups::list))
         .route("/group", get(group::show))
@@ -166,6 +184,8 @@ fn router(console: Arc<Console>) -> Router {
         .route("/transactions/abort", post(transactions::abort))
         .route("/transactions/abort-hanging", post(hanging::abort))
         .route("/clients", get(clients::list))
+        .route("/connections", get(connections::show))
+        .route("/quotas", get(quotas::show))
         .route("/client", get(clients::show))
         .route("/users", get(users::list))
         .route("/users/set", post(users::set))

@@ -3,6 +3,7 @@
 mod cluster;
 mod cluster_quorum;
 mod console_cluster;
+mod console_outage;
 mod controller_listeners;
 mod coordinators_cluster;
 mod damaged_replica;

@@ -20,13 +20,16 @@ use serde_json::json;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Pages that every broker has.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 13] = [
     "/",
+    "/brokers",
     "/topics",
     "/topics?internal=1",
     "/groups",
     "/transactions",
     "/clients",
+    "/connections",
+    "/quotas",
     "/users",
     "/settings",
     "/performance",
@@ -137,6 +140,7 @@ fn console_pages_render_1000_topics_and_hostile_records() {
         "/topics/topic-0000/produce",
         "/topics/topic-0000/settings",
         "/topics/topic-0000/producers",
+        "/topics/topic-0000/groups",
         "/group?id=%3Cscript%3Ewindow.hit%3D1%3C%2Fscript%3E",
         "/group/reset?id=%3Cscript%3Ewindow.hit%3D1%3C%2Fscript%3E&to=latest",
         &long,
@@ -204,6 +208,54 @@ fn console_creates_writes_follows_and_deletes_a_topic() {
         assert!(visit.browser.text().contains(done), "{}", visit.browser.text());
     }
     assert_eq!(node.levada_json("topic list"), json!([]));
+}
+
+#[test]
+fn newest_records_open_and_lists_sort() {
+    let node = Node::started();
+    node.levada("topic create clicks -p 1").run();
+    node.levada("topic create few -p 2").run();
+    produce(&node, "produce clicks", &"{\"a\": [1, 2],  \"b\": {\"c\": 3}}\n".repeat(60));
+    node.levada("consume clicks -G readers -e").run();
+    produce(&node, "produce clicks", "late\nlater\n");
+    let mut visit = Visit::new(&node);
+    visit.open("/topics/clicks");
+    visit.browser.follow(".tabs a[href='/topics/clicks/messages']");
+    let rows = "document.querySelectorAll('[data-record]')";
+    assert_eq!(visit.browser.eval(&format!("{rows}.length")), json!(50), "the newest, without a question");
+    assert_eq!(visit.browser.eval(&format!("{rows}[0].dataset.record")), json!("0/61"));
+    let height = visit.browser.eval(&format!("{rows}[9].offsetHeight")).as_f64().expect("a height");
+    assert!(height < 60.0, "one line: {height}");
+    visit.browser.eval(&format!("{rows}[9].querySelector('td.value summary').click()"));
+    visit
+        .browser
+        .await_true(&format!("{rows}[9].querySelector('td.value pre').innerText.includes('\\n  \"a\": [')"));
+    visit.browser.eval(&format!("{rows}[9].querySelector('td.value button').click()"));
+    let copied = "['Copied', 'Press Ctrl+C'].includes(document.querySelectorAll('[data-record]')[9].querySelector('td.value button').innerText)";
+    visit.browser.await_true(copied);
+    assert_eq!(visit.browser.eval("getSelection().toString().startsWith('{')"), json!(true));
+    // The groups of the topic, with their lag in it.
+    visit.browser.follow(".tabs a[href='/topics/clicks/groups']");
+    let row = visit.browser.eval("document.querySelector('#groups tbody tr').innerText");
+    assert!(row.as_str().is_some_and(|row| row.contains("readers") && row.contains("\t2\t")), "{row}");
+    visit.open("/topics/few/groups");
+    assert!(visit.browser.text().contains("No group of this topic"), "{}", visit.browser.text());
+    // Numbers sort as numbers, up and down, and stay sorted when the list is read anew.
+    visit.open("/topics");
+    let first = "document.querySelector('#topics tbody tr').innerText.split('\\t')[0].trim()";
+    let head = "document.querySelectorAll('#topics thead button')[2]";
+    visit.browser.eval(&format!("{head}.click()"));
+    assert_eq!(visit.browser.eval(first), json!("few"));
+    visit.browser.eval(&format!("{head}.click()"));
+    assert_eq!(visit.browser.eval(first), json!("clicks"));
+    visit.browser.eval(&format!("{head}.click()"));
+    let count = "Number(document.querySelector('#topics').dataset.count || 0)";
+    visit.browser.await_true(&format!("{count} > 0"));
+    assert_eq!(visit.browser.eval(first), json!("few"));
+    assert_eq!(
+        visit.browser.eval("document.querySelectorAll('#topics thead th')[2].ariaSort"),
+        json!("ascending")
+    );
 }
 
 /// A stream of events at a path, with further head fields.

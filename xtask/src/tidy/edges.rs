@@ -112,6 +112,7 @@ const EDGES: [(&str, &[&str]); 26] = [
         &[
             "levada-base",
             "levada-broker",
+            "levada-client",
             "levada-config",
             "levada-coordination",
             "levada-io",

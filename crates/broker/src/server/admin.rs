@@ -21,6 +21,7 @@ use crate::broker::Broker;
 use crate::group_work;
 use crate::replica::Lease;
 use crate::server::StartError;
+use crate::server::connection_limits::ConnectionLimits;
 use crate::server::listener::Acceptor;
 use crate::server::liveness::Liveness;
 use crate::server::open_streams::{OpenStreams, close_stuck};
@@ -40,6 +41,7 @@ pub(crate) struct Duties {
     pub(crate) accept: watch::Receiver<bool>,
     /// Watchdog messages, if the service manager requires them.
     pub(crate) liveness: Arc<Liveness>,
+    pub(crate) connections: Arc<ConnectionLimits>,
 }
 
 /// Interval between flushes of sealed segments and writes of checkpoints.
@@ -78,7 +80,8 @@ async fn keep_lease(lease: Arc<Lease>) {
 }
 
 async fn run(duties: Duties) {
-    let Duties { broker, stop, listeners, inboxes, streams, handshakes, mut accept, liveness } = duties;
+    let Duties { broker, stop, listeners, inboxes, streams, handshakes, mut accept, liveness, connections } =
+        duties;
     // The shards are counted first.
     liveness.attend(inboxes.len());
     // A report that was taken is lost with the task.
@@ -89,7 +92,7 @@ async fn run(duties: Duties) {
         accepts = accept.wait_for(|accepts| *accepts) => if accepts.is_err() { return },
         () = stop.signalled() => return,
     }
-    let acceptor = Acceptor::new(broker.clone(), (inboxes, handshakes), stop.clone());
+    let acceptor = Acceptor::new(broker.clone(), (inboxes, handshakes), stop.clone(), connections);
     tokio::select! {
         () = acceptor.look_up_hosts() => {}
         () = stop.signalled() => return,

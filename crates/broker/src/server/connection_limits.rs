@@ -1,6 +1,7 @@
 //! Limits on the number of connections: in total and per listener (`max.connections`), and per
 //! address (`max.connections.per.ip`, `max.connections.per.ip.overrides`).
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -70,6 +71,18 @@ pub(crate) enum Full {
     Address,
 }
 
+/// Numbers of open connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenConnections {
+    /// By the name of the listener.
+    pub listeners: Vec<(String, u32)>,
+    /// By the address of the client, those with most connections first, without the other
+    /// addresses.
+    pub addresses: Vec<(IpAddr, u32)>,
+    /// Number of the other addresses.
+    pub others: usize,
+}
+
 /// A connection's place, its own until dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
@@ -110,6 +123,21 @@ impl ConnectionLimits {
         taken.by_address.insert(address, from_there + 1);
         taken.by_listener.insert(listener.name.clone(), of_listener + 1);
         Ok(ConnectionPermit { connections: self.clone(), address, listener: listener.clone() })
+    }
+
+    /// The open connections, with at most so many addresses.
+    pub(crate) fn open(&self, addresses_max: usize) -> OpenConnections {
+        let taken = self.taken.lock();
+        let mut listeners: Vec<_> =
+            taken.by_listener.iter().map(|(name, count)| (name.clone(), *count)).collect();
+        let mut addresses: Vec<_> =
+            taken.by_address.iter().map(|(address, count)| (*address, *count)).collect();
+        drop(taken);
+        listeners.sort_unstable();
+        addresses.sort_unstable_by_key(|(address, count)| (Reverse(*count), *address));
+        let others = addresses.len().saturating_sub(addresses_max);
+        addresses.truncate(addresses_max);
+        OpenConnections { listeners, addresses, others }
     }
 
     /// True if these names are those that were looked up last.

@@ -15,11 +15,13 @@ use levada_coordination::txn::TopicPartition;
 use levada_metadata::image::Image;
 use levada_process::shutdown::Stop;
 use levada_security::Session;
+use levada_security::acl::{Operation, ResourceType};
 use levada_security::oauth::KeySource;
 use levada_security::oauth::jwks::Jwks;
 use levada_telemetry::{Client, ClientRow};
 use levada_wire::Uuid;
 
+use super::connection_limits::{ConnectionLimits, OpenConnections};
 use super::liveness::Liveness;
 use crate::broker::Broker;
 use crate::desk::Desk;
@@ -31,6 +33,7 @@ pub struct Door {
     broker: Arc<Broker>,
     stop: Stop,
     liveness: Arc<Liveness>,
+    connections: Arc<ConnectionLimits>,
     kafka: SocketAddr,
 }
 
@@ -39,8 +42,13 @@ pub struct Door {
 pub type Unfinished = Vec<Option<Vec<(i64, TopicPartition)>>>;
 
 impl Door {
-    pub(super) fn new(broker: Arc<Broker>, stop: Stop, liveness: Arc<Liveness>, kafka: SocketAddr) -> Self {
-        Self { broker, stop, liveness, kafka }
+    pub(super) fn new(
+        broker: Arc<Broker>,
+        stop: Stop,
+        (liveness, connections): (Arc<Liveness>, Arc<ConnectionLimits>),
+        kafka: SocketAddr,
+    ) -> Self {
+        Self { broker, stop, liveness, connections, kafka }
     }
 
     /// The state of the broker.
@@ -145,10 +153,22 @@ impl Door {
         self.broker.telemetry().is_offered()
     }
 
+    /// The open connections of clients, with at most so many addresses.
+    #[must_use]
+    pub fn connections(&self, addresses_max: usize) -> OpenConnections {
+        self.connections.open(addresses_max)
+    }
+
     /// The keys that sign the tokens of this source.
     #[must_use]
     pub fn signing_keys(&self, source: &KeySource) -> Arc<Jwks> {
         self.broker.access().signing_keys().keys(source)
+    }
+
+    /// True if access control lets the client do that. The audit log gets no entry.
+    #[must_use]
+    pub fn permits(&self, session: &Session, wanted: (Operation, ResourceType, &str)) -> bool {
+        self.broker.access().decide(session, wanted).is_none_or(|rule| rule.allows())
     }
 
     /// Counts a login and writes it to the audit log.

@@ -86,12 +86,13 @@ impl Acceptor {
         broker: Arc<Broker>,
         (shards, handshakes): (Vec<Inbox>, Option<mpsc::Sender<Accepted>>),
         stop: Stop,
+        connections: Arc<ConnectionLimits>,
     ) -> Self {
         Self {
             broker,
             shards,
             handshakes,
-            connections: Arc::default(),
+            connections,
             rate: Arc::default(),
             reserve: Reserve::of(descriptors::limit()),
             told: Arc::default(),

@@ -55,6 +55,7 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
     let content = off_shard(move || {
         let clients = broker.telemetry_clients(&search, CLIENTS_MAX, &SHOWN);
         html! {
+            (tabs("/clients"))
             form.line method="get" role="search" {
                 (field("Client, user, software or group contains", html! { input type="search" name="search" value=(search); }))
                 button { "Search" }
@@ -75,6 +76,17 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
         }
     });
     Ok(Page::new(Section::Clients, "Clients", content.await))
+}
+
+/// Links between the pages about clients.
+pub(super) fn tabs(current: &str) -> Markup {
+    html! {
+        nav.tabs aria-label="Clients" {
+            @for (target, text) in [("/clients", "Metrics"), ("/connections", "Connections"), ("/quotas", "Quotas")] {
+                a href=(target) aria-current=[(target == current).then_some("page")] { (text) }
+            }
+        }
+    }
 }
 
 /// The next step while no client is asked for metrics.

@@ -130,8 +130,8 @@ class Tail {
     for (const record of event.records) {
       const row = element("tr");
       for (const text of [record.partition, record.offset]) row.append(element("td", String(text), "n"));
-      row.append(element("td", record.time));
-      row.append(this.bytes(record.key), this.bytes(record.value), element("td", record.headers, "wide"), element("td", record.size, "n"));
+      row.append(element("td", record.time, "time"));
+      row.append(this.bytes(record.key, "key"), this.bytes(record.value, "value"), element("td", record.headers, "key"), element("td", record.size, "n"));
       this.rows.prepend(row);
       this.seen += 1;
     }
@@ -139,11 +139,81 @@ class Tail {
     this.state.textContent = `Following: ${count(this.seen)} records so far, the newest first.`;
   }
 
-  bytes(shown) {
-    const cell = element("td", undefined, "wide");
-    cell.append(element("span", shown.form, "form-tag"), element("pre", shown.text));
+  bytes(shown, type) {
+    const cell = element("td", undefined, type);
+    if (shown.text === undefined) {
+      cell.append(element("span", shown.form, "form-tag"));
+      return cell;
+    }
+    const [part, head, form] = [element("details", undefined, "part"), element("summary"), element("p", shown.form, "soft")];
+    head.append(element("code", shown.line));
+    part.append(head, form, element("pre", shown.text));
+    offerCopy(form);
+    cell.append(part);
     return cell;
   }
+}
+
+// A button that copies the text of an opened key or value.
+function offerCopy(place) {
+  const button = element("button", "Copy", "quiet");
+  button.type = "button";
+  button.addEventListener("click", () => {
+    const text = place.parentElement.querySelector("pre");
+    getSelection().selectAllChildren(text);
+    // The clipboard of the newer interface exists on encrypted and local pages only.
+    button.textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl+C";
+  });
+  place.append(" ", button);
+}
+
+// A table that sorts by a column: its rows of this page, by numbers with their units, or by text.
+class Sorted {
+  constructor(table) {
+    this.body = table.tBodies[0];
+    Array.from(table.tHead.rows[0].cells, (head, index) => {
+      if (this.body.rows.length < 2 || this.body.querySelector("form")) return;
+      const button = element("button", head.textContent, "sort");
+      button.type = "button";
+      button.addEventListener("click", () => this.by(head, index));
+      head.replaceChildren(button);
+    });
+  }
+
+  by(head, index) {
+    const falls = head.getAttribute("aria-sort") === "ascending";
+    for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", falls ? "descending" : "ascending");
+    const rows = Array.from(this.body.rows, (row) => [amount(row.cells[index]), row]);
+    rows.sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0) * (falls ? -1 : 1));
+    this.body.append(...rows.map(([, row]) => row));
+  }
+}
+
+const FACTORS = { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, TiB: 1024 ** 4, PiB: 1024 ** 5, ms: 0.001, s: 1, min: 60, h: 3600, d: 86400 };
+
+// The value of a cell of numbers, unknown ones least; the text of another.
+function amount(cell) {
+  const text = cell ? cell.textContent.trim() : "";
+  if (!cell || !cell.classList.contains("n")) return text.toLowerCase();
+  let sum = 0;
+  const parts = Array.from(text.replaceAll(",", "").matchAll(/(-?[0-9.]+) ?([A-Za-z]*)/g));
+  for (const [, number, unit] of parts) sum += Number(number) * (FACTORS[unit] || 1);
+  return parts.length === 0 ? -Infinity : sum;
+}
+
+// The tables of a part of the page that was read anew, sorted as before.
+function sortAgain(before, now) {
+  const tables = now.querySelectorAll("table");
+  Array.from(before.querySelectorAll("table"), (old, number) => {
+    const table = tables[number];
+    const at = old.tHead ? Array.from(old.tHead.rows[0].cells).findIndex((head) => head.hasAttribute("aria-sort")) : -1;
+    if (!table || !table.tHead) return;
+    const sorted = new Sorted(table);
+    if (at < 0 || !table.tHead.rows[0].cells[at]) return;
+    sorted.by(table.tHead.rows[0].cells[at], at);
+    if (old.tHead.rows[0].cells[at].getAttribute("aria-sort") === "descending") sorted.by(table.tHead.rows[0].cells[at], at);
+  });
 }
 
 // A stream of events. The browser connects again by itself when a connection ends, and continues behind the last event; it gives up when the
@@ -224,7 +294,8 @@ class Refreshed {
   }
 
   isUsed() {
-    return this.box.contains(document.activeElement) && document.activeElement !== this.box || this.box.querySelector("details[open]") !== null;
+    const active = document.activeElement;
+    return this.box.contains(active) && active !== this.box && !active.classList.contains("sort") || this.box.querySelector("details[open]") !== null;
   }
 
   read() {
@@ -242,14 +313,20 @@ class Refreshed {
   take(status, page) {
     if (status === 401) return location.reload();
     const fresh = status === 200 && page ? page.getElementById(this.box.id) : null;
+    const unheard = fresh && page.getElementById("unheard");
+    if (unheard) document.getElementById("unheard").replaceWith(document.adoptNode(unheard));
     if (fresh === null || this.isUsed()) return this.wait();
     if (fresh.dataset.refresh === undefined) return location.reload();
     const now = performance.now();
     rates(this.box, fresh, (now - this.at) / 1000);
     const scrolled = Array.from(this.box.querySelectorAll(".scroll"), (one) => one.scrollLeft);
     this.at = now;
+    sortAgain(this.box, fresh);
     fresh.dataset.count = String(Number(this.box.dataset.count || 0) + 1);
+    const heads = (box) => Array.from(box.querySelectorAll("button.sort"));
+    const focused = heads(this.box).indexOf(document.activeElement);
     this.box.replaceWith(document.adoptNode(fresh));
+    if (focused >= 0 && heads(fresh)[focused]) heads(fresh)[focused].focus({ preventScroll: true });
     this.box = fresh;
     fresh.querySelectorAll(".scroll").forEach((one, index) => { one.scrollLeft = scrolled[index] || 0; });
     this.wait();
@@ -266,6 +343,8 @@ function rates(before, now, seconds) {
   }
 }
 
+for (const table of document.querySelectorAll("main table")) if (table.tHead) new Sorted(table);
+for (const place of document.querySelectorAll("[data-copied]")) offerCopy(place);
 for (const box of document.querySelectorAll("[data-refresh]")) new Refreshed(box);
 for (const box of document.querySelectorAll("[data-stream]")) new Stream(box.dataset.stream, new Overview(box));
 for (const box of document.querySelectorAll("[data-tail]")) new Stream(box.dataset.tail, new Tail(box));

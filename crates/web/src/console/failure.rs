@@ -22,6 +22,8 @@ pub(super) enum Failed {
     Refused { doing: String, code: i16, sentence: Option<String>, needs: Option<Needs> },
     /// The request had no answer.
     Unanswered(AskError),
+    /// Another broker did not answer.
+    Unheard { node: i32, reason: String },
     /// A field of a form or a link is not valid.
     Input(String),
     /// The subject does not exist.
@@ -41,7 +43,7 @@ impl Failed {
         match self {
             Self::Refused { code, .. } if is_authorization(*code) => StatusCode::FORBIDDEN,
             Self::Refused { .. } => StatusCode::CONFLICT,
-            Self::Unanswered(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unanswered(_) | Self::Unheard { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Input(_) => StatusCode::BAD_REQUEST,
             Self::Missing(_) => StatusCode::NOT_FOUND,
             Self::Redirect(_) => StatusCode::SEE_OTHER,
@@ -55,6 +57,7 @@ impl Failed {
                 format!("Cannot {doing}: {}. {}", name(*code), sentence.as_deref().unwrap_or_default())
             }
             Self::Unanswered(error) => error.to_string(),
+            Self::Unheard { node, reason } => format!("Broker {node} did not answer: {reason}."),
             Self::Input(text) | Self::Missing(text) | Self::Redirect(text) => text.clone(),
         }
     }
@@ -78,6 +81,7 @@ impl Failed {
                         @if is_authorization(*code) { (next(user, needs.as_ref())) }
                     },
                     Self::Unanswered(error) => { p { (error) } },
+                    Self::Unheard { .. } => { p { (self.text()) } },
                     Self::Input(text) | Self::Missing(text) | Self::Redirect(text) => { p { (text) } },
                 }
             }

@@ -49,6 +49,11 @@ pub(super) fn count(value: impl Into<i128>) -> String {
     text
 }
 
+/// A count with its noun, which forms its plural with an s.
+pub(super) fn counted(number: usize, noun: &str) -> String {
+    format!("{} {noun}{}", count(number as i128), if number == 1 { "" } else { "s" })
+}
+
 /// A time in milliseconds since 1970, in UTC.
 pub(super) fn time(ms: i64) -> String {
     match Timestamp::from_millisecond(ms) {

@@ -3,24 +3,27 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use levada_broker::source::GroupState;
 use levada_broker::source::LagSample;
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::StrBytes;
 use levada_wire::messages::{
-    ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest,
+    ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest,
     decode_consumer_protocol_assignment,
 };
 use levada_wire::messages::{DecodeLimits, consumer_group_describe_response, describe_groups_response};
 use maud::{Markup, html};
 
+use super::cluster::CHANGE_TIME;
 use super::failure::{Failed, Needing as _, check, nothing};
 use super::fields::Fields;
 use super::groups::{COORDINATORS, age};
-use super::layout::{self, Page, Section, field, notice, proof, table, tile, topic_link};
+use super::layout::{self, Page, Section, field, notice, proof, table, table_of, tile, topic_link};
 use super::question::Place;
 use super::reset::{Committed, reset_form};
 use super::share::{self, SHARE};
@@ -33,6 +36,9 @@ use super::{Console, format};
 pub(super) const ROWS_MAX: usize = 500;
 /// Members that the page shows.
 pub(super) const MEMBERS_MAX: usize = 200;
+/// Columns of the table of partitions.
+const COLUMNS: [&str; 8] =
+    ["Topic", "#Partition", "#Committed", "#Start", "#End", "#Lag in records", "#Lag in time", "Member"];
 /// Width and height of the chart.
 const CHART: (f64, f64) = (1200.0, 160.0);
 /// Time that the chart shows.
@@ -118,48 +124,46 @@ fn assigned(member: &describe_groups_response::DescribedGroupMember) -> Vec<Plac
 impl Console {
     /// A group of any kind.
     pub(super) async fn group(&self, visitor: &Visitor, id: &str) -> Result<Described, Failed> {
-        let listed = self.groups(visitor).await?;
-        let found = listed.iter().find(|one| one.group_id.as_str() == id);
-        let found = found.ok_or_else(|| self.missing_group(id))?;
-        let missing = || Failed::Missing(format!("There is no group {id}."));
+        let missing = || Failed::Missing(format!("There is no group {id} that you may see."));
+        let node = self.coordinator(id)?;
+        let doing = || format!("describe group {id}");
+        let wanted = (Operation::Describe, ResourceType::Group, id);
+        self.permitted(visitor, node, wanted, doing).needing("describe", format!("--group {id}"))?;
+        let request = (ListGroupsRequest::default(), Duration::ZERO);
+        let listed = self.ask_broker(visitor, (node, i16::MAX), request).await?;
+        check(listed.error_code, None, doing)?;
+        let found = listed.groups.iter().find(|one| one.group_id.as_str() == id).ok_or_else(missing)?;
         if found.group_type.as_str() == "consumer" {
             let mut request = ConsumerGroupDescribeRequest::default();
             request.group_ids = vec![StrBytes::from(id)];
-            let answer = self.desk.ask(&visitor.caller, &request).await?;
+            let answer = self.ask_broker(visitor, (node, i16::MAX), (request, Duration::ZERO)).await?;
             let group = answer.groups.into_iter().next().ok_or_else(missing)?;
             check(group.error_code, group.error_message.as_deref(), || format!("describe group {id}"))
                 .needing("describe", format!("--group {id}"))?;
             return Ok(group.into());
         }
         if found.group_type.as_str() == SHARE {
-            return self.share_group(visitor, id).await;
+            return self.share_group(visitor, (node, id)).await;
         }
         if found.group_type.as_str() == STREAMS {
-            return self.streams_group(visitor, id).await;
+            return self.streams_group(visitor, (node, id)).await;
         }
         let mut request = DescribeGroupsRequest::default();
         request.groups = vec![StrBytes::from(id)];
-        let answer = self.desk.ask(&visitor.caller, &request).await?;
+        let answer = self.ask_broker(visitor, (node, i16::MAX), (request, Duration::ZERO)).await?;
         let group = answer.groups.into_iter().next().ok_or_else(missing)?;
         check(group.error_code, None, || format!("describe group {id}"))
             .needing("describe", format!("--group {id}"))?;
         Ok(group.into())
     }
 
-    /// The reason why there is no page of a group: another broker may have its coordinator.
-    fn missing_group(&self, id: &str) -> Failed {
-        let index = self.door.partition_of_group(id);
-        let leader = index.and_then(|index| {
-            let image = self.door.image();
-            image.topic(COORDINATORS)?.partition(index).map(|one| one.leader)
-        });
-        Failed::Missing(match leader.filter(|leader| *leader != self.door.config().node_id) {
-            Some(leader) if leader >= 0 => {
-                format!(
-                    "The coordinator of group {id} is broker {leader}. Next: open the console of that broker."
-                )
-            }
-            _ => format!("There is no group {id} that you may see."),
+    /// The broker that coordinates a group; this one before there are coordinators.
+    pub(super) fn coordinator(&self, id: &str) -> Result<i32, Failed> {
+        let Some(index) = self.door.partition_of_group(id) else { return Ok(self.own()) };
+        self.leader(COORDINATORS, index).ok_or_else(|| {
+            Failed::Missing(format!(
+                "Group {id} has no coordinator: partition {COORDINATORS}/{index} has no leader."
+            ))
         })
     }
 }
@@ -175,6 +179,7 @@ pub(super) async fn show(
 
 async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<Page, Failed> {
     let id = fields.raw("id");
+    let node = console.coordinator(id)?;
     let group = console.group(visitor, id).await?;
     if group.protocol == SHARE {
         return share::page(console, visitor, fields, &group).await;
@@ -196,9 +201,12 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
                 (tile("Members", group.members.len(), None))
                 (tile("Lag in records", format::count(i128::from(records)), None))
                 (tile("Lag in time", age(state.as_ref().and_then(GroupState::seconds)), None))
+                @if console.has_others() { (tile("Coordinator", format!("broker {node}"), None)) }
             }
             h2 { "Lag of the last hour" }
-            (chart(&history))
+            @if history.is_empty() && node != console.own() {
+                p.soft { "The console of broker " (node) " has the history: it coordinates the group." }
+            } @else { (chart(&history)) }
             @if let Some(streams) = &group.streams { (streams.page(&group.members, &committed)) }
             h2 { "Partitions" }
             (partitions(&group, &committed, state.as_ref()))
@@ -250,10 +258,10 @@ fn diagnosis(group: &Described, committed: &[Committed]) -> Markup {
     let slowest = by_member.into_iter().max_by_key(|(_, lag)| *lag);
     html! {
         @if unknown > 0 {
-            (notice("warn", format!("The lag in {unknown} partitions is not known here: other brokers lead them, or they are offline.")))
+            (notice("warn", format!("The lag in {unknown} partitions is not known: they have no leader, or it did not answer.")))
         }
         @if late.is_empty() && unknown > 0 {
-            (notice("good", "The group has read everything in the partitions that this broker leads."))
+            (notice("good", "The group has read everything in the other partitions."))
         } @else if late.is_empty() && !committed.is_empty() {
             (notice("good", "The group has read everything that it has committed offsets for."))
         } @else if late.is_empty() {}
@@ -286,7 +294,7 @@ fn partitions(group: &Described, committed: &[Committed], state: Option<&GroupSt
     let number =
         |value: Option<i64>| value.map_or("—".to_owned(), |value| format::count(i128::from(value)));
     html! {
-        (table(&["Topic", "#Partition", "#Committed", "#Start", "#End", "#Lag in records", "#Lag in time", "Member"], html! {
+        (table_of(&COLUMNS, &[3, 4, 7, 8], html! {
             @for one in committed.iter().take(ROWS_MAX) {
                 tr {
                     th scope="row" { (topic_link(&one.place.0)) }
@@ -388,7 +396,12 @@ async fn delete_group(console: &Console, visitor: &Visitor, fields: &Fields) -> 
     confirmed(fields, id)?;
     let mut request = DeleteGroupsRequest::default();
     request.groups_names = vec![StrBytes::from(id)];
-    let answer = console.desk.ask(&visitor.caller, &request).await?;
+    let wanted = (Operation::Delete, ResourceType::Group, id);
+    let node = console.coordinator(id)?;
+    console
+        .permitted(visitor, node, wanted, || format!("delete group {id}"))
+        .needing("delete", format!("--group {id}"))?;
+    let answer = console.ask_broker(visitor, (node, i16::MAX), (request, CHANGE_TIME)).await?;
     for one in &answer.results {
         check(one.error_code, None, || format!("delete group {id}"))
             .needing("delete", format!("--group {id}"))?;

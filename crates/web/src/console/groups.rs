@@ -8,19 +8,30 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use levada_broker::source::GroupState;
-use levada_wire::messages::ListGroupsRequest;
-use levada_wire::messages::list_groups_response::ListedGroup;
 use maud::{Markup, html};
 
-use super::failure::{Failed, check, nothing};
+use super::failure::{Failed, nothing};
 use super::fields::Fields;
-use super::layout::{self, Page, Section, field, table};
+use super::lags::{Coordinated, GroupLag};
+use super::layout::{self, Page, Section, field, table_of};
 use super::share::SHARE;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
 /// Groups on one page of the list.
 const PAGE_GROUPS: usize = 100;
+const COLUMNS: [&str; 8] = [
+    "Group",
+    "State",
+    "Protocol",
+    "#Members",
+    "#Lag in records",
+    "#Lag in time",
+    "#Rebalances",
+    "#Coordinator",
+];
+/// State of a group without members.
+const EMPTY: &str = "Empty";
 /// Topic of the coordinators of groups.
 pub(super) const COORDINATORS: &str = "__consumer_offsets";
 
@@ -34,14 +45,27 @@ pub(super) async fn list(
 }
 
 impl Console {
-    /// Groups that the visitor may describe.
-    pub(super) async fn groups(&self, visitor: &Visitor) -> Result<Vec<ListedGroup>, Failed> {
-        let answer = self.desk.ask(&visitor.caller, &ListGroupsRequest::default()).await?;
-        check(answer.error_code, None, || "list the groups".to_owned())?;
-        Ok(answer.groups)
+    /// The list of groups with their lags, the largest lag first.
+    pub(super) async fn group_rows(&self, visitor: &Visitor) -> Result<Vec<GroupRow>, Failed> {
+        let groups = self.groups(visitor).await?;
+        let mut states = self.lags(visitor).await;
+        // Without other brokers the states have all lags.
+        let mut lags =
+            if self.has_others() { self.group_lags(visitor, &groups, None).await? } else { BTreeMap::new() };
+        let row = |group: Coordinated| {
+            let (state, lag) = (states.remove(group.id()), lags.remove(group.id()));
+            GroupRow { lag, state, group }
+        };
+        let mut rows: Vec<GroupRow> = groups.into_iter().map(row).collect();
+        rows.sort_by(|one, other| {
+            let key = |row: &GroupRow| (std::cmp::Reverse(row.records()), row.group.id().to_owned());
+            key(one).cmp(&key(other))
+        });
+        Ok(rows)
     }
 
-    /// Lag of all groups as `/metrics` shows it, by group. It adds a sample to the history of each.
+    /// Lag of the groups of this broker's coordinators as `/metrics` shows it, by group. It adds a
+    /// sample to the history of each.
     pub(super) async fn lags(&self, visitor: &Visitor) -> BTreeMap<String, GroupState> {
         let (broker, requester) = (self.door.clone(), visitor.caller.session().requester());
         let states = self.reads.run(requester, move || broker.source().groups()).await;
@@ -64,58 +88,55 @@ pub(super) fn age(seconds: Option<f64>) -> String {
 }
 
 /// A row of the list.
-struct Row {
-    listed: ListedGroup,
+pub(super) struct GroupRow {
+    pub(super) group: Coordinated,
+    /// The lag in all partitions, if there are other brokers.
+    lag: Option<GroupLag>,
+    /// The state of a group whose coordinator is here.
     state: Option<GroupState>,
 }
 
-impl Row {
+impl GroupRow {
     /// The state of a group that commits offsets.
     fn commits(&self) -> Option<&GroupState> {
-        self.state.as_ref().filter(|_| self.listed.group_type.as_str() != SHARE)
+        self.state.as_ref().filter(|_| self.group.listed.group_type.as_str() != SHARE)
     }
 
-    fn records(&self) -> Option<u64> {
-        self.commits().map(|state| state.lags.iter().map(|lag| lag.records).sum())
+    pub(super) fn records(&self) -> Option<u64> {
+        let here = || self.commits().map(|state| state.lags.iter().map(|lag| lag.records).sum());
+        self.lag.map(|lag| lag.records).or_else(here)
+    }
+
+    fn members(&self) -> Option<u64> {
+        let is_empty = self.group.listed.group_state.as_str() == EMPTY;
+        self.state.as_ref().map(|state| state.members).or_else(|| is_empty.then_some(0))
     }
 
     /// Lag of a group without members.
-    fn is_abandoned(&self) -> bool {
-        self.records().is_some_and(|records| records > 0)
-            && self.state.as_ref().is_some_and(|one| one.members == 0)
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.records().is_some_and(|records| records > 0) && self.members() == Some(0)
     }
 }
 
 async fn list_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<Page, Failed> {
     let search = fields.text("search").to_lowercase();
-    let listed = console.groups(visitor).await?;
-    let mut states = console.lags(visitor).await;
-    let named = listed.into_iter().filter(|one| one.group_id.to_lowercase().contains(&search));
-    let mut rows: Vec<Row> =
-        named.map(|listed| Row { state: states.remove(listed.group_id.as_str()), listed }).collect();
-    rows.sort_by(|one, other| {
-        let key = |row: &Row| (std::cmp::Reverse(row.records()), row.listed.group_id.as_str().to_owned());
-        key(one).cmp(&key(other))
-    });
-    let leaders = console.leaders_of(COORDINATORS);
-    let effect = "Groups with their coordinator there are not in this list, and lag behind partitions elsewhere is not counted.";
-    let elsewhere = console.elsewhere(visitor, leaders, effect).await?;
+    let mut rows = console.group_rows(visitor).await?;
+    rows.retain(|row| row.group.id().to_lowercase().contains(&search));
     let (found, number) = (rows.len(), fields.number::<usize>("page")?.unwrap_or(0));
     let shown = rows.iter().skip(number.saturating_mul(PAGE_GROUPS)).take(PAGE_GROUPS);
     let target = format!("/groups?search={}&page=", format::linked(&search));
     let content = html! {
         (layout::done(fields.text("done")))
-        (elsewhere)
         form.line method="get" role="search" {
             (field("Name contains", html! { input type="search" name="search" value=(search); }))
             button { "Search" }
         }
         div #groups data-refresh="5" {
-            p.soft { (format::count(found as i128)) " groups, the largest lag first" }
-            (table(&["Group", "State", "Protocol", "#Members", "#Lag in records", "#Lag in time", "#Rebalances"], html! {
+            p.soft { (format::counted(found, "group")) ", the largest lag first" }
+            (table_of(&COLUMNS, &[3, 4, 7, 8], html! {
                 @for row in shown { (self::row(row)) }
                 @if found == 0 {
-                    tr { td colspan="7" {
+                    tr { td colspan="8" {
                         (nothing("group", visitor, console.hides(visitor, "--group")))
                         " A consumer with a group.id creates one."
                     } }
@@ -127,20 +148,21 @@ async fn list_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Res
     Ok(Page::new(Section::Groups, "Groups", content))
 }
 
-fn row(row: &Row) -> Markup {
+fn row(row: &GroupRow) -> Markup {
     let state = row.state.as_ref();
     html! {
         tr {
             th scope="row" {
-                (group_link(&row.listed.group_id))
+                (group_link(row.group.id()))
                 @if row.is_abandoned() { span.hint.warn-text { "lag, and no member" } }
             }
-            td { (row.listed.group_state.as_str()) }
-            td { (row.listed.group_type.as_str()) }
-            td.n { @if let Some(state) = state { (state.members) } @else { "—" } }
+            td { (row.group.listed.group_state.as_str()) }
+            td { (row.group.listed.group_type.as_str()) }
+            td.n { @if let Some(members) = row.members() { (members) } @else { "—" } }
             td.n { (row.records().map_or("—".to_owned(), |records| format::count(i128::from(records)))) }
             td.n { (age(row.commits().and_then(GroupState::seconds))) }
             td.n { @if let Some(state) = state { (state.rebalances) } @else { "—" } }
+            td.n { (row.group.node) }
         }
     }
 }

@@ -33,7 +33,7 @@ use super::{Console, format};
 const PARTITIONS_MAX: usize = 1000;
 
 /// Topic of the coordinators of transactions.
-pub(super) const COORDINATORS: &str = "__transaction_state";
+const COORDINATORS: &str = "__transaction_state";
 
 /// A transaction that a partition holds open.
 struct Held {

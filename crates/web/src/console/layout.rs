@@ -22,6 +22,7 @@ pub(super) struct Page {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Section {
     Overview,
+    Brokers,
     Topics,
     Groups,
     Transactions,
@@ -33,8 +34,9 @@ pub(super) enum Section {
 }
 
 impl Section {
-    const ALL: [(Self, &'static str, &'static str); 9] = [
+    const ALL: [(Self, &'static str, &'static str); 10] = [
         (Self::Overview, "/", "Overview"),
+        (Self::Brokers, "/brokers", "Brokers"),
         (Self::Topics, "/topics", "Topics"),
         (Self::Groups, "/groups", "Groups"),
         (Self::Transactions, "/transactions", "Transactions"),
@@ -103,6 +105,7 @@ fn framed(visitor: Option<&Visitor>, page: &Page) -> Markup {
                 }
                 main #content tabindex="-1" {
                     h1 { (page.title) }
+                    @if let Some(visitor) = visitor { div #unheard { (visitor.others.notice()) } }
                     (page.content)
                 }
             }
@@ -134,8 +137,14 @@ pub(super) fn proof(visitor: &Visitor) -> Markup {
 /// A table that scrolls by itself where it is too wide. Columns whose name begins with `#` hold
 /// numbers.
 pub(super) fn table(columns: &[&str], rows: Markup) -> Markup {
+    table_of(columns, &[], rows)
+}
+
+/// The same without these columns in a narrow window; they are numbered from 1.
+pub(super) fn table_of(columns: &[&str], minor: &[usize], rows: Markup) -> Markup {
+    let minor: Vec<String> = minor.iter().map(|column| format!("minor-{column}")).collect();
     html! {
-        div.scroll tabindex="0" {
+        div class={ "scroll " (minor.join(" ")) } tabindex="0" {
             table {
                 thead { tr {
                     @for column in columns {

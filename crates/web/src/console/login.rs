@@ -16,6 +16,7 @@ use levada_broker::server::Door;
 use levada_process::blocking::off_shard;
 use levada_process::clock::now_ms;
 use levada_process::turns::Turn;
+use levada_security::login::SaslLogin;
 use levada_security::sasl::{
     AuthenticatedUser, Exchange, FrameContext, Mechanism, SaslConfig, SaslError, SaslOutcome,
 };
@@ -49,10 +50,19 @@ struct Entered {
 
 /// The password that a user has shown: its mechanism, and a keyed hash of what the broker had for
 /// it at the time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct CheckedPassword {
     mechanism: Mechanism,
     hash: Vec<u8>,
+    /// Credentials for the other brokers of the cluster.
+    login: Option<Arc<SaslLogin>>,
+}
+
+/// Equal if the broker had the same for both.
+impl PartialEq for CheckedPassword {
+    fn eq(&self, other: &Self) -> bool {
+        (self.mechanism, &self.hash) == (other.mechanism, &other.hash)
+    }
 }
 
 impl CheckedPassword {
@@ -84,7 +94,12 @@ impl CheckedPassword {
             hash.update(&part.len().to_be_bytes());
             hash.update(part);
         }
-        (!parts.is_empty()).then(|| Self { mechanism, hash: hash.sign().as_ref().to_vec() })
+        (!parts.is_empty()).then(|| Self { mechanism, hash: hash.sign().as_ref().to_vec(), login: None })
+    }
+
+    /// The credentials of the user, as other brokers take them.
+    pub(super) fn login(&self) -> Option<Arc<SaslLogin>> {
+        self.login.clone()
     }
 
     /// True if the user has the same password for the same mechanism.
@@ -96,7 +111,7 @@ impl CheckedPassword {
 #[cfg(test)]
 impl Default for CheckedPassword {
     fn default() -> Self {
-        Self { mechanism: Mechanism::Plain, hash: Vec::new() }
+        Self { mechanism: Mechanism::Plain, hash: Vec::new(), login: None }
     }
 }
 
@@ -252,8 +267,9 @@ fn authenticate(broker: &Door, user: &str, password: &str) -> Result<Entered, Re
         scram.salted_password(password, user.as_bytes(), scram::ITERATIONS_MIN.unsigned_abs());
     }
     let (identity, expires_ms) = outcome.map_err(Refused::Sasl)?;
-    let password = stored.ok_or(Refused::Sasl(scram::ScramError::Over.into()))?;
-    Ok(Entered { identity, password, expires_ms })
+    let mut stored = stored.ok_or(Refused::Sasl(scram::ScramError::Over.into()))?;
+    stored.login = Some(Arc::new(SaslLogin::new(mechanism, user.to_owned(), password.to_owned())));
+    Ok(Entered { identity, password: stored, expires_ms })
 }
 
 /// The mechanism for a user.

@@ -8,10 +8,9 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use maud::{Markup, html};
 
-use super::elsewhere::leaders;
 use super::failure::Failed;
 use super::fields::Fields;
-use super::layout::{self, Page, Section, choice, field, notice, table};
+use super::layout::{self, Page, Section, choice, field, notice, table_of};
 use super::question::{EARLIEST, LATEST, Place, within};
 use super::records::{Filter, Found, Looked, Part, Wanted};
 use super::topic::{Tab, tabs};
@@ -30,6 +29,11 @@ const FILTER_BYTES_MAX: usize = 1024;
 /// Partitions that one page reads.
 pub(super) const PAGE_PARTITIONS: usize = 64;
 
+/// Characters of a key or value in its line.
+const LINE_CHARS: usize = 200;
+/// Columns that a narrow window leaves out.
+pub(super) const MINOR: [usize; 4] = [1, 3, 6, 7];
+
 /// Columns of a table of records.
 pub(super) const COLUMNS: [&str; 7] =
     ["#Partition", "#Offset", "Time (UTC)", "Key", "Value", "Headers", "#Batch"];
@@ -46,17 +50,12 @@ pub(super) async fn show(
 
 async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fields)) -> Result<Page, Failed> {
     let follows = fields.text("from") == "tail";
-    let topic = [console.topic(&visitor.caller, name).await?];
-    let effect = "Their records are on the pages of those brokers.";
-    let elsewhere = console.elsewhere(visitor, leaders(&topic), effect).await?;
     let content = html! {
         (tabs(name, Tab::Messages))
         (layout::done(fields.text("done")))
-        (elsewhere)
         (form(fields))
         @if follows { (tail::section(name, fields)) }
-        @else if !fields.text("from").is_empty() { (found(console, visitor, (name, fields)).await?) }
-        @else { p { "Choose where to begin, then " em { "Show" } "." } }
+        @else { (found(console, visitor, (name, fields)).await?) }
     };
     Ok(Page::new(Section::Topics, name, content))
 }
@@ -118,9 +117,8 @@ async fn positions(
     (name, indexes, fields): (&str, &[i32], &Fields),
 ) -> Result<BTreeMap<i32, i64>, Failed> {
     let at = |time: i64| indexes.iter().map(move |index| ((name.to_owned(), *index), time));
-    let caller = &visitor.caller;
-    let first = console.offsets(caller, at(EARLIEST)).await?;
-    let last = console.offsets(caller, at(LATEST)).await?;
+    let first = console.offsets(visitor, at(EARLIEST)).await?;
+    let last = console.offsets(visitor, at(LATEST)).await?;
     let time = match fields.text("from") {
         "time" => {
             let text = fields.required("time")?;
@@ -131,7 +129,7 @@ async fn positions(
         }
         _ => EARLIEST,
     };
-    let timed = console.offsets(caller, at(time)).await?;
+    let timed = console.offsets(visitor, at(time)).await?;
     let resumed = tail::positions(fields.text(tail::POSITIONS));
     let limit = i64::try_from(limit(fields)?).unwrap_or(0);
     let offset = fields.number::<i64>("offset")?.unwrap_or(0);
@@ -190,7 +188,7 @@ async fn found(
     let most = if from_end { limit + wanted.positions.len() } else { limit };
     let mut all = Looked::default();
     while all.found.len() < most && all.cost < bytes_max {
-        let looked = console.look(&visitor.caller, &mut wanted, most - all.found.len()).await?;
+        let looked = console.look(visitor, &mut wanted, most - all.found.len()).await?;
         let done = looked.bytes == 0;
         all.records += looked.records;
         all.bytes += looked.bytes;
@@ -215,7 +213,10 @@ async fn found(
             (all.found.len()) " records shown; "
             (format::count(i128::from(all.records))) " searched, in batches of " (format::bytes(all.bytes)) "."
         }
-        (table(&COLUMNS, html! { @for one in &all.found { (row(one)) } }))
+        (table_of(&COLUMNS, &MINOR, html! {
+            @for one in &all.found { (row(one)) }
+            @if all.found.is_empty() { tr { td colspan="7" { (empty(&wanted.filter, from_end)) } } }
+        }))
         @if let Some((partition, offset)) = further.filter(|_| !all.found.is_empty() || all.cost >= bytes_max) {
             (next(fields, *partition, *offset))
         }
@@ -240,19 +241,15 @@ fn next(fields: &Fields, partition: i32, offset: i64) -> Markup {
 fn row(found: &Found) -> Markup {
     let batch = found.batch;
     html! {
-        tr {
+        tr data-record={ (found.partition) "/" (found.offset) } {
             td.n { (found.partition) }
             td.n { (found.offset) }
-            td { (format::time(found.timestamp_ms)) }
-            td.wide { (part(found.key.as_ref(), "no key")) }
-            td.wide { (part(found.value.as_ref(), "tombstone")) }
-            td.wide {
-                @for header in &found.headers { div { (header) } }
-                @if found.headers_left_out > 0 { span.hint { (found.headers_left_out) " more are not shown" } }
-            }
-            td.n {
-                (format::bytes(batch.bytes as u64))
-                span.hint { (batch.records) " records, " (batch.codec) @if batch.transactional { ", transaction" } }
+            td.time { (format::time(found.timestamp_ms)) }
+            td.key { (part(found.key.as_ref(), "no key")) }
+            td.value { (part(found.value.as_ref(), "tombstone")) }
+            td.key { @if !found.headers.is_empty() { (headers(found)) } }
+            td.n title={ (batch.records) " records in the batch" } {
+                (format::bytes(batch.bytes as u64)) " " span.soft { (batch.codec) @if batch.transactional { ", txn" } }
             }
         }
     }
@@ -262,9 +259,53 @@ fn row(found: &Found) -> Markup {
 fn part(part: Option<&Part>, absent: &str) -> Markup {
     let Some(Part { shown, len }) = part else { return html! { span.form-tag { (absent) } } };
     html! {
-        span.form-tag { (shown.form) " · " (format::bytes(*len as u64)) }
-        pre { (shown.text) }
-        @if shown.left_out > 0 { span.hint { (format::bytes(shown.left_out as u64)) " more are not shown" } }
+        details.part {
+            summary { code { (line(&shown.text)) } }
+            p.soft data-copied {
+                (shown.form) ", " (format::bytes(*len as u64))
+                @if shown.left_out > 0 { "; the last " (format::bytes(shown.left_out as u64)) " are not shown" }
+            }
+            pre { (shown.text) }
+        }
+    }
+}
+
+/// The headers of a record, the first one in the line.
+fn headers(found: &Found) -> Markup {
+    let (first, count) = (found.headers.first().map_or("", String::as_str), found.headers.len());
+    html! {
+        details.part {
+            summary { code { (line(first)) } @if count > 1 { " +" (count - 1) } }
+            @for header in &found.headers { pre { (header) } }
+            @if found.headers_left_out > 0 { span.hint { (found.headers_left_out) " more are not shown" } }
+        }
+    }
+}
+
+/// The beginning of a text in one line.
+pub(super) fn line(text: &str) -> String {
+    let mut line = String::new();
+    for word in text.split_ascii_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.extend(word.chars().take(LINE_CHARS));
+        if line.len() >= LINE_CHARS {
+            line.push('…');
+            break;
+        }
+    }
+    if line.is_empty() { "(empty)".to_owned() } else { line }
+}
+
+/// The text of a table without records.
+fn empty(filter: &Filter, from_end: bool) -> &'static str {
+    match (filter.is_empty(), from_end) {
+        (false, _) => {
+            "No record that was read has this text. Next: continue below, or search from the start."
+        }
+        (true, true) => "No record yet. Produce one, or follow the topic: From “now, following”.",
+        (true, false) => "No record from there on.",
     }
 }
 

@@ -16,6 +16,7 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::failure::{Failed, Needing as _, check};
+use super::health::Health;
 use super::layout::{self, Page, Section, notice, tile};
 use super::live;
 use super::visitor::{Visit, Visiting, Visitor};
@@ -84,12 +85,11 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
     let mut request = MetadataRequest::default();
     request.topics = None;
     let metadata = console.desk.ask(&visitor.caller, &request).await?;
-    let offline = metadata.topics.iter().flat_map(|topic| &topic.partitions);
-    let offline = offline.filter(|partition| partition.leader_id < 0).count();
+    let health = Health::of(&metadata.topics);
     let topics = metadata.topics.iter().filter(|topic| !topic.is_internal).count();
     let more = console.warnings(visitor).await;
     let content = html! {
-        (wrong(&console.door, (offline, more)))
+        (wrong(&console.door, (&health, more)))
         (live::state())
         div.tiles data-stream="/live" {
             (tile("Produced", "—", Some("produced")))
@@ -118,28 +118,27 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
 
 impl Console {
     /// Warnings about disk space, late transactions, and groups that the visitor may describe.
-    async fn warnings(&self, visitor: &Visitor) -> Vec<String> {
+    async fn warnings(&self, visitor: &Visitor) -> Vec<Markup> {
         let broker = self.door.clone();
         let (volumes, late) = off_shard(move || {
             (broker.source().upkeep().volumes, broker.source().transactions().late_partitions)
         })
         .await;
-        let mut found: Vec<String> = volumes.iter().filter_map(scarce).collect();
+        let scarce = volumes.iter().filter_map(scarce);
+        let mut found: Vec<Markup> = scarce.map(|text| html! { (text) }).collect();
         if late > 0 {
-            found.push(format!(
-                "{late} partitions have a transaction that its coordinator should have ended; the page of transactions lists hanging ones"
-            ));
+            found.push(html! {
+                (late) " partitions have a transaction that its coordinator should have ended. "
+                a href="/transactions" { "Show hanging transactions" }
+            });
         }
-        let listed = self.groups(visitor).await.unwrap_or_default();
-        let states = self.lags(visitor).await;
-        let abandoned = |id: &str| {
-            states.get(id).is_some_and(|one| one.members == 0 && one.lags.iter().any(|lag| lag.records > 0))
-        };
-        let abandoned = listed.iter().filter(|one| abandoned(&one.group_id)).count();
+        let rows = self.group_rows(visitor).await.unwrap_or_default();
+        let abandoned = rows.iter().filter(|row| row.is_abandoned()).count();
         if abandoned > 0 {
-            found.push(format!(
-                "Groups with lag and without a member: {abandoned}; the page of groups lists the largest lag first"
-            ));
+            found.push(html! {
+                "Groups with lag and without a member: " (abandoned) ". "
+                a href="/groups" { "Show the groups" }
+            });
         }
         found
     }
@@ -154,7 +153,7 @@ fn scarce((directory, free, size): &(String, u64, u64)) -> Option<String> {
 }
 
 /// All problems that need an operator's attention.
-fn wrong(broker: &Door, (offline, more): (usize, Vec<String>)) -> Markup {
+fn wrong(broker: &Door, (health, more): (&Health<'_>, Vec<Markup>)) -> Markup {
     let recovery = broker.source().recovery();
     let cleaner = broker.source().cleaner();
     let unhealthy = broker.source().unhealthy();
@@ -162,27 +161,18 @@ fn wrong(broker: &Door, (offline, more): (usize, Vec<String>)) -> Markup {
     let replication = broker.source().replication();
     let fine = unhealthy.is_none()
         && refused.is_none()
-        && offline == 0
-        && replication.under_replicated == 0
+        && health.is_good()
         && recovery.left == 0
         && cleaner.uncleanable == 0
         && more.is_empty();
     html! {
         @if let Some(reason) = &unhealthy { (notice("bad", reason)) }
-        @if offline > 0 && unhealthy.is_none() {
-            (notice("bad", format!("{offline} partitions that you may see have no leader")))
-        }
         @if let Some(reason) = &refused { (notice("bad", reason)) }
+        (health.notices())
         @if replication.under_min_insync > 0 {
             (notice("bad", format!(
                 "{} partitions that this broker leads have fewer replicas in sync than min.insync.replicas: acks=all is refused",
                 replication.under_min_insync,
-            )))
-        }
-        @if replication.under_replicated > 0 {
-            (notice("warn", format!(
-                "{} partitions that this broker leads have a replica that is not in sync",
-                replication.under_replicated,
             )))
         }
         @if recovery.left > 0 {

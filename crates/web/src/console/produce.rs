@@ -10,11 +10,13 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use levada_base::batch::Builder;
 use levada_base::compress::Compression;
 use levada_process::clock::now_ms;
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::StrBytes;
 use levada_wire::messages::ProduceRequest;
 use levada_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use maud::{Markup, html};
 
+use super::cluster::CHANGE_TIME;
 use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, proof};
@@ -104,7 +106,15 @@ async fn write(
     request.acks = -1;
     request.timeout_ms = TIMEOUT_MS;
     request.topic_data = vec![topic];
-    let answer = console.desk.ask_at(&visitor.caller, NEWEST_WITH_NAMES, &request).await?;
+    let index = fields.number("partition")?.unwrap_or_default();
+    let wanted = (Operation::Write, ResourceType::Topic, name);
+    // Without a leader this broker tells the reason.
+    let leader = console.leader(name, index).unwrap_or_else(|| console.own());
+    console
+        .permitted(visitor, leader, wanted, || format!("write to {name}/{index}"))
+        .needing("write", format!("--topic {name}"))?;
+    let asked = (request, CHANGE_TIME);
+    let answer = console.ask_broker(visitor, (leader, NEWEST_WITH_NAMES), asked).await?;
     let mut written = answer.responses.iter().flat_map(|topic| &topic.partition_responses);
     let one = written.next().ok_or_else(|| Failed::Missing(format!("There is no topic {name}.")))?;
     check(one.error_code, one.error_message.as_deref(), || format!("write to {name}/{}", one.index))

@@ -2,9 +2,10 @@
 //! the access check of pages that send no other request.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use levada_broker::desk::Caller;
-use levada_security::acl::Operation;
+use levada_security::acl::{CLUSTER_NAME, Operation, ResourceType};
 use levada_wire::StrBytes;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
@@ -91,62 +92,52 @@ impl Console {
     }
 
     /// The offset of each partition at a time, or at [`EARLIEST`] or [`LATEST`]: -1 if no record is
-    /// so late. Partitions that are refused are left out.
+    /// so late. The leaders answer. Partitions without a leader, and those that are refused, are
+    /// left out.
     pub(super) async fn offsets(
         &self,
-        caller: &Caller,
+        visitor: &Visitor,
         places: impl IntoIterator<Item = (Place, i64)>,
     ) -> Result<BTreeMap<Place, i64>, Failed> {
-        let mut topics: BTreeMap<String, Vec<ListOffsetsPartition>> = BTreeMap::new();
+        let mut leaders: BTreeMap<i32, BTreeMap<String, Vec<ListOffsetsPartition>>> = BTreeMap::new();
         for ((topic, index), time) in places {
+            let Some(leader) = self.leader(&topic, index) else { continue };
             let mut partition = ListOffsetsPartition::default();
             partition.partition_index = index;
             partition.current_leader_epoch = -1;
             partition.timestamp = time;
-            topics.entry(topic).or_default().push(partition);
+            leaders.entry(leader).or_default().entry(topic).or_default().push(partition);
         }
-        if topics.is_empty() {
-            return Ok(BTreeMap::new());
-        }
-        let mut request = ListOffsetsRequest::default();
-        request.replica_id = -1;
-        request.topics = topics
-            .into_iter()
-            .map(|(name, partitions)| {
-                let mut topic = ListOffsetsTopic::default();
-                topic.name = StrBytes::from(name);
-                topic.partitions = partitions;
-                topic
-            })
-            .collect();
-        let answer = self.desk.ask(caller, &request).await?;
-        let found = answer.topics.iter().flat_map(|topic| {
+        let requests = leaders.into_iter().map(|(leader, topics)| (leader, of_times(topics))).collect();
+        let answers = self.ask_brokers(visitor, (i16::MAX, Duration::ZERO), requests).await?;
+        let found = answers.values().flat_map(|answer| &answer.topics).flat_map(|topic| {
             let known = topic.partitions.iter().filter(|partition| partition.error_code == 0);
             known.map(|one| ((topic.name.as_str().to_owned(), one.partition_index), one.offset))
         });
         Ok(found.collect())
     }
 
-    /// Bytes of the logs of these partitions, by topic; none if the caller may not describe the
-    /// cluster.
+    /// Bytes of the logs of these partitions at their leaders; none if the visitor may not describe
+    /// the cluster.
     pub(super) async fn sizes(
         &self,
-        caller: &Caller,
+        visitor: &Visitor,
         topics: &[MetadataResponseTopic],
     ) -> Result<Option<BTreeMap<Place, u64>>, Failed> {
-        let mut request = DescribeLogDirsRequest::default();
-        let asked = topics.iter().map(|topic| {
-            let mut asked = DescribableLogDirTopic::default();
-            asked.topic = topic.name.clone().unwrap_or_default();
-            asked.partitions = topic.partitions.iter().map(|partition| partition.partition_index).collect();
-            asked
-        });
-        request.topics = Some(asked.collect());
-        let answer = self.desk.ask(caller, &request).await?;
-        if answer.error_code != 0 {
+        if !self.permits(visitor, (Operation::Describe, ResourceType::Cluster, CLUSTER_NAME)) {
             return Ok(None);
         }
-        Ok(Some(sizes(&answer)))
+        let mut leaders: BTreeMap<i32, BTreeMap<StrBytes, Vec<i32>>> = BTreeMap::new();
+        for topic in topics {
+            let name = topic.name.clone().unwrap_or_default();
+            for partition in topic.partitions.iter().filter(|one| one.leader_id >= 0) {
+                let topics = leaders.entry(partition.leader_id).or_default();
+                topics.entry(name.clone()).or_default().push(partition.partition_index);
+            }
+        }
+        let requests = leaders.into_iter().map(|(leader, topics)| (leader, of_logs(topics))).collect();
+        let answers = self.ask_brokers(visitor, (i16::MAX, Duration::ZERO), requests).await?;
+        Ok(Some(answers.values().flat_map(sizes).collect()))
     }
 
     /// The settings of resources of one kind; of all keys, or of these.
@@ -172,16 +163,39 @@ impl Console {
     }
 }
 
+fn of_times(topics: BTreeMap<String, Vec<ListOffsetsPartition>>) -> ListOffsetsRequest {
+    let topics = topics.into_iter().map(|(name, partitions)| {
+        let mut topic = ListOffsetsTopic::default();
+        topic.name = StrBytes::from(name);
+        topic.partitions = partitions;
+        topic
+    });
+    let mut request = ListOffsetsRequest::default();
+    request.replica_id = -1;
+    request.topics = topics.collect();
+    request
+}
+
+fn of_logs(topics: BTreeMap<StrBytes, Vec<i32>>) -> DescribeLogDirsRequest {
+    let topics = topics.into_iter().map(|(name, partitions)| {
+        let mut asked = DescribableLogDirTopic::default();
+        (asked.topic, asked.partitions) = (name, partitions);
+        asked
+    });
+    let mut request = DescribeLogDirsRequest::default();
+    request.topics = Some(topics.collect());
+    request
+}
+
 /// Bytes of each log; of one on its way to another directory, those in its present directory.
-fn sizes(answer: &DescribeLogDirsResponse) -> BTreeMap<Place, u64> {
+pub(super) fn sizes(answer: &DescribeLogDirsResponse) -> impl Iterator<Item = (Place, u64)> {
     let topics = answer.results.iter().flat_map(|directory| &directory.topics);
-    let sizes = topics.flat_map(|topic| {
+    topics.flat_map(|topic| {
         topic.partitions.iter().filter(|one| !one.is_future_key).map(|one| {
             let bytes = u64::try_from(one.partition_size).unwrap_or(0);
             ((topic.name.as_str().to_owned(), one.partition_index), bytes)
         })
-    });
-    sizes.collect()
+    })
 }
 
 #[cfg(test)]

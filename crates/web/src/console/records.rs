@@ -2,11 +2,13 @@
 //! may block.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use bytes::Bytes;
 use levada_base::batch::{self, BatchError, BatchView, Headers, Record};
-use levada_broker::desk::Caller;
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::FetchRequest;
 use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use levada_wire::messages::fetch_response::{AbortedTransaction, PartitionData};
@@ -14,6 +16,7 @@ use levada_wire::messages::fetch_response::{AbortedTransaction, PartitionData};
 use super::Console;
 use super::failure::{Failed, Needing as _, check};
 use super::format::{self, Shown};
+use super::visitor::Visitor;
 
 /// Most bytes of one answer, unless a single batch is larger.
 const ANSWER_BYTES: i32 = 1 << 20;
@@ -28,6 +31,8 @@ const SHOWN_BYTES: usize = 4096;
 const SHOWN_HEADER_BYTES: usize = 256;
 /// Headers of a record that are shown.
 const SHOWN_HEADERS: usize = 50;
+/// Time to wait for the first record where several brokers have partitions, ms.
+const SHARED_WAIT_MS: i32 = 500;
 /// The newest version of Fetch that names topics by name.
 const NEWEST_WITH_NAMES: i16 = 12;
 
@@ -141,27 +146,58 @@ impl Console {
     /// partition.
     pub(super) async fn look(
         &self,
-        caller: &Caller,
+        visitor: &Visitor,
         wanted: &mut Wanted,
         most: usize,
     ) -> Result<Looked, Failed> {
-        let answer = self.desk.ask_at(caller, NEWEST_WITH_NAMES, &request(wanted)).await?;
-        check(answer.error_code, None, || format!("read topic {}", wanted.topic))?;
-        let partitions: Vec<PartitionData> =
-            answer.responses.into_iter().flat_map(|topic| topic.partitions).collect();
+        let topic = wanted.topic.as_str();
+        let needed = || format!("--topic {topic}");
+        let leaders: BTreeMap<i32, i32> =
+            wanted.positions.keys().filter_map(|index| Some((*index, self.leader(topic, *index)?))).collect();
+        for leader in leaders.values() {
+            let access = (Operation::Read, ResourceType::Topic, topic);
+            self.permitted(visitor, *leader, access, || format!("read topic {topic}"))
+                .needing("read", needed())?;
+        }
+        let requests = requests(wanted, &leaders);
+        let wait = requests.values().next().map_or(0, |request| request.max_wait_ms);
+        let wait = Duration::from_millis(wait.max(0).unsigned_abs().into());
+        let answers = self.ask_brokers(visitor, (NEWEST_WITH_NAMES, wait), requests).await?;
+        let mut partitions: Vec<PartitionData> = Vec::new();
+        for answer in answers.into_values() {
+            check(answer.error_code, None, || format!("read topic {topic}"))?;
+            partitions.extend(answer.responses.into_iter().flat_map(|topic| topic.partitions));
+        }
+        // Another broker leads it by now, which the next read asks.
+        partitions.retain(|one| one.error_code != ErrorCode::NotLeaderOrFollower.code());
         for one in &partitions {
             check(one.error_code, None, || {
                 let at = wanted.positions.get(&one.partition_index).copied().unwrap_or_default();
-                format!("read {}/{} at offset {at}", wanted.topic, one.partition_index)
+                format!("read {topic}/{} at offset {at}", one.partition_index)
             })
-            .needing("read", format!("--topic {}", wanted.topic))?;
+            .needing("read", needed())?;
         }
+        partitions.sort_by_key(|one| (one.partition_index < wanted.first, one.partition_index));
         let mut reader = wanted.clone();
         let read = move || (reader.take_all(partitions, most), reader);
-        let (looked, reader) = self.reads.run(caller.session().requester(), read).await;
+        let (looked, reader) = self.reads.run(visitor.caller.session().requester(), read).await;
         *wanted = reader;
         Ok(looked)
     }
+}
+
+/// A request for each leader, with the partitions that it leads.
+fn requests(wanted: &Wanted, leaders: &BTreeMap<i32, i32>) -> BTreeMap<i32, FetchRequest> {
+    let nodes: BTreeSet<i32> = leaders.values().copied().collect();
+    // The answers of several brokers come together: an idle one keeps the others for less time.
+    let most = if nodes.len() > 1 { SHARED_WAIT_MS } else { i32::MAX };
+    let of = |node: i32| {
+        let mut own = wanted.clone();
+        own.positions.retain(|index, _| leaders.get(index) == Some(&node));
+        own.wait_ms = own.wait_ms.min(most);
+        (node, request(&own))
+    };
+    nodes.into_iter().map(of).collect()
 }
 
 fn request(wanted: &Wanted) -> FetchRequest {

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::StrBytes;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
@@ -14,6 +16,7 @@ use levada_wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use levada_wire::messages::{OffsetCommitRequest, OffsetFetchRequest};
 use maud::{Markup, html};
 
+use super::cluster::CHANGE_TIME;
 use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
 use super::groups::group_link;
@@ -23,7 +26,7 @@ use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
 /// The newest versions of OffsetFetch and OffsetCommit that name topics by name.
-const NEWEST_WITH_NAMES: i16 = 9;
+pub(super) const NEWEST_WITH_NAMES: i16 = 9;
 /// Partitions of one plan.
 const PLAN_MAX: usize = 1000;
 
@@ -72,12 +75,20 @@ impl Console {
         group.topics = None;
         let mut request = OffsetFetchRequest::default();
         request.groups = vec![group];
-        let answer = self.desk.ask_at(&visitor.caller, NEWEST_WITH_NAMES, &request).await?;
+        let node = self.coordinator(id)?;
+        let wanted = (Operation::Describe, ResourceType::Group, id);
+        self.permitted(visitor, node, wanted, || format!("read the offsets of group {id}"))
+            .needing("describe", format!("--group {id}"))?;
+        let asked = (request, Duration::ZERO);
+        let answer = self.ask_broker(visitor, (node, NEWEST_WITH_NAMES), asked).await?;
         let mut offsets: BTreeMap<Place, i64> = BTreeMap::new();
         for group in &answer.groups {
             check(group.error_code, None, || format!("read the offsets of group {id}"))
                 .needing("describe", format!("--group {id}"))?;
-            for topic in &group.topics {
+            let visible = group.topics.iter().filter(|topic| {
+                self.permits(visitor, (Operation::Describe, ResourceType::Topic, topic.name.as_str()))
+            });
+            for topic in visible {
                 let known = topic.partitions.iter().filter(|one| one.committed_offset >= 0);
                 offsets.extend(known.map(|one| {
                     ((topic.name.as_str().to_owned(), one.partition_index), one.committed_offset)
@@ -85,8 +96,8 @@ impl Console {
             }
         }
         let at = |time: i64| offsets.keys().cloned().map(move |place| (place, time));
-        let first = self.offsets(&visitor.caller, at(EARLIEST)).await?;
-        let last = self.offsets(&visitor.caller, at(LATEST)).await?;
+        let first = self.offsets(visitor, at(EARLIEST)).await?;
+        let last = self.offsets(visitor, at(LATEST)).await?;
         let committed = |(place, offset): (&Place, &i64)| Committed {
             place: place.clone(),
             offset: *offset,
@@ -209,7 +220,7 @@ async fn moves(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<
                 Failed::Input(format!("time: {text:?} is not a time; write 2026-01-31T12:00:00"))
             })?;
             let places = committed.iter().map(|one| (one.place.clone(), time));
-            console.offsets(&visitor.caller, places).await?
+            console.offsets(visitor, places).await?
         }
         _ => BTreeMap::new(),
     };
@@ -270,7 +281,15 @@ async fn reset(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<
             topic
         })
         .collect();
-    let answer = console.desk.ask_at(&visitor.caller, NEWEST_WITH_NAMES, &request).await?;
+    let node = console.coordinator(id)?;
+    let kinds = request.topics.iter().map(|topic| (ResourceType::Topic, "--topic", topic.name.as_str()));
+    for (kind, option, name) in kinds.chain([(ResourceType::Group, "--group", id)]) {
+        let doing = || format!("reset the offsets of group {id}");
+        console
+            .permitted(visitor, node, (Operation::Read, kind, name), doing)
+            .needing("read", format!("{option} {name}"))?;
+    }
+    let answer = console.ask_broker(visitor, (node, NEWEST_WITH_NAMES), (request, CHANGE_TIME)).await?;
     for topic in &answer.topics {
         for one in &topic.partitions {
             let is_of_topic = one.error_code == ErrorCode::TopicAuthorizationFailed.code();

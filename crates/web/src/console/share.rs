@@ -1,7 +1,9 @@
 //! One share group: its members, and the place of the group in each partition.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::StrBytes;
 use levada_wire::messages::describe_share_group_offsets_request::DescribeShareGroupOffsetsRequestGroup;
 use levada_wire::messages::{
@@ -55,10 +57,14 @@ impl From<share_group_describe_response::DescribedGroup> for Described {
 
 impl Console {
     /// A share group.
-    pub(super) async fn share_group(&self, visitor: &Visitor, id: &str) -> Result<Described, Failed> {
+    pub(super) async fn share_group(
+        &self,
+        visitor: &Visitor,
+        (node, id): (i32, &str),
+    ) -> Result<Described, Failed> {
         let mut request = ShareGroupDescribeRequest::default();
         request.group_ids = vec![StrBytes::from(id)];
-        let answer = self.desk.ask(&visitor.caller, &request).await?;
+        let answer = self.ask_broker(visitor, (node, i16::MAX), (request, Duration::ZERO)).await?;
         let group = answer.groups.into_iter().next();
         let group = group.ok_or_else(|| Failed::Missing(format!("There is no group {id}.")))?;
         check(group.error_code, group.error_message.as_deref(), || format!("describe group {id}"))
@@ -73,14 +79,18 @@ impl Console {
         asked.topics = None;
         let mut request = DescribeShareGroupOffsetsRequest::default();
         request.groups = vec![asked];
-        let answer = self.desk.ask(&visitor.caller, &request).await?;
+        let node = self.coordinator(id)?;
+        let answer = self.ask_broker(visitor, (node, i16::MAX), (request, Duration::ZERO)).await?;
         let mut places: BTreeMap<Place, (Option<i64>, Option<i64>, usize)> = BTreeMap::new();
         for found in &answer.groups {
             check(found.error_code, found.error_message.as_deref(), || {
                 format!("read the offsets of group {id}")
             })
             .needing("describe", format!("--group {id}"))?;
-            for topic in &found.topics {
+            let visible = found.topics.iter().filter(|topic| {
+                self.permits(visitor, (Operation::Describe, ResourceType::Topic, topic.topic_name.as_str()))
+            });
+            for topic in visible {
                 let known = |number: i64, code: i16| Some(number).filter(|number| *number >= 0 && code == 0);
                 places.extend(topic.partitions.iter().map(|one| {
                     let place = (topic.topic_name.as_str().to_owned(), one.partition_index);

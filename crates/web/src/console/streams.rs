@@ -2,6 +2,7 @@
 //! the tasks of each member, and the topology.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use levada_wire::StrBytes;
 use levada_wire::messages::StreamsGroupDescribeRequest;
@@ -113,10 +114,14 @@ fn tasks(tasks: &[TaskIds]) -> Tasks {
 
 impl Console {
     /// A streams group.
-    pub(super) async fn streams_group(&self, visitor: &Visitor, id: &str) -> Result<Described, Failed> {
+    pub(super) async fn streams_group(
+        &self,
+        visitor: &Visitor,
+        (node, id): (i32, &str),
+    ) -> Result<Described, Failed> {
         let mut request = StreamsGroupDescribeRequest::default();
         request.group_ids = vec![StrBytes::from(id)];
-        let answer = self.desk.ask(&visitor.caller, &request).await?;
+        let answer = self.ask_broker(visitor, (node, i16::MAX), (request, Duration::ZERO)).await?;
         let group = answer.groups.into_iter().next();
         let group = group.ok_or_else(|| Failed::Missing(format!("There is no group {id}.")))?;
         check(group.error_code, group.error_message.as_deref(), || format!("describe group {id}"))

@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 
 use super::failure::Failed;
 use super::fields::Fields;
-use super::layout::table;
+use super::layout::table_of;
 use super::live::{self, Feed};
-use super::messages::{COLUMNS, PAGE_PARTITIONS, wanted};
+use super::messages::{COLUMNS, MINOR, PAGE_PARTITIONS, line, wanted};
 use super::records::{Found, Part};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
@@ -45,7 +45,7 @@ pub(super) fn section(name: &str, fields: &Fields) -> Markup {
     html! {
         p data-tail-state role="status" { "Waiting for records." }
         (live::state())
-        div data-tail=(target) { (table(&COLUMNS, html! {})) }
+        div data-tail=(target) { (table_of(&COLUMNS, &MINOR, html! {})) }
     }
 }
 
@@ -86,7 +86,7 @@ async fn follow(
     wanted.wait_ms = WAIT_MS;
     // An empty event detects that the page was closed or the session has ended.
     while feed.send(Some(&id(&wanted.positions)), &json!({ "records": records })).await {
-        let looked = console.look(&visitor.caller, &mut wanted, EVENT_RECORDS).await?;
+        let looked = console.look(visitor, &mut wanted, EVENT_RECORDS).await?;
         if let Some(text) = looked.damaged.first() {
             return Err(Failed::Missing(format!("A batch cannot be read: {text}")));
         }
@@ -110,8 +110,10 @@ pub(super) fn positions(id: &str) -> BTreeMap<i32, i64> {
 
 fn event(found: &Found) -> Value {
     let part = |part: Option<&Part>, absent: &str| match part {
-        None => json!({ "form": absent, "text": "" }),
-        Some(Part { shown, .. }) => json!({ "form": shown.form, "text": shown.text }),
+        None => json!({ "form": absent }),
+        Some(Part { shown, .. }) => {
+            json!({ "form": shown.form, "text": shown.text, "line": line(&shown.text) })
+        }
     };
     json!({
         "partition": found.partition,

@@ -1,20 +1,22 @@
 //! One topic: its partitions and producers, and the forms that change it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::StrBytes;
 use levada_wire::messages::DescribeProducersRequest;
 use levada_wire::messages::describe_producers_request::TopicRequest;
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 use maud::{Markup, html};
 
-use super::elsewhere::leaders;
 use super::failure::{self, Failed, Needing as _};
 use super::fields::Fields;
-use super::layout::{self, Page, Section, field, notice, proof, table, tile};
+use super::layout::{self, Page, Section, field, notice, proof, table, table_of, tile};
 use super::question::{EARLIEST, LATEST, Place};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format, topics};
@@ -27,15 +29,17 @@ const PAGE_PARTITIONS: usize = 200;
 pub(super) enum Tab {
     Partitions,
     Messages,
+    Groups,
     Produce,
     Settings,
     Producers,
 }
 
 impl Tab {
-    const ALL: [(Self, &'static str, &'static str); 5] = [
+    const ALL: [(Self, &'static str, &'static str); 6] = [
         (Self::Partitions, "", "Partitions"),
         (Self::Messages, "/messages", "Messages"),
+        (Self::Groups, "/groups", "Groups"),
         (Self::Produce, "/produce", "Produce"),
         (Self::Settings, "/settings", "Settings"),
         (Self::Producers, "/producers", "Producers"),
@@ -69,11 +73,9 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
     let number = fields.number::<usize>("page")?.unwrap_or(0);
     let all = [topic.clone()];
     let at = |time| topics::places(&all).map(move |place| (place, time));
-    let first = console.offsets(caller, at(EARLIEST)).await?;
-    let last = console.offsets(caller, at(LATEST)).await?;
-    let sizes = console.sizes(caller, &all).await?;
-    let effect = "Their offsets and sizes are on the pages of those brokers.";
-    let elsewhere = console.elsewhere(visitor, leaders(&all), effect).await?;
+    let first = console.offsets(visitor, at(EARLIEST)).await?;
+    let last = console.offsets(visitor, at(LATEST)).await?;
+    let sizes = console.sizes(visitor, &all).await?;
     let records = |place: &Place| {
         let (first, last) = first.get(place).zip(last.get(place))?;
         u64::try_from(last - first).ok()
@@ -112,7 +114,6 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
     let content = html! {
         (tabs(name, Tab::Partitions))
         (layout::done(fields.text("done")))
-        (elsewhere)
         @if offline > 0 { (notice("bad", format!("{offline} partitions are offline; see the broker's log"))) }
         div.tiles {
             (tile("Partitions", format::count(count as i128), None))
@@ -120,7 +121,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
             (tile("Size", size, None))
             (tile("Topic id", id(&topic), None))
         }
-        (table(&["Partition", "#Start", "#End", "#Records", "#Size", "#Epoch", "Leader", "Replicas"], rows))
+        (table_of(&["Partition", "#Start", "#End", "#Records", "#Size", "#Epoch", "Leader", "Replicas"], &[2, 3, 5, 6], rows))
         (layout::pages(&target, number, count.div_ceil(PAGE_PARTITIONS)))
         (changes(visitor, name, count))
     };
@@ -215,14 +216,25 @@ async fn producers_page(
     let topic = console.topic(&visitor.caller, name).await?;
     let number = fields.number::<usize>("page")?.unwrap_or(0);
     let indexes = topic.partitions.iter().map(|partition| partition.partition_index);
-    let mut wanted = TopicRequest::default();
-    wanted.name = StrBytes::from(name);
-    wanted.partition_indexes =
-        indexes.skip(number.saturating_mul(PAGE_PARTITIONS)).take(PAGE_PARTITIONS).collect();
-    let mut request = DescribeProducersRequest::default();
-    request.topics = vec![wanted];
-    let answer = console.desk.ask(&visitor.caller, &request).await?;
-    let partitions = || answer.topics.iter().flat_map(|topic| &topic.partitions);
+    let wanted = (Operation::Read, ResourceType::Topic, name);
+    let mut requests: BTreeMap<i32, DescribeProducersRequest> = BTreeMap::new();
+    for index in indexes.skip(number.saturating_mul(PAGE_PARTITIONS)).take(PAGE_PARTITIONS) {
+        let Some(leader) = console.leader(name, index) else { continue };
+        console
+            .permitted(visitor, leader, wanted, || format!("list the producers of {name}"))
+            .needing("read", format!("--topic {name}"))?;
+        let request = requests.entry(leader).or_default();
+        if request.topics.is_empty() {
+            request.topics.push(TopicRequest::default());
+        }
+        request.topics[0].name = StrBytes::from(name);
+        request.topics[0].partition_indexes.push(index);
+    }
+    let answers = console.ask_brokers(visitor, (i16::MAX, Duration::ZERO), requests).await?;
+    let mut partitions: Vec<_> =
+        answers.values().flat_map(|answer| &answer.topics).flat_map(|topic| &topic.partitions).collect();
+    partitions.sort_by_key(|one| one.partition_index);
+    let partitions = || partitions.iter().copied();
     for one in partitions() {
         failure::check(one.error_code, one.error_message.as_deref(), || {
             format!("list the producers of {name}/{}", one.partition_index)

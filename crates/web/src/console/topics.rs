@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::StrBytes;
 use levada_wire::messages::create_partitions_request::CreatePartitionsTopic;
 use levada_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
@@ -17,10 +18,10 @@ use levada_wire::messages::{
 };
 use maud::{Markup, html};
 
-use super::elsewhere::leaders;
+use super::cluster::CHANGE_TIME;
 use super::failure::{Failed, Needing as _, check, nothing};
 use super::fields::Fields;
-use super::layout::{self, Page, Section, choice, field, proof, table, topic_link};
+use super::layout::{self, Page, Section, choice, field, proof, table_of, topic_link};
 use super::question::{EARLIEST, LATEST, Place};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
@@ -29,6 +30,8 @@ use super::{Console, format};
 const PAGE_TOPICS: usize = 100;
 /// Kafka's number for topics as resources.
 pub(super) const TOPIC: i8 = 2;
+const COLUMNS: [&str; 9] =
+    ["Topic", "#Partitions", "#Records", "#Size", "#Replicas", "#In", "#Out", "Policy", "Retention"];
 /// Time that the broker has for a change.
 const TIMEOUT_MS: i32 = 30_000;
 /// Settings that the list shows.
@@ -53,8 +56,6 @@ async fn list_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Res
     };
     topics.retain(|topic| topic.error_code == 0 && (internal || !topic.is_internal) && named(topic));
     let found = topics.len();
-    let effect = "Their records, sizes and rates are not in this list.";
-    let elsewhere = console.elsewhere(visitor, leaders(&topics), effect).await?;
     let page = fields.number::<usize>("page")?.unwrap_or(0);
     let shown: Vec<_> = topics.into_iter().skip(page.saturating_mul(PAGE_TOPICS)).take(PAGE_TOPICS).collect();
     let rows = rows(console, visitor, &shown).await?;
@@ -70,13 +71,12 @@ async fn list_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Res
             label.check { input type="checkbox" name="internal" value="1" checked[internal]; "Internal topics" }
             button { "Search" }
         }
-        (elsewhere)
-        p.soft { (format::count(found as i128)) " topics" }
+        (create_form(visitor))
+        p.soft { (format::counted(found, "topic")) }
         div #topics data-refresh="5" {
-            (table(&["Topic", "#Partitions", "#Records", "#Size", "#In", "#Out", "Policy", "Retention"], rows))
+            (table_of(&COLUMNS, &[5, 6, 7, 8, 9], rows))
         }
         (layout::pages(&target, page, found.div_ceil(PAGE_TOPICS)))
-        (create_form(visitor))
     };
     Ok(Page::new(Section::Topics, "Topics", content))
 }
@@ -89,7 +89,7 @@ async fn rows(
     let caller = &visitor.caller;
     let records = records(console, visitor, topics).await?;
     let traffic = traffic(console, topics);
-    let sizes = console.sizes(caller, topics).await?;
+    let sizes = console.sizes(visitor, topics).await?;
     let names: Vec<&str> = topics.iter().filter_map(|topic| topic.name.as_deref()).collect();
     let settings = console.settings(caller, (TOPIC, &names), Some(&RETENTION)).await?;
     let settings: BTreeMap<&str, _> =
@@ -117,6 +117,7 @@ async fn rows(
                 td.n { (format::count(topic.partitions.len() as i128)) }
                 td.n { (or_unknown(sum(name, &records).map(|count| format::count(i128::from(count))))) }
                 td.n { (or_unknown(sizes.as_ref().and_then(|sizes| sum(name, sizes)).map(format::bytes))) }
+                td.n { (topic.partitions.iter().map(|one| one.replica_nodes.len()).max().unwrap_or(0)) }
                 @let (bytes_in, bytes_out) = traffic.get(name).copied().unwrap_or_default();
                 td.n data-rate-key={ "in/" (name) } data-rate-total=(bytes_in) { "—" }
                 td.n data-rate-key={ "out/" (name) } data-rate-total=(bytes_out) { "—" }
@@ -125,7 +126,7 @@ async fn rows(
             }
         }
         @if topics.is_empty() {
-            tr { td colspan="8" { (nothing("topic", visitor, console.hides(visitor, "--topic"))) " Create one below." } }
+            tr { td colspan="9" { (nothing("topic", visitor, console.hides(visitor, "--topic"))) " Create one above." } }
         }
     })
 }
@@ -149,8 +150,8 @@ async fn records(
     topics: &[MetadataResponseTopic],
 ) -> Result<BTreeMap<Place, u64>, Failed> {
     let at = |time| places(topics).map(move |place| (place, time));
-    let first = console.offsets(&visitor.caller, at(EARLIEST)).await?;
-    let last = console.offsets(&visitor.caller, at(LATEST)).await?;
+    let first = console.offsets(visitor, at(EARLIEST)).await?;
+    let last = console.offsets(visitor, at(LATEST)).await?;
     let between = |(place, end): (Place, i64)| {
         let start = first.get(&place).copied().unwrap_or(end);
         (place, u64::try_from(end - start).unwrap_or(0))
@@ -330,23 +331,30 @@ async fn trim_topic(
             topic.partitions.iter().map(|partition| partition.partition_index).collect()
         }
     };
-    let mut topic = DeleteRecordsTopic::default();
-    topic.name = StrBytes::from(name);
-    topic.partitions = indexes
-        .into_iter()
-        .map(|index| {
-            let mut partition = DeleteRecordsPartition::default();
-            (partition.partition_index, partition.offset) = (index, offset);
-            partition
-        })
-        .collect();
-    let mut request = DeleteRecordsRequest::default();
-    request.topics = vec![topic];
-    request.timeout_ms = TIMEOUT_MS;
-    let answer = console.desk.ask(&visitor.caller, &request).await?;
-    for one in answer.topics.iter().flat_map(|topic| &topic.partitions) {
-        check(one.error_code, None, || format!("delete records of {name}/{}", one.partition_index))
+    let wanted = (Operation::Delete, ResourceType::Topic, name);
+    let mut leaders: BTreeMap<i32, Vec<DeleteRecordsPartition>> = BTreeMap::new();
+    for index in indexes {
+        let leader = console.leader(name, index).ok_or_else(|| {
+            Failed::Missing(format!("Partition {name}/{index} has no leader; nothing was deleted."))
+        })?;
+        let mut partition = DeleteRecordsPartition::default();
+        (partition.partition_index, partition.offset) = (index, offset);
+        leaders.entry(leader).or_default().push(partition);
+    }
+    for (leader, partitions) in leaders {
+        console
+            .permitted(visitor, leader, wanted, || format!("delete records of {name}"))
             .needing("delete", format!("--topic {name}"))?;
+        let mut topic = DeleteRecordsTopic::default();
+        (topic.name, topic.partitions) = (StrBytes::from(name), partitions);
+        let mut request = DeleteRecordsRequest::default();
+        request.topics = vec![topic];
+        request.timeout_ms = TIMEOUT_MS;
+        let answer = console.ask_broker(visitor, (leader, i16::MAX), (request, CHANGE_TIME)).await?;
+        for one in answer.topics.iter().flat_map(|topic| &topic.partitions) {
+            check(one.error_code, None, || format!("delete records of {name}/{}", one.partition_index))
+                .needing("delete", format!("--topic {name}"))?;
+        }
     }
     Err(Failed::Redirect(format!("/topics/{}?done=trimmed", format::linked(name))))
 }

@@ -1,18 +1,24 @@
 //! Transactions: the open transactions of their coordinators, and their abort. [`hanging`] has
 //! those that no coordinator will end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use levada_process::clock::now_ms;
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::StrBytes;
 use levada_wire::messages::describe_transactions_response::TransactionState;
 use levada_wire::messages::list_transactions_response::TransactionState as ListedTransaction;
-use levada_wire::messages::{DescribeTransactionsRequest, InitProducerIdRequest, ListTransactionsRequest};
+use levada_wire::messages::{
+    DescribeTransactionsRequest, FindCoordinatorRequest, InitProducerIdRequest, ListTransactionsRequest,
+};
 use maud::{Markup, html};
 
+use super::cluster::CHANGE_TIME;
 use super::failure::{Failed, Needing as _, check, nothing};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, proof, table};
@@ -22,6 +28,8 @@ use super::{Console, format, hanging};
 
 /// Transactional ids that the page shows.
 const IDS_MAX: usize = 200;
+/// Kafka's number for transactional ids where coordinators are searched.
+const TRANSACTIONS: i8 = 1;
 /// State of a transactional id with an open transaction.
 const ONGOING: &str = "Ongoing";
 
@@ -40,13 +48,9 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
     // A transaction may have ended since.
     shown.retain(|one| which == "all" || one.transaction_state.as_str() == ONGOING);
     let hanging = hanging::section(console, visitor).await?;
-    let effect = "Transactional ids with their coordinator there are not in this list.";
-    let leaders = console.leaders_of(hanging::COORDINATORS);
-    let elsewhere = console.elsewhere(visitor, leaders, effect).await?;
     let kinds = [("", "open"), ("all", "all ids")];
     let content = html! {
         (layout::done(fields.text("done")))
-        (elsewhere)
         form.line method="get" role="search" {
             (field("Id contains", html! { input type="search" name="search" value=(search); }))
             (field("Transactions", choice("which", kinds, which)))
@@ -114,16 +118,33 @@ async fn states(
 ) -> Result<(Vec<TransactionState>, bool), Failed> {
     let mut request = ListTransactionsRequest::default();
     request.duration_filter = -1;
-    let listed = console.desk.ask(&visitor.caller, &request).await?;
-    check(listed.error_code, None, || "list the transactions".to_owned())?;
-    let mut request = DescribeTransactionsRequest::default();
-    let (ids, is_cut) = found(listed.transaction_states, search);
-    request.transactional_ids = ids;
-    if request.transactional_ids.is_empty() {
-        return Ok((Vec::new(), false));
+    let requests = console.live_brokers().into_iter().map(|node| (node, request.clone())).collect();
+    let answers = console.ask_brokers(visitor, (i16::MAX, Duration::ZERO), requests).await?;
+    let (mut listed, mut nodes, own) = (Vec::new(), BTreeMap::new(), console.own());
+    for (node, answer) in answers {
+        if node == own {
+            check(answer.error_code, None, || "list the transactions".to_owned())?;
+        }
+        let visible = answer.transaction_states.into_iter().filter(|one| {
+            let wanted = (Operation::Describe, ResourceType::TransactionalId, one.transactional_id.as_str());
+            node == own || console.permits(visitor, wanted)
+        });
+        for one in visible {
+            nodes.insert(one.transactional_id.clone(), node);
+            listed.push(one);
+        }
     }
-    let mut described = console.desk.ask(&visitor.caller, &request).await?.transaction_states;
-    described.retain(|one| one.error_code == 0);
+    let (ids, is_cut) = found(listed, search);
+    let mut requests: BTreeMap<i32, DescribeTransactionsRequest> = BTreeMap::new();
+    for id in ids {
+        let Some(node) = nodes.get(&id) else { continue };
+        requests.entry(*node).or_default().transactional_ids.push(id);
+    }
+    let answers = console.ask_brokers(visitor, (i16::MAX, Duration::ZERO), requests).await?;
+    let described = answers.into_values().flat_map(|answer| answer.transaction_states);
+    let mut described: Vec<_> = described.filter(|one| one.error_code == 0).collect();
+    described
+        .sort_by_key(|one| (one.transaction_state.as_str() != ONGOING, one.transactional_id.to_string()));
     Ok((described, is_cut))
 }
 
@@ -138,6 +159,19 @@ fn found(mut listed: Vec<ListedTransaction>, (text, which): (&str, &str)) -> (Ve
     (listed.into_iter().take(IDS_MAX).map(|one| one.transactional_id).collect(), is_cut)
 }
 
+/// The broker that coordinates a transactional id.
+async fn coordinator(console: &Console, visitor: &Visitor, id: &str) -> Result<i32, Failed> {
+    let mut request = FindCoordinatorRequest::default();
+    request.key_type = TRANSACTIONS;
+    request.coordinator_keys = vec![StrBytes::from(id)];
+    let answer = console.desk.ask(&visitor.caller, &request).await?;
+    let found = answer.coordinators.into_iter().next();
+    let found = found.ok_or_else(|| Failed::Missing(format!("Transactional id {id} has no coordinator.")))?;
+    check(found.error_code, found.error_message.as_deref(), || format!("abort the transaction of {id}"))
+        .needing("describe", format!("--transactional-id {id}"))?;
+    Ok(found.node_id)
+}
+
 /// Aborts the open transaction of an id, and fences its producer.
 pub(super) async fn abort(
     State(console): State<Arc<Console>>,
@@ -150,23 +184,28 @@ pub(super) async fn abort(
 async fn abort_id(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<Page, Failed> {
     confirmed(fields, "abort")?;
     let id = fields.raw("id");
+    let node = coordinator(console, visitor, id).await?;
+    let doing = || format!("abort the transaction of {id}");
+    for (operation, name) in [(Operation::Describe, "describe"), (Operation::Write, "write")] {
+        let wanted = (operation, ResourceType::TransactionalId, id);
+        console.permitted(visitor, node, wanted, doing).needing(name, format!("--transactional-id {id}"))?;
+    }
     // A request for an epoch would create an id that does not exist.
     let mut request = DescribeTransactionsRequest::default();
     request.transactional_ids = vec![StrBytes::from(id)];
-    for one in &console.desk.ask(&visitor.caller, &request).await?.transaction_states {
-        check(one.error_code, None, || format!("abort the transaction of {id}"))
-            .needing("describe", format!("--transactional-id {id}"))?;
+    let asked = (request, Duration::ZERO);
+    for one in &console.ask_broker(visitor, (node, i16::MAX), asked).await?.transaction_states {
+        check(one.error_code, None, doing).needing("describe", format!("--transactional-id {id}"))?;
     }
     let mut request = InitProducerIdRequest::default();
     request.transactional_id = Some(StrBytes::from(id));
     // No producer uses the new epoch: a transaction under it would end immediately.
     request.transaction_timeout_ms = 1;
     (request.producer_id, request.producer_epoch) = (-1, -1);
-    let answer = console.desk.ask(&visitor.caller, &request).await?;
+    let answer = console.ask_broker(visitor, (node, i16::MAX), (request, CHANGE_TIME)).await?;
     // The coordinator is writing the end of the transaction: that is the abort.
     if answer.error_code != levada_wire::error_code::ErrorCode::ConcurrentTransactions.code() {
-        check(answer.error_code, None, || format!("abort the transaction of {id}"))
-            .needing("write", format!("--transactional-id {id}"))?;
+        check(answer.error_code, None, doing).needing("write", format!("--transactional-id {id}"))?;
     }
     Err(Failed::Redirect("/transactions?done=aborted".to_owned()))
 }

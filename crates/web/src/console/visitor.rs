@@ -23,6 +23,7 @@ use levada_security::{Session, nonce, process_secret};
 use maud::html;
 use ring::hmac;
 
+use super::cluster::Others;
 use super::fields::Fields;
 use super::layout::{self, PROOF};
 use super::login::CheckedPassword;
@@ -49,6 +50,8 @@ pub(super) struct Visitor {
     pub(super) proof: String,
     /// Secret of the session, if the visitor has logged in.
     pub(super) session: Option<Arc<str>>,
+    /// The other brokers of the cluster, for this request.
+    pub(super) others: Arc<Others>,
 }
 
 /// One request: its principal, and the fields of its form or link.
@@ -258,27 +261,29 @@ impl Console {
         }
     }
 
-    /// The user of a session. The session ends here if the password that has opened it no longer
-    /// counts.
-    fn user(&self, secret: &str, uses: bool) -> Option<String> {
+    /// The user of a session, and the password. The session ends here if the password that has
+    /// opened it no longer counts.
+    fn user(&self, secret: &str, uses: bool) -> Option<(String, CheckedPassword)> {
         let (user, password) = self.sessions().user(secret, Instant::now(), uses)?;
         if !password.still_counts(&self.door, &user) {
             self.sessions().close(secret);
             return None;
         }
-        Some(user)
+        Some((user, password))
     }
 }
 
 fn visitor(console: &Console, headers: &HeaderMap, peer: SocketAddr, uses: bool) -> Option<Visitor> {
     if !console.asks_for_login() {
         let caller = console.caller(Session::anonymous(peer.ip()), peer);
-        return Some(Visitor { caller, proof: proof_of("anonymous"), session: None });
+        let others = Arc::default();
+        return Some(Visitor { caller, proof: proof_of("anonymous"), session: None, others });
     }
     let secret = cookie(headers)?;
-    let user = console.user(&secret, uses)?;
+    let (user, password) = console.user(&secret, uses)?;
     let caller = console.caller(Session::new(&user, peer.ip()), peer);
-    Some(Visitor { caller, proof: proof_of(&secret), session: Some(secret.into()) })
+    let others = Arc::new(Others::new(password.login()));
+    Some(Visitor { caller, proof: proof_of(&secret), session: Some(secret.into()), others })
 }
 
 /// A request as handlers take it.

@@ -33,6 +33,20 @@ fn closed_connection_frees_its_slot() {
 }
 
 #[test]
+fn open_connections_count_by_listener_and_address() {
+    let limits = BrokerConfig::default();
+    let connections = Arc::new(ConnectionLimits::default());
+    let take = |address: &str, name: &str| {
+        connections.take((address.parse::<IpAddr>().unwrap(), &listener(name)), &limits).unwrap()
+    };
+    let _open = [take("10.0.0.1", "B"), take("10.0.0.2", "A"), take("10.0.0.2", "B"), take("10.0.0.3", "A")];
+    let open = connections.open(2);
+    assert_eq!(open.listeners, [("A".to_owned(), 2), ("B".to_owned(), 2)]);
+    assert_eq!(open.addresses, [("10.0.0.2".parse().unwrap(), 2), ("10.0.0.1".parse().unwrap(), 1)]);
+    assert_eq!(open.others, 1);
+}
+
+#[test]
 fn address_may_have_own_connection_limit() {
     let mut limits = BrokerConfig::default();
     limits.max_connections_per_ip = 1;

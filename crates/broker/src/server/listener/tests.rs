@@ -18,7 +18,7 @@ fn acceptor(home: &tempfile::TempDir, settings: &[&str]) -> (tokio::runtime::Run
     let entered = runtime.enter();
     let broker = Broker::open(config, &[]).unwrap();
     drop(entered);
-    (runtime, Acceptor::new(broker, (Vec::new(), None), Stop::new()))
+    (runtime, Acceptor::new(broker, (Vec::new(), None), Stop::new(), Arc::default()))
 }
 
 #[test]

@@ -78,3 +78,9 @@ fn linked_name_is_percent_encoded() {
     assert_eq!(linked("a.b-c_1"), "a.b-c_1");
     assert_eq!(linked("../x?y=\"<ü"), "..%2Fx%3Fy%3D%22%3C%C3%BC");
 }
+
+#[test]
+fn a_noun_has_its_plural() {
+    assert_eq!(counted(1, "group"), "1 group");
+    assert_eq!((counted(0, "group"), counted(1000, "group")), ("0 groups".into(), "1,000 groups".into()));
+}
