@@ -6,6 +6,7 @@
 //! it, so a second run neither installs anything nor needs a network. Compiled clients land in the
 //! target directory, stamped in the same way.
 
+mod cross;
 mod foreign;
 mod make;
 mod vm;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
+pub(crate) use cross::install_cross;
 pub(crate) use foreign::install_suites;
 pub(crate) use vm::{can_install_vm, install_newer_kernel, install_vm};
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use self::release::Release;
 use crate::deps;
 
 mod binary;
@@ -16,8 +17,11 @@ mod check;
 mod contents;
 mod deb;
 mod debian;
+mod foreign;
+mod image;
 mod inspect;
 mod oci;
+mod release;
 mod rootfs;
 mod rpm;
 mod sbom;
@@ -25,24 +29,15 @@ mod tarball;
 #[cfg(test)]
 mod tests;
 
-/// Target of the binary. The C library of this target, linked statically, resolves names by its own
-/// code (docs/decisions/2026-11-23-static-binary.md).
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// Targets of the binary; the first is that of this machine. The C library of these targets, linked
+/// statically, resolves names by its own code (docs/decisions/2026-11-23-static-binary.md).
+const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 
 /// Maintainer field of the packages.
 const MAINTAINER: &str = "Levada maintainers <maintainers@levada.invalid>";
 
-const USAGE: &str = "cargo xtask dist [--profile NAME | --binary FILE] [--check [--previous FILE.deb]]";
-
-/// Version, time and architecture of the published files.
-#[derive(Clone)]
-pub(crate) struct Release {
-    version: String,
-    /// Modification time of all files, in seconds since 1970: that of the last commit, or
-    /// `SOURCE_DATE_EPOCH`.
-    epoch: u64,
-    architecture: String,
-}
+const USAGE: &str =
+    "cargo xtask dist [--profile NAME | --binary FILE] [--target TARGET]... [--check [--previous FILE.deb]]";
 
 /// Origin of the binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,13 +56,15 @@ pub(crate) struct Options {
     is_tried: bool,
     /// The .deb to upgrade from. Without it, the same binary in a package of a lower version.
     previous: Option<PathBuf>,
+    /// Targets of the binaries, each of [`TARGETS`].
+    targets: Vec<&'static str>,
 }
 
 impl Options {
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
         let usage = || format!("usage: {USAGE}");
-        let mut options =
-            Self { source: Source::Profile("dist".to_owned()), is_tried: false, previous: None };
+        let source = Source::Profile("dist".to_owned());
+        let mut options = Self { source, is_tried: false, previous: None, targets: Vec::new() };
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(usage);
@@ -76,139 +73,111 @@ impl Options {
                 "--binary" => options.source = Source::Built(PathBuf::from(value()?)),
                 "--previous" => options.previous = Some(PathBuf::from(value()?)),
                 "--check" => options.is_tried = true,
+                "--target" => {
+                    let name = value()?;
+                    let target = TARGETS.into_iter().find(|target| target == name);
+                    let unknown = || format!("--target {name}: expected {}", TARGETS.join(" or "));
+                    options.targets.push(target.ok_or_else(unknown)?);
+                }
                 _ => return Err(usage()),
             }
         }
+        options.targets.dedup();
+        if options.targets.is_empty() {
+            options.targets.push(TARGETS[0]);
+        }
+        let is_foreign = options.targets != [TARGETS[0]];
+        if is_foreign && matches!(options.source, Source::Built(_)) {
+            return Err(format!("--binary is for {}, without --target", TARGETS[0]));
+        }
         if options.previous.is_some() && !options.is_tried { Err(usage()) } else { Ok(options) }
     }
-}
-
-impl Release {
-    fn of(root: &Path) -> Result<Self, String> {
-        let manifest = contents::read(&root.join("Cargo.toml"))?;
-        let manifest: toml::Table = String::from_utf8(manifest)
-            .map_err(|error| error.to_string())
-            .and_then(|text| text.parse().map_err(|error| format!("Cargo.toml: {error}")))?;
-        let version = manifest["workspace"]["package"]["version"].as_str();
-        Ok(Self {
-            version: version.ok_or("Cargo.toml: workspace.package.version is missing")?.to_owned(),
-            epoch: epoch(root)?,
-            architecture: std::env::consts::ARCH.to_owned(),
-        })
-    }
-
-    /// Debian's and Docker's name of the architecture.
-    fn debian_architecture(&self) -> &str {
-        match self.architecture.as_str() {
-            "x86_64" => "amd64",
-            "aarch64" => "arm64",
-            other => other,
-        }
-    }
-
-    fn deb(&self) -> String {
-        format!("levada_{}_{}.deb", self.version, self.debian_architecture())
-    }
-
-    fn rpm(&self) -> String {
-        format!("levada-{}-1.{}.rpm", self.version, self.architecture)
-    }
-
-    fn image(&self) -> String {
-        format!("levada-{}-{}.oci.tar", self.version, self.architecture)
-    }
-
-    /// Name of the binary alone.
-    fn binary(&self) -> String {
-        format!("levada-{}-{}", self.version, self.architecture)
-    }
-
-    /// Name of the laboratory's program alone.
-    fn laboratory(&self) -> String {
-        format!("levada-lab-{}-{}", self.version, self.architecture)
-    }
-
-    /// The time in the form of RFC 3339.
-    fn date(&self) -> Result<String, String> {
-        let format = format!("--date=@{}", self.epoch);
-        let date = contents::output(std::process::Command::new("date").args([
-            "--utc",
-            &format,
-            "+%Y-%m-%dT%H:%M:%SZ",
-        ]))?;
-        Ok(String::from_utf8_lossy(&date).trim().to_owned())
-    }
-}
-
-fn epoch(root: &Path) -> Result<u64, String> {
-    let text = match std::env::var("SOURCE_DATE_EPOCH") {
-        Ok(given) => given,
-        Err(_) => {
-            let mut git = std::process::Command::new("git");
-            git.current_dir(root).args(["log", "-1", "--format=%ct"]);
-            let said =
-                contents::output(&mut git).map_err(|error| format!("{error}; set SOURCE_DATE_EPOCH"))?;
-            String::from_utf8_lossy(&said).into_owned()
-        }
-    };
-    text.trim().parse().map_err(|error| format!("SOURCE_DATE_EPOCH={}: {error}", text.trim()))
 }
 
 /// Makes the published files. Those of a fresh build are written to `dist-packages` in the target
 /// directory; those of a given binary are for the checks of their contents alone.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
-    let release = Release::of(root)?;
     let target = std::path::absolute(deps::target(root)).map_err(|error| format!("target: {error}"))?;
     let scratch = tempfile::tempdir().map_err(|error| format!("temporary directory: {error}"))?;
-    let (binary, out) = match &options.source {
-        Source::Profile(profile) => {
-            let binary = binary::build(root, &release, profile, &target)?;
-            (binary, target.join("dist-packages"))
-        }
+    let is_fresh = matches!(options.source, Source::Profile(_));
+    let out = if is_fresh { target.join("dist-packages") } else { scratch.path().join("packages") };
+    let mut releases = Vec::new();
+    for name in &options.targets {
+        releases.push(Release::of(root, name)?);
+    }
+    let files = published(root, &releases, |release| match &options.source {
+        Source::Profile(profile) => binary::build(root, release, profile, &target),
         Source::Built(built) => {
             let binary = stripped(built, scratch.path())?;
             // Cargo names the directory of a binary after its profile.
             let profile = built.parent().and_then(Path::file_name).unwrap_or_default();
             binary::keeps_ceiling(contents::read(&binary)?.len(), &profile.to_string_lossy())?;
-            (binary, scratch.path().join("packages"))
+            Ok(binary)
         }
-    };
-    write(&out, &release, &artifacts(root, &release, &binary)?)?;
-    if options.is_tried || matches!(options.source, Source::Built(_)) {
+    })?;
+    write(&out, &files)?;
+    if options.is_tried || !is_fresh {
         deps::install_inspection()?;
-        inspect::everything(root, &release, &out)?;
     }
-    if options.is_tried { check::everything(root, &release, &options, &out) } else { Ok(()) }
+    for release in &releases {
+        if options.is_tried || !is_fresh {
+            inspect::everything(root, release, &out)?;
+            foreign::tried(root, release, &out)?;
+        }
+    }
+    if options.is_tried { check::everything(root, &releases, &options, &out) } else { Ok(()) }
 }
 
-/// Copies of the binary and of the laboratory beside it without symbols, as the packages have them;
-/// the path of the binary.
+/// Names and bytes of the published files of all architectures, without the checksums. `binary`
+/// makes the binary of an architecture.
+fn published(
+    root: &Path,
+    releases: &[Release],
+    binary: impl Fn(&Release) -> Result<PathBuf, String>,
+) -> Result<Vec<(String, Vec<u8>)>, String> {
+    let (mut files, mut images) = (Vec::new(), Vec::new());
+    for release in releases {
+        let binary = binary(release)?;
+        files.extend(artifacts(root, release, &binary)?);
+        images.push(oci::Image::of(root, release, &binary)?);
+    }
+    let Some(release) = releases.first() else { return Ok(files) };
+    for (release, image) in releases.iter().zip(&images) {
+        files.push((release.image(), oci::archive(release, std::slice::from_ref(image))?));
+    }
+    if images.len() > 1 {
+        files.push((format!("levada-{}.oci.tar", release.version), oci::archive(release, &images)?));
+    }
+    files.push((format!("levada-{}.spdx.json", release.version), sbom::document(root, release)?));
+    Ok(files)
+}
+
+/// Copies of the binary and of the programs beside it without symbols, as packages and image have
+/// them; the path of the binary.
 fn stripped(binary: &Path, dir: &Path) -> Result<PathBuf, String> {
     let copy = dir.join("levada");
-    for (from, to) in [(binary, &copy), (&contents::laboratory(binary), &contents::laboratory(&copy))] {
+    for name in ["levada", contents::LABORATORY, contents::ENTRY] {
+        let (from, to) = (contents::beside(binary, name), contents::beside(&copy, name));
         contents::output(std::process::Command::new("strip").arg("-o").arg(to).arg(from))?;
     }
     Ok(copy)
 }
 
-/// Names and bytes of the published files, without the checksums.
+/// Names and bytes of the packages and programs of one architecture.
 fn artifacts(root: &Path, release: &Release, binary: &Path) -> Result<Vec<(String, Vec<u8>)>, String> {
-    let Release { version, epoch, .. } = release;
-    let entries = contents::system(root, binary, contents::Family::Debian)?;
-    let archive = contents::gzip(&tarball::archive(&entries, *epoch, |_| tarball::ROOT)?);
+    let entries = contents::system(root, release, (binary, contents::Family::Debian))?;
+    let archive = contents::gzip(&tarball::archive(&entries, release.epoch, |_| tarball::ROOT)?);
     Ok(vec![
         (release.deb(), deb::package(root, release, &entries, &archive)?),
         (release.rpm(), rpm::package(root, release, binary)?),
-        (release.image(), oci::image(root, release, binary)?),
         (format!("{}.tar.gz", release.binary()), archive),
         (release.binary(), contents::read(binary)?),
-        (release.laboratory(), contents::read(&contents::laboratory(binary))?),
-        (format!("levada-{version}.spdx.json"), sbom::document(root, release)?),
+        (release.laboratory(), contents::read(&contents::beside(binary, contents::LABORATORY))?),
     ])
 }
 
-fn write(out: &Path, release: &Release, artifacts: &[(String, Vec<u8>)]) -> Result<(), String> {
+fn write(out: &Path, artifacts: &[(String, Vec<u8>)]) -> Result<(), String> {
     let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     match fs::remove_dir_all(out) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(out, error)),
@@ -220,7 +189,8 @@ fn write(out: &Path, release: &Release, artifacts: &[(String, Vec<u8>)]) -> Resu
         let path = out.join(name);
         fs::write(&path, bytes).map_err(|error| failed(&path, error))?;
         let _ = writeln!(sums, "{}  {name}", sha256(bytes));
-        let is_program = *name == release.binary() || *name == release.laboratory();
+        // Other files have an extension after the architecture.
+        let is_program = TARGETS.iter().any(|target| name.ends_with(release::architecture(target)));
         let mode = if is_program { 0o755 } else { 0o644 };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).map_err(|error| failed(&path, error))?;
         println!("{} ({} bytes)", path.display(), bytes.len());

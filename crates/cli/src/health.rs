@@ -73,6 +73,9 @@ pub(crate) struct Health {
     /// Check /livez instead of /healthz: its threads respond, even if a directory has failed
     #[arg(long, requires = "http")]
     live: bool,
+    /// Check /readyz instead of /healthz: it serves all its partitions
+    #[arg(long, requires = "http", conflicts_with = "live")]
+    ready: bool,
     /// File with the levada.http.token of that broker [env: LEVADA_HTTP_TOKEN, the token itself]
     #[arg(long, value_name = "FILE", requires = "http")]
     http_token_file: Option<PathBuf>,
@@ -117,8 +120,13 @@ struct Problem {
 }
 
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
-    if let Verb::Health(Health { http: Some(address), live, http_token_file, format, .. }) = &args.verb {
-        let path = if *live { "/livez" } else { "/healthz" };
+    if let Verb::Health(Health { http: Some(address), live, ready, http_token_file, format, .. }) = &args.verb
+    {
+        let path = match (live, ready) {
+            (true, _) => "/livez",
+            (_, true) => "/readyz",
+            (false, false) => "/healthz",
+        };
         let address = Address::new(address, http_token_file.as_deref())?;
         return verdict(&address, path)?.tell((format.format, true), out);
     }
@@ -191,7 +199,8 @@ impl Health {
     }
 }
 
-/// The verdict of a broker's `/healthz` or `/livez`. It needs neither a Kafka listener nor a login.
+/// The verdict of a broker's `/healthz`, `/livez` or `/readyz`. It needs neither a Kafka listener
+/// nor a login.
 fn verdict(address: &Address<'_>, path: &str) -> Result<Verdict, Failure> {
     let answer = address.get(path)?;
     if answer.status == 200 {

@@ -1,5 +1,5 @@
 //! Forms of other programs: Kafka's option names, of which some are accepted with a note about ours
-//! and others have another form here, and `help` and `version` as commands.
+//! and others have another form here, and `help` as a command.
 
 use std::ffi::OsString;
 
@@ -56,12 +56,10 @@ const ELSEWHERE: [(&[&str], &str); 15] = [
 /// Kinds of Kafka's `--entity-type` whose settings are quotas here.
 const QUOTA_KINDS: [&str; 6] = ["client", "clients", "ip", "ips", "user", "users"];
 
-/// The same command line with `levada help COMMAND` as `levada COMMAND --help`, and `levada
-/// version` as `levada --version`.
+/// The same command line with `levada help COMMAND` as `levada COMMAND --help`.
 pub(crate) fn as_options(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let option = match arguments.get(1).and_then(|word| word.to_str()) {
         Some("help") => "--help",
-        Some("version") if arguments.len() == 2 => "--version",
         _ => return arguments,
     };
     arguments.remove(1);
@@ -194,14 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn help_and_version_are_commands_too() {
+    fn help_is_a_command_too() {
         let check = |given: &str, expected: &str| {
             let words = |line: &str| line.split(' ').map(Into::into).collect::<Vec<_>>();
             assert_eq!(as_options(words(given)), words(expected));
         };
         check("levada help", "levada --help");
         check("levada help topic create", "levada topic create --help");
-        check("levada version", "levada --version");
         check("levada topic create help version", "levada topic create help version");
     }
 }

@@ -51,6 +51,7 @@ mod token;
 mod topic;
 mod transaction;
 mod user;
+mod version;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -114,6 +115,7 @@ enum Command {
     #[command(hide = true)]
     Names(completions::NamesArgs),
     Man(man::Args),
+    Version(version::Args),
 }
 
 fn main() -> ExitCode {
@@ -162,6 +164,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Completions(args) => completions::run(&args, out),
         Command::Names(args) => completions::names(args, out),
         Command::Man(args) => man::run(&args, out),
+        Command::Version(args) => version::run(&args, out),
     }
 }
 

@@ -14,9 +14,9 @@ use levada_terminal::failure::Failure;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada man | man -l -                      read the page of levada itself
-  levada man --dir /usr/local/share/man/man1 install the pages of all commands")]
+  levada man --dir pages                     the pages of all commands and of the configuration")]
 pub(crate) struct Args {
-    /// Directory for the pages: levada.1, levada-topic.1, levada-topic-create.1, and so on
+    /// Directory for the pages: levada.1, levada-topic.1 and so on, and levada.properties.5
     #[arg(long)]
     dir: Option<PathBuf>,
 }
@@ -29,6 +29,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         return Ok(());
     };
     fs::create_dir_all(dir).map_err(|error| unwritable(dir, &error))?;
+    let keys = dir.join("levada.properties.5");
+    fs::write(&keys, levada_config::manual_page()).map_err(|error| unwritable(&keys, &error))?;
     write_all(dir, &command)
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(place) = config.audit_log() {
         logs.audit_to(place)?;
     }
+    let node_id = config.node_id;
     descriptors::raise_limit();
     let signals = Signals::catch().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
     let server = Server::start(config, levada_web::start).map_err(|error| not_started::broker(&error))?;
@@ -57,12 +58,23 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ));
     } else {
         announce(format_args!("ready in {} ms", started.elapsed().as_millis()));
+        if args.sources.is_like_kafkas_images() {
+            announce(format_args!("{}", kafkas_words(node_id)));
+        }
     }
     let recovery = server.recovery();
     if recovery.progress().left > 0 {
         std::thread::spawn(move || show_recovery(&recovery));
     }
     server.wait(&signals, || args.sources.read()).map_err(Failure::new)
+}
+
+/// A line with the words of Kafka's log for which programs wait that start Kafka's images in tests.
+fn kafkas_words(node_id: i32) -> String {
+    format!(
+        "ready, in Kafka's words: [KafkaServer id={node_id}] started, Kafka Server started, Kafka broker started, \
+         Transitioning from RECOVERY to RUNNING"
+    )
 }
 
 /// Writes a line to stderr. The broker serves without it too: the terminal may be closed.

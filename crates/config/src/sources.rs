@@ -13,6 +13,10 @@ use super::layers::DynamicLayers;
 use super::table::{BROKER_KEYS, TOPIC_KEYS, broker_key};
 use super::{ConfigError, ConfigErrors, Dynamic, Origin, prefix, properties, removed};
 
+mod environment;
+
+pub use environment::env_name;
+
 /// The origin of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
@@ -20,6 +24,8 @@ pub struct Sources {
     pub file: Option<PathBuf>,
     /// Environment variables; those whose name is not that of a key are ignored or noted.
     pub environment: Vec<(String, String)>,
+    /// True if variables named as for Kafka's container images (`KAFKA_LOG_DIRS`) set keys too.
+    pub kafka_environment: bool,
     /// `key=value` pairs of the command line, the last one winning.
     pub flags: Vec<String>,
     /// True if unknown keys are noted instead of refused.
@@ -83,7 +89,8 @@ impl Sources {
     pub fn settings(&self) -> Result<Settings, ConfigErrors> {
         let mut settings = Settings { lenient: self.lenient, ..Settings::default() };
         let mut errors = Vec::new();
-        let layers = [self.file_layer(), Ok(self.environment_layer(&mut settings.notes)), self.flag_layer()];
+        let layers =
+            [self.file_layer(), Ok(environment::layer(self, &mut settings.notes)), self.flag_layer()];
         for layer in layers {
             match layer {
                 Ok(assignments) => {
@@ -112,33 +119,6 @@ impl Sources {
         Ok(entries.into_iter().map(assignment).collect())
     }
 
-    /// Variables are looked up by the names of known keys. Others that start with `LEVADA_` are
-    /// noted and not refused: containers and orchestrators set such names on their own (a service
-    /// called levada gets `LEVADA_PORT`).
-    fn environment_layer(&self, notes: &mut Vec<Note>) -> Vec<Assignment> {
-        if self.environment.is_empty() {
-            return Vec::new();
-        }
-        let by_variable: BTreeMap<String, &str> = known_names().map(|name| (env_name(name), name)).collect();
-        let mut assignments = Vec::new();
-        for (variable, value) in &self.environment {
-            let origin = Origin::Environment(variable.clone());
-            let key = by_variable.get(variable).map(|key| (*key).to_owned());
-            match key.or_else(|| listener_key(variable)) {
-                Some(key) => assignments.push(Assignment { key, value: value.clone(), origin }),
-                None if variable.starts_with("LEVADA_") && !OTHER_VARIABLES.contains(&variable.as_str()) => {
-                    let is_of_listener = variable.starts_with(LISTENER_VARIABLE);
-                    let near = nearest(variable, by_variable.keys().map(String::as_str));
-                    let next = if is_of_listener { IN_NAMES.to_owned() } else { hint(near) };
-                    let text = format!("no key has this variable{next}");
-                    notes.push(Note { key: variable.clone(), origin, text });
-                }
-                None => {}
-            }
-        }
-        assignments
-    }
-
     fn flag_layer(&self) -> Result<Vec<Assignment>, ConfigError> {
         let pair = |text: &String| match text.split_once('=') {
             Some((key, value)) if !key.trim().is_empty() => {
@@ -149,10 +129,6 @@ impl Sources {
         self.flags.iter().map(pair).collect()
     }
 }
-
-/// Variables with the prefix that are not keys: the command line reads them.
-const OTHER_VARIABLES: [&str; 5] =
-    ["LEVADA_BROKERS", "LEVADA_COMMAND_CONFIG", "LEVADA_CONFIG", "LEVADA_LOG", "LEVADA_OAUTHBEARER_TOKEN"];
 
 impl Settings {
     /// The value of a key of the table, or of another key of Kafka's: the set value, else the
@@ -361,31 +337,6 @@ pub(super) fn no_such_key(name: &str) -> String {
 
 fn hint(near: Option<&str>) -> String {
     near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
-}
-
-/// The environment variable of a key: `log.dirs` is `LEVADA_LOG_DIRS`, `levada.http.listen` is
-/// `LEVADA_HTTP_LISTEN`.
-pub fn env_name(key: &str) -> String {
-    let tail = key.strip_prefix("levada.").unwrap_or(key);
-    format!("LEVADA_{}", tail.to_uppercase().replace('.', "_"))
-}
-
-const LISTENER_VARIABLE: &str = "LEVADA_LISTENER_NAME_";
-const IN_NAMES: &str = "; in the name of a listener or mechanism, write _ as __ and - as ___";
-
-/// The key of one listener that a variable sets: `LEVADA_LISTENER_NAME_IN_PLAIN_SASL_JAAS_CONFIG`
-/// sets `listener.name.in.plain.sasl.jaas.config`. As in Kafka's images, `__` is an underscore and
-/// `___` a dash.
-fn listener_key(variable: &str) -> Option<String> {
-    let rest = variable.strip_prefix(LISTENER_VARIABLE)?.to_lowercase();
-    // Kafka's names of listeners have no white space.
-    let rest = rest.replace("___", "-").replace("__", " ").replace('_', ".").replace(' ', "_");
-    let key = format!("listener.name.{rest}");
-    let bare = foreign::bare_foreign(&key);
-    // After the name of a mechanism, only the keys of SASL.
-    let is_own = prefix::bare(&key) == Some(bare) || bare.starts_with("sasl.");
-    let is_known = prefix::row(&key).is_some() || (is_own && kafka_key(bare).is_some());
-    is_known.then_some(key)
 }
 
 /// The name with the smallest edit distance, if at most a third of it would have to change.

@@ -113,7 +113,7 @@ fn flags_win_over_environment_over_file_over_default() {
             ("HOME".to_owned(), "/root".to_owned()),
         ],
         flags: vec!["node.id=4".to_owned(), "node.id=5".to_owned()],
-        lenient: false,
+        ..Sources::default()
     };
     let config = BrokerConfig::load(&sources).unwrap();
     assert_eq!((config.node_id, config.num_partitions, config.rack.as_deref()), (5, 3, Some("file")));
@@ -136,6 +136,73 @@ fn flags_win_over_environment_over_file_over_default() {
             ("LEVADA_NUM_PARTITION", "no key has this variable; did you mean LEVADA_NUM_PARTITIONS?"),
         ]
     );
+}
+
+/// Variables that Testcontainers' modules set, and some of compose files.
+const OF_TESTCONTAINERS: [(&str, &str); 14] = [
+    ("CLUSTER_ID", "4L6g3nShT-eMCtK--X86sw"),
+    ("KAFKA_LISTENERS", "PLAINTEXT://0.0.0.0:9092,BROKER://0.0.0.0:9093,CONTROLLER://0.0.0.0:9094"),
+    ("KAFKA_ADVERTISED_LISTENERS", "PLAINTEXT://localhost:32768,BROKER://d3f0:9093"),
+    ("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", "BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"),
+    ("KAFKA_INTER_BROKER_LISTENER_NAME", "BROKER"),
+    ("KAFKA_PROCESS_ROLES", "broker,controller"),
+    ("KAFKA_CONTROLLER_LISTENER_NAMES", "CONTROLLER"),
+    ("KAFKA_BROKER_ID", "7"),
+    ("KAFKA_NODE_ID", "7"),
+    ("KAFKA_CONTROLLER_QUORUM_VOTERS", "7@localhost:9094"),
+    ("KAFKA_LOG_FLUSH_INTERVAL_MESSAGES", "9223372036854775807"),
+    ("KAFKA_TRANSACTION_STATE_LOG_MIN_ISR", "1"),
+    ("KAFKA_LISTENER_NAME_BROKER_MAX_CONNECTIONS", "7"),
+    ("LEVADA_NUM_PARTITIONS", "2"),
+];
+
+fn kafkas_environment(changes: &[(&str, &str)]) -> Sources {
+    let all = OF_TESTCONTAINERS.iter().filter(|(name, _)| changes.iter().all(|(other, _)| other != name));
+    let environment = all.chain(changes).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Sources { environment: environment.collect(), kafka_environment: true, ..Sources::default() }
+}
+
+#[test]
+fn variables_of_kafkas_images_set_keys() {
+    let sources = kafkas_environment(&[("KAFKA_NUM_PARTITIONS", "9"), ("KAFKA_HTTP_LISTEN", "0.0.0.0:1")]);
+    let config = BrokerConfig::load(&sources).unwrap();
+    let listeners: Vec<&str> = config.listeners.iter().map(|listener| listener.name.as_str()).collect();
+    assert_eq!(listeners, ["PLAINTEXT", "BROKER"], "the controller's listener is not opened");
+    assert_eq!(config.listeners[0].told(1), Some(("localhost".to_owned(), 32768)));
+    assert_eq!((config.node_id, config.num_partitions), (7, 2), "Levada's own name takes precedence");
+    assert_eq!(config.settings().text("listener.name.broker.max.connections"), Some("7"));
+    assert!(config.cluster.is_none(), "a broker of its own");
+    let without = Sources { kafka_environment: false, ..sources };
+    assert_eq!(BrokerConfig::load(&without).unwrap().node_id, 1, "only on request");
+}
+
+#[test]
+fn variables_without_a_key_are_noted() {
+    let changes = [
+        ("KAFKA_HEAP_OPTS", "-Xmx1G"),
+        ("KAFKA_ZOOKEEPER_CONNECT", "zookeeper:2181"),
+        ("KAFKA_NUM_PARTITION", "9"),
+    ];
+    let config = BrokerConfig::load(&kafkas_environment(&changes)).unwrap();
+    let note = |variable: &str| {
+        let notes = config.settings().notes();
+        notes.iter().find(|note| note.key == variable).map_or("", |note| note.text.as_str())
+    };
+    assert_eq!(note("KAFKA_HEAP_OPTS"), "it is for a Java process");
+    assert!(note("KAFKA_ZOOKEEPER_CONNECT").starts_with("Kafka 4 no longer has this key: "));
+    assert_eq!(note("KAFKA_NUM_PARTITION"), "no such key; did you mean num.partitions?");
+}
+
+#[test]
+fn variables_that_would_break_a_promise_are_refused() {
+    let errors =
+        |changes: &[(&str, &str)]| BrokerConfig::load(&kafkas_environment(changes)).unwrap_err().to_string();
+    let several = errors(&[("KAFKA_CONTROLLER_QUORUM_VOTERS", "7@a:9094,8@b:9094")]);
+    assert!(several.contains("(environment KAFKA_CONTROLLER_QUORUM_VOTERS): there is one node"), "{several}");
+    let alone = errors(&[("KAFKA_PROCESS_ROLES", "controller")]);
+    assert!(alone.contains("Levada cannot run as a controller only"), "{alone}");
+    let java = errors(&[("KAFKA_METRIC_REPORTERS", "io.example.Reporter")]);
+    assert!(java.contains("(environment KAFKA_METRIC_REPORTERS): a Java class cannot be loaded"), "{java}");
 }
 
 #[test]

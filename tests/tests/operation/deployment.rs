@@ -98,7 +98,7 @@ fn value<'a>(shown: &'a Value, key: &str) -> &'a str {
 
 #[test]
 fn the_manifests_are_valid_and_their_configurations_accepted() {
-    for name in ["controllers.yaml", "brokers.yaml"] {
+    for name in ["controllers.yaml", "brokers.yaml", "standalone.yaml"] {
         let (valid, said) = is_valid(&manifest(name));
         assert!(valid, "{name}: {said}");
         let text = fs::read_to_string(manifest(name)).expect("a manifest");
@@ -124,9 +124,13 @@ fn the_manifests_are_valid_and_their_configurations_accepted() {
     let environment: Vec<_> = environment.collect();
     let shown = format_broker(text, &environment);
     assert_eq!(value(&shown, "node.id"), "102");
-    let expected = "PLAINTEXT://levada-2.levada-brokers.streams.svc:9092";
+    let expected = "TLS://levada-2.levada-brokers.streams.svc:9092";
     assert_eq!(value(&shown, "advertised.listeners"), expected);
     assert_eq!(pod["initContainers"][0]["env"], pod["containers"][0]["env"]);
+    let standalone = resources("standalone.yaml");
+    let own = find(&standalone, "ConfigMap", "levada")["data"]["server.properties"].as_str();
+    let shown = format_broker(own.expect("a text"), &[]);
+    assert_eq!(value(&shown, "ssl.client.auth"), "required");
     // Both name the same controllers.
     let voters = |text: &str| {
         text.lines().find(|line| line.starts_with("controller.quorum.voters=")).map(str::to_owned)
@@ -134,6 +138,47 @@ fn the_manifests_are_valid_and_their_configurations_accepted() {
     let controllers =
         find(&controllers, "ConfigMap", "kafka-controller")["data"]["controller.properties"].as_str();
     assert_eq!(voters(text), voters(controllers.expect("a text")));
+}
+
+/// Names of the resources of this kind in a file.
+fn names(file: &str, kind: &str) -> Vec<String> {
+    let all = resources(file).into_iter().filter(|one| one["kind"] == kind);
+    all.filter_map(|one| Some(one["metadata"]["name"].as_str()?.to_owned())).collect()
+}
+
+#[test]
+fn kustomize_lists_files_whose_references_exist() {
+    let list = &resources("kustomization.yaml")[0]["resources"];
+    let listed: Vec<&str> = list.as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    assert_eq!(listed, ["certificates.yaml", "controllers.yaml", "brokers.yaml", "monitoring.yaml"]);
+    let certificates = resources("certificates.yaml");
+    let secrets: Vec<&str> =
+        certificates.iter().filter_map(|one| one["spec"]["secretName"].as_str()).collect();
+    for (file, set) in
+        [("controllers.yaml", "kafka-controller"), ("brokers.yaml", "levada"), ("standalone.yaml", "levada")]
+    {
+        let all = resources(file);
+        let volumes = &find(&all, "StatefulSet", set)["spec"]["template"]["spec"]["volumes"];
+        let named = volumes
+            .as_array()
+            .expect("volumes")
+            .iter()
+            .filter_map(|one| one["secret"]["secretName"].as_str());
+        let missing: Vec<&str> = named.filter(|name| !secrets.contains(name)).collect();
+        assert_eq!(missing, Vec::<&str>::new(), "{file}: no certificate writes these secrets");
+        assert!(names(file, "NetworkPolicy").contains(&set.to_owned()), "{file}: no policy of {set}");
+    }
+    let monitor = resources("monitoring.yaml");
+    let endpoint = &find(&monitor, "ServiceMonitor", "levada")["spec"]["endpoints"][0];
+    for file in ["brokers.yaml", "standalone.yaml"] {
+        let services = resources(file);
+        let ports = services
+            .iter()
+            .filter(|one| one["kind"] == "Service")
+            .flat_map(|one| one["spec"]["ports"].as_array());
+        let scraped = ports.flatten().filter(|port| port["name"] == endpoint["port"]).count();
+        assert_eq!(scraped, 1, "{file}: each pod is scraped once");
+    }
 }
 
 #[test]

@@ -4,19 +4,23 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Release, TARGET, contents};
+use super::contents;
+use super::release::Release;
 use crate::suite::cargo;
 
-/// Ceilings of the stripped binary by profile, and of the laboratory's program of `dist`, in bytes:
+/// Ceilings of the stripped binary by profile, and of the other programs of `dist`, in bytes:
 /// the sizes of 2026-11-29 with share groups, rounded up. Programs of `dist` are static. Those of
 /// `release` are not, and the tests of each change build them, without incremental compilation
 /// where a build is not repeated: that adds 1.7 MB (docs/decisions/2026-11-24-binary-size.md).
-const CEILINGS: [(&str, usize); 3] = [("dist", 28_000_000), ("release", 53_000_000), (LABORATORY, 8_500_000)];
+const CEILINGS: [(&str, usize); 4] =
+    [("dist", 28_000_000), ("release", 53_000_000), (LABORATORY, 8_500_000), (ENTRY, 2_000_000)];
 /// The laboratory's program, in the table of ceilings.
 const LABORATORY: &str = "laboratory";
+/// The entry of the image, in the table of ceilings.
+const ENTRY: &str = "entry";
 
-/// Builds the binary and the laboratory beside it in a target directory and returns the path of the
-/// binary.
+/// Builds the binary and the other programs beside it in a target directory and returns the path of
+/// the binary.
 pub(crate) fn build(root: &Path, release: &Release, profile: &str, target: &Path) -> Result<PathBuf, String> {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
     let crates = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home).ok_or("HOME is not set")?;
@@ -40,21 +44,34 @@ pub(crate) fn build(root: &Path, release: &Release, profile: &str, target: &Path
         c.push(" -ffile-prefix-map=");
         c.push(&pair);
     }
-    let arguments = ["build", "--locked", "--target", TARGET, "--profile", profile];
+    let arguments = ["build", "--locked", "--target", release.target, "--profile", profile];
     let mut build = cargo(root, &arguments);
     build
         .env("CARGO_ENCODED_RUSTFLAGS", rust.join(std::ffi::OsStr::new("\u{1f}")))
         .env("CFLAGS", c)
         .env("CARGO_INCREMENTAL", "0")
         .env("CARGO_TARGET_DIR", target)
+        .env("LEVADA_BUILD_COMMIT", &release.commit)
+        .env("LEVADA_BUILD_DATE", release.day()?)
         .env("SOURCE_DATE_EPOCH", release.epoch.to_string());
+    if let Some(cross) = &release.cross {
+        let name = release.target.replace('-', "_");
+        build.env("RUSTC", cross.join("rustc"));
+        build.env(format!("CARGO_TARGET_{}_LINKER", name.to_uppercase()), cross.join("cc"));
+        build.env(format!("CC_{name}"), cross.join("cc")).env(format!("AR_{name}"), cross.join("ar"));
+    }
     let status = build.status().map_err(|error| format!("cargo: {error}"))?;
     if !status.success() {
         return Err(format!("cargo {}: {status}", arguments.join(" ")));
     }
-    let binary = target.join(TARGET).join(profile).join("levada");
+    // Cargo's directory of the profile `dev` has another name.
+    let folder = if profile == "dev" { "debug" } else { profile };
+    let binary = target.join(release.target).join(folder).join("levada");
     check(&binary, profile)?;
-    check(&contents::laboratory(&binary), LABORATORY)?;
+    // Only the profile of the packages makes these programs small.
+    let ceiling = |name| if profile == "dist" { name } else { profile };
+    check(&contents::beside(&binary, contents::LABORATORY), ceiling(LABORATORY))?;
+    check(&contents::beside(&binary, contents::ENTRY), ceiling(ENTRY))?;
     Ok(binary)
 }
 

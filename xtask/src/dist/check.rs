@@ -1,42 +1,42 @@
-//! Long checks of the published files: the packages in a separate Debian, the image in a separate
-//! root directory, the same bytes from another directory.
+//! Long checks of the published files: the packages in a separate Debian, and the same bytes from
+//! another directory.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use super::contents::Family;
-use super::{Options, Release, Source, artifacts, binary, contents, deb, debian, rootfs};
+use super::release::Release;
+use super::{Options, Source, binary, contents, deb, debian, published};
 
 /// Runs every check, one after the other. The packages are tried before the second build, which
 /// takes longest.
 pub(super) fn everything(
     root: &Path,
-    release: &Release,
+    releases: &[Release],
     options: &Options,
     out: &Path,
 ) -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("dist --check boots a container: run it as root".to_owned());
     }
-    packages(root, release, options, out)?;
-    // An image has no loader: a binary that was built for the tests alone does not run in it.
-    if binary::is_dynamic(&contents::read(&out.join(release.binary()))?) == Some(false) {
-        rootfs::serves(root, release, out)?;
+    // The container is one of this machine's architecture.
+    for release in releases.iter().filter(|release| release.cross.is_none()) {
+        packages(root, release, options, out)?;
     }
     let Source::Profile(profile) = &options.source else { return Ok(()) };
-    reproducible(root, release, profile, out)
+    reproducible(root, releases, profile, out)
 }
 
 /// Builds the same commit in another directory and compares all files.
-fn reproducible(root: &Path, release: &Release, profile: &str, out: &Path) -> Result<(), String> {
+fn reproducible(root: &Path, releases: &[Release], profile: &str, out: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("second build: {error}");
     let elsewhere = tempfile::tempdir_in(out.parent().unwrap_or(out)).map_err(failed)?;
     let (sources, target) = (elsewhere.path().join("sources"), elsewhere.path().join("build"));
     let mut clone = Command::new("git");
     contents::output(clone.args(["clone", "--quiet", "--local"]).arg(root).arg(&sources))?;
-    let second = binary::build(&sources, release, profile, &target)?;
-    for (name, bytes) in artifacts(&sources, release, &second)? {
+    let build = |release: &Release| binary::build(&sources, release, profile, &target);
+    for (name, bytes) in published(&sources, releases, build)? {
         if contents::read(&out.join(&name))? != bytes {
             return Err(format!("{name}: another directory makes another file; is everything committed?"));
         }
@@ -55,7 +55,8 @@ fn packages(root: &Path, release: &Release, options: &Options, out: &Path) -> Re
         Some(previous) => drop(fs::copy(previous, into("old.deb")).map_err(failed)?),
         None => {
             let older = Release { version: format!("{}~older", release.version), ..release.clone() };
-            let entries = contents::system(root, &out.join(release.binary()), Family::Debian)?;
+            let binary = out.join(release.binary());
+            let entries = contents::system(root, release, (&binary, Family::Debian))?;
             let archive = contents::read(&out.join(format!("{}.tar.gz", release.binary())))?;
             let package = deb::package(root, &older, &entries, &archive)?;
             fs::write(into("old.deb"), package).map_err(failed)?;

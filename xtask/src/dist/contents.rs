@@ -7,6 +7,8 @@ use std::process::Command;
 
 use flate2::{Compression, GzBuilder};
 
+use super::release::Release;
+
 /// A file or directory of a package. Its owner is root, unless the package's scripts change that.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -23,6 +25,8 @@ pub(crate) struct Entry {
 pub(crate) enum Content {
     Directory,
     File(Vec<u8>),
+    /// A symbolic link with its target.
+    Link(String),
 }
 
 /// A family of systems, which differ in the directories of completions.
@@ -41,26 +45,34 @@ impl Entry {
         Self { path: path.into(), mode, content: Content::Directory, is_config: false }
     }
 
+    pub(super) fn link(path: impl Into<String>, target: &str) -> Self {
+        Self { path: path.into(), mode: 0o777, content: Content::Link(target.to_owned()), is_config: false }
+    }
+
     fn config(self) -> Self {
         Self { is_config: true, ..self }
     }
 
-    /// Bytes of a file; a directory has none.
+    /// Bytes of a file; a directory and a link have none.
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.content {
-            Content::Directory => &[],
+            Content::Directory | Content::Link(_) => &[],
             Content::File(bytes) => bytes,
         }
     }
 }
 
 /// All entries of a package of this family, with directories before their contents.
-pub(crate) fn system(root: &Path, binary: &Path, family: Family) -> Result<Vec<Entry>, String> {
+pub(super) fn system(
+    root: &Path,
+    release: &Release,
+    (binary, family): (&Path, Family),
+) -> Result<Vec<Entry>, String> {
     let deploy = |name: &str| read(&root.join("deploy").join(name));
     let units = "usr/lib/systemd/system";
     let mut entries = vec![
         Entry::file("usr/bin/levada", 0o755, read(binary)?),
-        Entry::file("usr/bin/levada-lab", 0o755, read(&laboratory(binary))?),
+        Entry::file("usr/bin/levada-lab", 0o755, read(&beside(binary, LABORATORY))?),
         Entry::file("usr/sbin/levada-backup", 0o755, deploy("levada-backup")?),
         Entry::file("usr/sbin/levada-restore", 0o755, deploy("levada-restore")?),
         Entry::file(format!("{units}/levada.service"), 0o644, deploy("systemd/levada.service")?),
@@ -69,42 +81,28 @@ pub(crate) fn system(root: &Path, binary: &Path, family: Family) -> Result<Vec<E
         Entry::file("usr/lib/tmpfiles.d/levada.conf", 0o644, deploy("systemd/tmpfiles.conf")?),
         Entry::file("etc/levada/server.properties", 0o640, deploy("server.properties")?).config(),
         Entry::directory("var/lib/levada", 0o750),
-        Entry::file("usr/share/doc/levada/README.md", 0o644, read(&root.join("README.md"))?),
         Entry::file("usr/share/doc/levada/copyright", 0o644, read(&root.join("LICENSE"))?),
         Entry::file("usr/share/doc/levada/changelog.gz", 0o644, gzip(&read(&root.join("CHANGELOG.md"))?)),
     ];
-    entries.extend(completions(binary, family)?);
-    entries.extend(manual(binary)?);
+    entries.extend(documents(root)?);
+    entries.extend(completions(|| release.command(binary), family)?);
+    entries.extend(manual(&mut release.command(binary))?);
     Ok(with_directories(entries))
 }
 
-/// The laboratory's program beside a broker's: `levada-lab` beside `levada`.
-pub(crate) fn laboratory(binary: &Path) -> PathBuf {
-    let name = binary.file_name().unwrap_or_default().to_string_lossy();
-    binary.with_file_name(name.replacen("levada", "levada-lab", 1))
-}
+/// The program of the laboratory.
+pub(crate) const LABORATORY: &str = "levada-lab";
+/// The entry of the image.
+pub(crate) const ENTRY: &str = "levada-container";
 
-/// A root file system with nothing but the broker and its laboratory, for a container. The account
-/// is that of `nonroot` in other images.
-pub(crate) fn image(root: &Path, binary: &Path) -> Result<Vec<Entry>, String> {
-    let deploy = |name: &str| read(&root.join("deploy/oci").join(name));
-    let user = super::oci::USER;
-    Ok(with_directories(vec![
-        Entry::file("usr/bin/levada", 0o755, read(binary)?),
-        Entry::file("usr/bin/levada-lab", 0o755, read(&laboratory(binary))?),
-        Entry::file("etc/levada/server.properties", 0o644, deploy("server.properties")?),
-        Entry::file(
-            "etc/passwd",
-            0o644,
-            format!("levada:x:{user}:{user}::/var/lib/levada:/usr/bin/levada\n"),
-        ),
-        Entry::file("etc/group", 0o644, format!("levada:x:{user}:\n")),
-        Entry::directory("var/lib/levada", 0o750),
-    ]))
+/// Another program beside the broker's: `levada-lab` beside `levada`.
+pub(crate) fn beside(binary: &Path, program: &str) -> PathBuf {
+    let name = binary.file_name().unwrap_or_default().to_string_lossy();
+    binary.with_file_name(name.replacen("levada", program, 1))
 }
 
 /// Adds the directories of the entries, each once and before its contents.
-fn with_directories(mut entries: Vec<Entry>) -> Vec<Entry> {
+pub(super) fn with_directories(mut entries: Vec<Entry>) -> Vec<Entry> {
     let mut missing = Vec::new();
     for entry in &entries {
         for parent in Path::new(&entry.path).ancestors().skip(1).filter(|one| !one.as_os_str().is_empty()) {
@@ -119,7 +117,25 @@ fn with_directories(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries
 }
 
-fn completions(binary: &Path, family: Family) -> Result<Vec<Entry>, String> {
+/// Documents and examples, below `usr/share/doc/levada` as in the sources, so that links between
+/// them work.
+fn documents(root: &Path) -> Result<Vec<Entry>, String> {
+    let mut paths: Vec<PathBuf> =
+        ["README.md", "SECURITY.md", "docs/README.md", "docs/apis.md"].map(PathBuf::from).to_vec();
+    for folder in ["docs/operating", "deploy/kubernetes", "deploy/monitoring", "deploy/systemd/cluster"] {
+        let failed = |error: std::io::Error| format!("{folder}: {error}");
+        for file in fs::read_dir(root.join(folder)).map_err(failed)? {
+            paths.push(Path::new(folder).join(file.map_err(failed)?.file_name()));
+        }
+    }
+    let entry = |path: PathBuf| {
+        let place = format!("usr/share/doc/levada/{}", path.display());
+        Ok(Entry::file(place, 0o644, read(&root.join(path))?))
+    };
+    paths.into_iter().map(entry).collect()
+}
+
+fn completions(program: impl Fn() -> Command, family: Family) -> Result<Vec<Entry>, String> {
     let (zsh, fish) = match family {
         Family::Debian => ("vendor-completions", "vendor_completions.d"),
         Family::RedHat => ("site-functions", "vendor_completions.d"),
@@ -130,20 +146,21 @@ fn completions(binary: &Path, family: Family) -> Result<Vec<Entry>, String> {
         ("fish", format!("usr/share/fish/{fish}/levada.fish")),
     ];
     let script = |(shell, place): (&str, String)| {
-        Ok(Entry::file(place, 0o644, output(Command::new(binary).args(["completions", shell]))?))
+        Ok(Entry::file(place, 0o644, output(program().args(["completions", shell]))?))
     };
     places.into_iter().map(script).collect()
 }
 
-fn manual(binary: &Path) -> Result<Vec<Entry>, String> {
+fn manual(program: &mut Command) -> Result<Vec<Entry>, String> {
     let failed = |error: std::io::Error| format!("manual pages: {error}");
     let dir = tempfile::tempdir().map_err(failed)?;
-    output(Command::new(binary).args(["man", "--dir"]).arg(dir.path()))?;
+    output(program.args(["man", "--dir"]).arg(dir.path()))?;
     let mut pages = Vec::new();
     for page in fs::read_dir(dir.path()).map_err(failed)? {
         let page = page.map_err(failed)?;
         let name = page.file_name().to_string_lossy().into_owned();
-        let place = format!("usr/share/man/man1/{name}.gz");
+        let section = name.rsplit('.').next().unwrap_or("1");
+        let place = format!("usr/share/man/man{section}/{name}.gz");
         pages.push(Entry::file(place, 0o644, gzip(&read(&page.path())?)));
     }
     Ok(pages)

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use md5::{Digest, Md5};
 
-use super::Release;
 use super::contents::{self, Content, Entry};
+use super::release::Release;
 use super::tarball::{self, ROOT};
 
 const DESCRIPTION: &str = "\

@@ -9,7 +9,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{Release, contents};
+use super::contents;
+use super::release::Release;
 
 /// System calls that the broker or its laboratory makes and that a set of forbidden ones contains.
 pub(super) const CALLS: [&str; 5] =
@@ -19,7 +20,7 @@ pub(super) const CALLS: [&str; 5] =
 const EXPOSURE_MAX: f64 = 2.5;
 
 /// Files of both packages with their modes, without manual pages and completions of zsh.
-const FILES: [(&str, u32); 16] = [
+const FILES: [(&str, u32); 21] = [
     ("etc/levada/server.properties", 0o640),
     ("usr/bin/levada", 0o755),
     ("usr/bin/levada-lab", 0o755),
@@ -31,11 +32,16 @@ const FILES: [(&str, u32); 16] = [
     ("usr/sbin/levada-restore", 0o755),
     ("usr/share/bash-completion/completions/levada", 0o644),
     ("usr/share/doc/levada/README.md", 0o644),
+    ("usr/share/doc/levada/SECURITY.md", 0o644),
+    ("usr/share/doc/levada/deploy/monitoring/alerts.yml", 0o644),
+    ("usr/share/doc/levada/deploy/monitoring/grafana-dashboard.json", 0o644),
     ("usr/share/doc/levada/changelog.gz", 0o644),
     ("usr/share/doc/levada/copyright", 0o644),
+    ("usr/share/doc/levada/docs/operating/monitoring.md", 0o644),
     ("usr/share/fish/vendor_completions.d/levada.fish", 0o644),
     ("usr/share/man/man1/levada.1.gz", 0o644),
     ("usr/share/man/man1/levada-serve.1.gz", 0o644),
+    ("usr/share/man/man5/levada.properties.5.gz", 0o644),
 ];
 
 /// Runs every short check on the files in `out`.
@@ -43,7 +49,7 @@ pub(super) fn everything(root: &Path, release: &Release, out: &Path) -> Result<(
     let dir = tempfile::tempdir().map_err(|error| format!("temporary directory: {error}"))?;
     contents::output(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(out))?;
     deb(&out.join(release.deb()), dir.path())?;
-    system(&dir.path().join("data"))?;
+    system(release, &dir.path().join("data"))?;
     unit(&dir.path().join("data"), dir.path())?;
     rpm(root, &out.join(release.rpm()))?;
     image(&out.join(release.image()))?;
@@ -79,9 +85,9 @@ fn deb(package: &Path, dir: &Path) -> Result<(), String> {
 
 /// Checks the files of a system: the configuration is valid, completions and manual pages can be
 /// read.
-fn system(data: &Path) -> Result<(), String> {
+fn system(release: &Release, data: &Path) -> Result<(), String> {
     let config = data.join("etc/levada/server.properties");
-    let mut show = Command::new(data.join("usr/bin/levada"));
+    let mut show = release.command(&data.join("usr/bin/levada"));
     contents::output(show.args(["config", "show", "--changed", "--config"]).arg(config))?;
     let completions = data.join("usr/share/bash-completion/completions/levada");
     contents::output(Command::new("bash").arg("-n").arg(completions))?;
@@ -213,7 +219,7 @@ fn image(archive: &Path) -> Result<(), String> {
     let user = super::oci::USER;
     let expected = [
         ("User", Value::from(format!("{user}:{user}"))),
-        ("Entrypoint", Value::from(vec!["/usr/bin/levada"])),
+        ("Entrypoint", Value::from(vec![format!("/usr/bin/{}", contents::ENTRY)])),
         ("Cmd", Value::from(vec!["serve"])),
         ("StopSignal", Value::from("SIGTERM")),
     ];

@@ -5,49 +5,74 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::Release;
 use super::contents::{self, Entry};
-use super::tarball::{self, Owner, ROOT};
+use super::release::Release;
+use super::tarball::{self, ROOT};
 
 /// The account in the image, by its number: orchestrators that refuse root cannot look up names.
 pub(crate) const USER: u64 = 65_532;
 
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
-/// The image's archive.
-pub(crate) fn image(root: &Path, release: &Release, binary: &Path) -> Result<Vec<u8>, String> {
-    let entries = contents::image(root, binary)?;
-    let owner = |entry: &Entry| {
-        if entry.path.starts_with("var/lib/levada") { Owner { id: USER, name: "levada" } } else { ROOT }
+/// The image of one architecture.
+pub(super) struct Image {
+    manifest: Vec<u8>,
+    config: Vec<u8>,
+    layer: Vec<u8>,
+    platform: Value,
+}
+
+impl Image {
+    pub(super) fn of(root: &Path, release: &Release, binary: &Path) -> Result<Self, String> {
+        let entries = super::image::entries(root, binary)?;
+        let plain = tarball::archive(&entries, release.epoch, super::image::owner)?;
+        let layer = contents::gzip(&plain);
+        let config = config(release, &super::sha256(&plain))?.to_string().into_bytes();
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": descriptor(CONFIG, &config),
+            "layers": [descriptor(LAYER, &layer)],
+        });
+        let platform = json!({ "architecture": release.debian_architecture(), "os": "linux" });
+        Ok(Self { manifest: manifest.to_string().into_bytes(), config, layer, platform })
+    }
+}
+
+/// An archive of one image, or of the same image for several architectures.
+pub(super) fn archive(release: &Release, images: &[Image]) -> Result<Vec<u8>, String> {
+    let blob = |bytes: &[u8]| Entry::file(format!("blobs/sha256/{}", super::sha256(bytes)), 0o644, bytes);
+    let mut layout = vec![
+        Entry::directory("blobs", 0o755),
+        Entry::directory("blobs/sha256", 0o755),
+        Entry::file("oci-layout", 0o644, json!({ "imageLayoutVersion": "1.0.0" }).to_string()),
+    ];
+    let mut manifests = Vec::new();
+    for image in images {
+        layout.extend([blob(&image.config), blob(&image.layer), blob(&image.manifest)]);
+        let mut manifest = descriptor(MANIFEST, &image.manifest);
+        if images.len() > 1 {
+            manifest["platform"] = image.platform.clone();
+        }
+        manifests.push(manifest);
+    }
+    let mut named = match <[Value; 1]>::try_from(manifests) {
+        Ok([only]) => only,
+        Err(manifests) => {
+            let list = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": manifests }).to_string();
+            layout.push(blob(list.as_bytes()));
+            descriptor(INDEX, list.as_bytes())
+        }
     };
-    let layer = tarball::archive(&entries, release.epoch, owner)?;
-    let packed = contents::gzip(&layer);
-    let config = config(release, &super::sha256(&layer))?.to_string().into_bytes();
-    let manifest = json!({
-        "schemaVersion": 2,
-        "mediaType": MANIFEST,
-        "config": descriptor(CONFIG, &config),
-        "layers": [descriptor(LAYER, &packed)],
-    });
-    let manifest = manifest.to_string().into_bytes();
-    let mut named = descriptor(MANIFEST, &manifest);
     named["annotations"] = json!({
         "org.opencontainers.image.ref.name": release.version,
         "io.containerd.image.name": format!("docker.io/library/levada:{}", release.version),
     });
     let index = json!({ "schemaVersion": 2, "manifests": [named] });
-    let blob = |bytes: Vec<u8>| Entry::file(format!("blobs/sha256/{}", super::sha256(&bytes)), 0o644, bytes);
-    let layout = [
-        Entry::directory("blobs", 0o755),
-        Entry::directory("blobs/sha256", 0o755),
-        blob(config),
-        blob(packed),
-        blob(manifest),
-        Entry::file("index.json", 0o644, index.to_string()),
-        Entry::file("oci-layout", 0o644, json!({ "imageLayoutVersion": "1.0.0" }).to_string()),
-    ];
+    layout.push(Entry::file("index.json", 0o644, index.to_string()));
     tarball::archive(&layout, release.epoch, |_| ROOT)
 }
 
@@ -64,8 +89,12 @@ fn config(release: &Release, layer: &str) -> Result<Value, String> {
         "created": created,
         "config": {
             "User": format!("{USER}:{USER}"),
-            "Env": ["PATH=/usr/bin", "LEVADA_CONFIG=/etc/levada/server.properties"],
-            "Entrypoint": ["/usr/bin/levada"],
+            "Env": [
+                "PATH=/usr/bin:/bin:/opt/kafka/bin",
+                "LEVADA_CONFIG=/etc/levada/server.properties",
+                "LEVADA_KAFKA_ENVIRONMENT=true",
+            ],
+            "Entrypoint": [format!("/usr/bin/{}", contents::ENTRY)],
             "Cmd": ["serve"],
             "WorkingDir": "/var/lib/levada",
             "ExposedPorts": { "9092/tcp": {} },

@@ -8,7 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{Release, contents};
+use super::contents;
+use super::release::Release;
 
 /// Unpacks the image, and runs its command and its health check with its settings.
 pub(super) fn serves(root: &Path, release: &Release, out: &Path) -> Result<(), String> {
@@ -27,25 +28,48 @@ pub(super) fn serves(root: &Path, release: &Release, out: &Path) -> Result<(), S
     let mut unpack = Command::new("tar");
     unpack.args(["--numeric-owner", "-xpzf"]).arg(plain.join(layer)).arg("-C").arg(&rootfs);
     contents::output(&mut unpack)?;
+    if super::binary::is_dynamic(&contents::read(&out.join(release.binary()))?) == Some(true) {
+        copy_libraries(&rootfs)?;
+    }
     let config = json(&plain.join(blob(&manifest["config"]).ok_or("image: no settings")?))?;
     let settings = settings(&config["config"]).ok_or("image: incomplete settings")?;
     let mut check = Command::new("unshare");
-    check.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh"]);
+    check.args(["--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh"]);
     check.arg(root.join("deploy/check-image")).env("ROOT", &rootfs).envs(settings);
     print!("{}", String::from_utf8_lossy(&contents::output(&mut check)?));
+    Ok(())
+}
+
+/// Copies the shared libraries of this machine that the programs need. An image has none: this is
+/// for programs that were built for the tests alone.
+fn copy_libraries(rootfs: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("image: libraries: {error}");
+    for program in ["levada", contents::ENTRY] {
+        let said = contents::output(Command::new("ldd").arg(rootfs.join("usr/bin").join(program)))?;
+        let text = String::from_utf8_lossy(&said).into_owned();
+        let paths =
+            text.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
+        for path in paths {
+            let copy = rootfs.join(path.trim_start_matches('/'));
+            fs::create_dir_all(copy.parent().unwrap_or(rootfs)).map_err(failed)?;
+            fs::copy(path, copy).map_err(failed)?;
+        }
+    }
     Ok(())
 }
 
 /// Variables of `check-image`, from the settings of an image; `None` if one is missing.
 pub(super) fn settings(config: &Value) -> Option<Vec<(&'static str, String)>> {
     let (account, group) = config["User"].as_str()?.split_once(':')?;
-    let serve = [words(&config["Entrypoint"])?, words(&config["Cmd"])?].join(" ");
+    let entry = words(&config["Entrypoint"])?;
+    let serve = [entry.as_str(), &words(&config["Cmd"])?].join(" ");
     let health = words(&config["Healthcheck"]["Test"])?;
     Some(vec![
         ("ACCOUNT", account.to_owned()),
         ("GROUP", group.to_owned()),
         ("PLACE", config["WorkingDir"].as_str()?.to_owned()),
         ("SETTINGS", words(&config["Env"])?),
+        ("ENTRY", entry),
         ("SERVE", serve),
         ("HEALTH", health.strip_prefix("CMD ")?.to_owned()),
     ])

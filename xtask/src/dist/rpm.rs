@@ -4,15 +4,17 @@ use std::path::Path;
 
 use rpm::{BuildConfig, CompressionType, FileOptions, PackageBuilder};
 
-use super::Release;
 use super::contents::{self, Content, Entry, Family};
+use super::release::Release;
 
 /// Directories of the package itself; the others are the system's.
-const OWN: [&str; 3] = ["etc/levada", "usr/share/doc/levada", "var/lib/levada"];
+const OWN: [&str; 3] = ["etc/levada", DOCUMENTS, "var/lib/levada"];
+/// Directory of documents; those below it are the package's own as well.
+const DOCUMENTS: &str = "usr/share/doc/levada";
 
 /// The package's bytes.
 pub(crate) fn package(root: &Path, release: &Release, binary: &Path) -> Result<Vec<u8>, String> {
-    let entries = contents::system(root, binary, Family::RedHat)?;
+    let entries = contents::system(root, release, (binary, Family::RedHat))?;
     let epoch = u32::try_from(release.epoch).map_err(|error| format!("SOURCE_DATE_EPOCH: {error}"))?;
     let script = |name: &str| {
         let bytes = contents::read(&root.join("deploy/rpm").join(name))?;
@@ -47,13 +49,16 @@ fn add(builder: &mut PackageBuilder, entry: &Entry) -> Result<(), rpm::Error> {
     let mode = u16::try_from(entry.mode).expect("rights have 12 bits");
     let group = if entry.path.starts_with("etc/levada") { "levada" } else { "root" };
     match &entry.content {
-        Content::Directory if OWN.contains(&entry.path.as_str()) => {
+        Content::Directory if OWN.contains(&entry.path.as_str()) || entry.path.starts_with(DOCUMENTS) => {
             let is_data = entry.path.starts_with("var");
             let (user, group) = if is_data { ("levada", "levada") } else { ("root", group) };
             let mode = if entry.path.starts_with("etc") { 0o750 } else { mode };
             builder.with_dir_entry(FileOptions::dir(place).permissions(mode).user(user).group(group))?;
         }
         Content::Directory => {}
+        Content::Link(target) => {
+            builder.with_symlink(FileOptions::symlink(place, target.as_str()))?;
+        }
         Content::File(bytes) => {
             let options = FileOptions::new(place).permissions(mode).user("root").group(group);
             let options = if entry.is_config { options.config().noreplace() } else { options };

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Release, TARGET};
+use super::release::Release;
 use crate::suite::cargo;
 
 /// The document's bytes.
 pub(crate) fn document(root: &Path, release: &Release) -> Result<Vec<u8>, String> {
-    let asked = ["metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET];
+    let asked = ["metadata", "--locked", "--format-version", "1", "--filter-platform", release.target];
     let answer = super::contents::output(&mut cargo(root, &asked))?;
     let metadata: Value =
         serde_json::from_slice(&answer).map_err(|error| format!("cargo metadata: {error}"))?;
@@ -50,7 +50,7 @@ pub(crate) fn document(root: &Path, release: &Release) -> Result<Vec<u8>, String
 }
 
 /// The packages of the programs that are installed.
-const PROGRAMS: [&str; 2] = ["levada", "levada-lab"];
+const PROGRAMS: [&str; 3] = ["levada", "levada-container", "levada-lab"];
 
 /// Ids of the packages that the programs are made of. What only builds or tests need is left out.
 fn linked(metadata: &Value) -> Result<BTreeSet<&str>, String> {

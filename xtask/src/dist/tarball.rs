@@ -33,6 +33,15 @@ pub(crate) fn archive(
                 header.set_entry_type(EntryType::Directory);
                 "/"
             }
+            Content::Link(ref target) => {
+                let named = header.set_username(owner.name).and_then(|()| header.set_groupname(owner.name));
+                header.set_entry_type(EntryType::Symlink);
+                header.set_size(0);
+                named
+                    .and_then(|()| builder.append_link(&mut header, &entry.path, target))
+                    .map_err(|error| format!("{}: {error}", entry.path))?;
+                continue;
+            }
             Content::File(_) => {
                 header.set_entry_type(EntryType::Regular);
                 ""

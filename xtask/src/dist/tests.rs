@@ -1,7 +1,7 @@
 //! Tests of the formats, and of the command line.
 
 use super::contents::{Entry, gzip};
-use super::{Options, Source, binary, inspect, rootfs, tarball};
+use super::{Options, Source, TARGETS, binary, inspect, release, rootfs, tarball};
 
 fn elf(kinds: &[u32]) -> Vec<u8> {
     let mut file = vec![0; 64];
@@ -88,9 +88,30 @@ fn option_without_value_or_effect_is_refused() {
     assert!(options.is_tried);
     assert_eq!(options.previous, Some("old.deb".into()));
     assert_eq!(parse("").unwrap().source, Source::Profile("dist".to_owned()));
-    for line in ["--profile", "--previous old.deb", "--binary", "twice"] {
+    assert_eq!(parse("").unwrap().targets, [TARGETS[0]]);
+    let both = parse("--target x86_64-unknown-linux-gnu --target aarch64-unknown-linux-gnu").unwrap();
+    assert_eq!(both.targets, TARGETS);
+    let foreign = "--binary levada --target aarch64-unknown-linux-gnu";
+    for line in ["--profile", "--previous old.deb", "--binary", "twice", "--target mips", foreign] {
         assert!(parse(line).is_err(), "{line}");
     }
+}
+
+#[test]
+fn an_archive_of_the_sources_knows_its_commit() {
+    let commit = "74d36a2ec0ffee";
+    assert_eq!(release::archived(&format!("{commit} 1764460800\n")), Some((commit, "1764460800")));
+    assert_eq!(release::archived("$Format:%H %ct$\n"), None, "git has not filled in the formats");
+}
+
+#[test]
+fn links_of_an_archive_have_their_targets() {
+    let entries = [Entry::directory("bin", 0o755), Entry::link("bin/sh", "/usr/bin/levada-container")];
+    let archive = tarball::archive(&entries, 1, |_| tarball::ROOT).unwrap();
+    let mut read = tar::Archive::new(&archive[..]);
+    let link = read.entries().unwrap().last().unwrap().unwrap();
+    assert_eq!(link.link_name().unwrap().unwrap().to_str(), Some("/usr/bin/levada-container"));
+    assert_eq!(link.path().unwrap().to_str(), Some("bin/sh"));
 }
 
 #[test]
@@ -108,6 +129,7 @@ fn an_image_is_tried_with_its_own_settings() {
         ("GROUP", "65533"),
         ("PLACE", "/var/lib/levada"),
         ("SETTINGS", "PATH=/usr/bin LEVADA_CONFIG=/etc/x"),
+        ("ENTRY", "/usr/bin/levada"),
         ("SERVE", "/usr/bin/levada serve"),
         ("HEALTH", "/usr/bin/levada cluster health"),
     ];

@@ -43,9 +43,17 @@ pub(crate) struct SourceArgs {
     /// Ignore keys that neither Levada nor Kafka has, with a warning on stderr
     #[arg(long)]
     lenient: bool,
+    /// Read variables named as for Kafka's container images too (KAFKA_LOG_DIRS for log.dirs)
+    #[arg(long, env = "LEVADA_KAFKA_ENVIRONMENT")]
+    kafka_environment: bool,
 }
 
 impl SourceArgs {
+    /// True if programs that expect Kafka's container images start this broker.
+    pub(crate) fn is_like_kafkas_images(&self) -> bool {
+        self.kafka_environment
+    }
+
     /// Sets a key as if by `-o`, after all that were given.
     pub(crate) fn set(&mut self, key: &str, value: &str) {
         self.options.push(format!("{key}={value}"));
@@ -68,6 +76,7 @@ impl SourceArgs {
         let sources = Sources {
             file: self.config.clone(),
             environment: std::env::vars_os().filter_map(text).collect(),
+            kafka_environment: self.kafka_environment,
             flags: self.options.clone(),
             lenient: self.lenient,
         };
@@ -144,7 +153,12 @@ mod tests {
     fn changed_values_are_shown_with_their_origin() {
         let config = BrokerConfig::load(&Sources::flags(["num.partitions=3"])).unwrap();
         let show = |format| Show {
-            sources: SourceArgs { config: None, options: Vec::new(), lenient: false },
+            sources: SourceArgs {
+                config: None,
+                options: Vec::new(),
+                lenient: false,
+                kafka_environment: false,
+            },
             origin: true,
             changed: true,
             format: FormatArgs { format },
