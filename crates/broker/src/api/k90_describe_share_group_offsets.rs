@@ -61,7 +61,7 @@ pub(crate) async fn answer(
     open.reverse();
     while let Some(group) = open.pop() {
         groups.push(describe(context, group, &mut sentences).await);
-        if open.len() < open.capacity() / 2 {
+        if open.len() < open.capacity() / 8 * 7 {
             open.shrink_to_fit();
         }
     }
@@ -88,7 +88,7 @@ async fn describe(
             Ok(asked) => Named { asked, unknown: Vec::new(), forbidden: Vec::new() },
             Err(error) => {
                 let mut refused = refusal(error.into());
-                refused.error_message = Some(text(sentence(error.to_string())));
+                refused.error_message = sentences.tell(Some(&text(sentence(error.to_string()))));
                 return refused;
             }
         },
@@ -99,6 +99,8 @@ async fn describe(
     }
     topics.extend(named.unknown);
     topics.extend(named.forbidden);
+    // There may be 150 000 groups of one topic, and a list grows to four at first.
+    topics.shrink_to_fit();
     message!(ShownGroup { group_id: group_id, topics: topics })
 }
 
