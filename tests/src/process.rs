@@ -45,6 +45,11 @@ pub fn resident_bytes(pid: u32) -> u64 {
     status_bytes(pid, "VmRSS:")
 }
 
+/// Memory in use that is no page of a file, in bytes.
+pub fn anonymous_bytes(pid: u32) -> u64 {
+    status_bytes(pid, "RssAnon:")
+}
+
 /// The most memory that was ever in use, in bytes.
 pub fn peak_bytes(pid: u32) -> u64 {
     status_bytes(pid, "VmHWM:")

@@ -156,6 +156,7 @@ impl Stage {
                 (Cluster::new(shape), None)
             }
         };
+        cluster = cluster.may_refuse_appends_of_moved_leaders();
         let keys = [
             ("min.insync.replicas", "2"),
             ("default.replication.factor", "3"),

@@ -114,9 +114,12 @@ fn the_manifests_are_valid_and_their_configurations_accepted() {
     let text = find(&brokers, "ConfigMap", "levada")["data"]["server.properties"].as_str().expect("a text");
     let pod = &find(&brokers, "StatefulSet", "levada")["spec"]["template"]["spec"];
     let given = [("POD_NAME", "levada-2"), ("POD_NAMESPACE", "streams"), ("POD_INDEX", "2")];
-    // As the kubelet replaces variables in values of others.
+    // As the kubelet replaces variables in values of others, with a token for that of a Secret.
+    let of_secret = |one: &Value| {
+        one["valueFrom"]["secretKeyRef"]["name"].is_string().then(|| "0123456789abcdef".repeat(3))
+    };
     let environment = pod["containers"][0]["env"].as_array().expect("variables").iter().filter_map(|one| {
-        let value = one["value"].as_str()?.to_owned();
+        let value = one["value"].as_str().map(str::to_owned).or_else(|| of_secret(one))?;
         let value =
             given.iter().fold(value, |text, (name, value)| text.replace(&format!("$({name})"), value));
         Some((one["name"].as_str()?.to_owned(), value))

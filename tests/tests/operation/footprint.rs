@@ -72,8 +72,11 @@ fn idles_at_nearly_nothing() {
     let resident = process::resident_bytes(node.pid());
     println!("idle: {:.3} % of a core, {:.1} MB resident", best_share * 100.0, resident as f64 / 1e6);
     assert!(best_share < 0.005, "{best_share}");
+    let own = process::anonymous_bytes(node.pid());
+    println!("of these {:.1} MB of its own, the rest are pages of the program's file", own as f64 / 1e6);
+    assert!(own < 6 << 20, "{own}");
     // Most of it is code of the `release` profile: that of `dist` is a third smaller.
-    assert!(resident < 31 << 20, "{resident}");
+    assert!(resident < 33 << 20, "{resident}");
     let (status, body) = node.http("/healthz");
     assert_eq!(status, 200, "{body}");
     node.stop();

@@ -17,19 +17,25 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A broker that flushes often and throttles the client `bursts`, and the address of its listener
-/// for users.
+/// A broker that flushes often, throttles the client `bursts` and has a tiered topic, and the
+/// address of its listener for users.
 fn node() -> (Node, SocketAddr) {
     let mut node = Node::new();
     let sasl = node.listen("SASL", "SASL_PLAINTEXT");
+    let store = node.scratch().join("store");
+    fs::create_dir(&store).expect("a directory for remote segments");
     let users = "org.apache.kafka.common.security.plain.PlainLoginModule required user_grace=\"right\";";
     let mut node = node
         .option("sasl.enabled.mechanisms", "PLAIN")
         .option("listener.name.sasl.plain.sasl.jaas.config", users)
         .option("log.flush.interval.ms", "500")
+        .option("remote.log.storage.system.enable", "true")
+        .option("remote.log.manager.task.interval.ms", "500")
+        .option("levada.remote.store", &format!("file://{}", store.display()))
         .option("offsets.topic.num.partitions", "2")
         .option("transaction.state.log.num.partitions", "2");
     node.start();
+    node.levada("topic create kept -c remote.storage.enable=true").run();
     node.levada("config set quota client-id=bursts producer_byte_rate=3000 consumer_byte_rate=6000").run();
     (node, sasl)
 }
@@ -117,8 +123,9 @@ fn prometheus_evaluates_every_rule_and_dashboard_query() {
         // A broker that is its own controller has no series of a cluster.
         let metrics = metrics_in(rule["query"].as_str().expect("a query"));
         for metric in metrics.iter().filter(|metric| !metric.starts_with("levada_cluster_")) {
-            let series = prometheus.query(&format!("count({metric})"));
-            assert!(!series.is_empty(), "{} asks for {metric}: no series", rule["name"]);
+            await_some(&format!("a series of {metric} for {}", rule["name"]), LIMIT, || {
+                (!prometheus.query(&format!("count({metric})")).is_empty()).then_some(())
+            });
         }
     }
     node.assert_running("scraped");
