@@ -76,7 +76,7 @@ impl Shell {
             "@" => Some(self.arguments.join(" ")),
             "0" => Some("sh".to_owned()),
             _ => match name.parse::<usize>() {
-                Ok(number) => self.arguments.get(number - 1).cloned(),
+                Ok(number) => self.arguments.get(number.checked_sub(1)?).cloned(),
                 Err(_) => self.variables.get(name).map(|(value, _)| value.clone()),
             },
         }
