@@ -42,6 +42,7 @@ mod tests;
 
 pub(crate) use self::member::Following;
 pub use self::opening::OpenError;
+pub(crate) use self::opening::store_options;
 use self::outages::Outages;
 
 /// One broker.

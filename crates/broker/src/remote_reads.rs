@@ -57,7 +57,7 @@ pub(crate) trait RemoteSegments: Send + Sync {
         offset: i64,
     ) -> Result<Option<Arc<RemoteSegment>>, RemoteFault>;
 
-    /// The first readable segment of this leader epoch, at or behind an offset, that has aborted
+    /// The first readable segment of this leader epoch, at or after an offset, that has aborted
     /// transactions.
     ///
     /// # Errors

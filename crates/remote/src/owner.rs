@@ -70,7 +70,7 @@ impl Store {
                 let name = self.objects.name(&self.own_key(CLUSTER));
                 let owner = owner.unwrap_or_default();
                 let cause = format!(
-                    "the store belongs to cluster {owner}, and this is cluster {cluster_id}; if that cluster exists no longer, delete {name}"
+                    "the store belongs to cluster {owner}, and this is cluster {cluster_id}; if that cluster no longer exists, delete {name}"
                 );
                 Err(RemoteError::new(RemoteErrorKind::Foreign, "cannot change the remote store", cause))
             }

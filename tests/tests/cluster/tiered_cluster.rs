@@ -128,38 +128,38 @@ fn fill(cluster: &Cluster, topic: &str, leader: i32, (from, count, length): (usi
 
 /// The first of two replicas copies records that the second one does not have, and is lost. The
 /// second one leads by an unclean election, and copies other records with the same offsets.
-fn elect_uncleanly(cluster: &mut Cluster, tools: &mut Tools, [ahead, behind]: [i32; 2]) {
-    println!("---- {behind} leads uncleanly after {ahead}");
-    let topic = format!("unclean-{behind}");
-    let assignment = format!("--replica-assignment {ahead}:{behind}");
+fn elect_uncleanly(cluster: &mut Cluster, tools: &mut Tools, [former, next]: [i32; 2]) {
+    println!("---- {next} leads uncleanly after {former}");
+    let topic = format!("unclean-{next}");
+    let assignment = format!("--replica-assignment {former}:{next}");
     tools.run(&format!("TopicCommand --create --topic {topic} {assignment} {CONFIGS}"));
-    fill(cluster, &topic, ahead, (0, 40, VALUE_BYTES));
-    cluster.node_mut(behind).kill();
+    fill(cluster, &topic, former, (0, 40, VALUE_BYTES));
+    cluster.node_mut(next).kill();
     await_some("the other replica is out of sync", LIMIT, || {
         let (_, described) = tools.outcome(&format!("TopicCommand --describe --topic {topic}"));
-        described.contains(&format!("\tIsr: {ahead}\t")).then_some(())
+        described.contains(&format!("\tIsr: {former}\t")).then_some(())
     });
-    fill(cluster, &topic, ahead, (40, 40, VALUE_BYTES));
-    await_some("one local segment", LIMIT, || (segments(cluster, &topic, ahead).len() == 1).then_some(()));
-    cluster.node_mut(ahead).kill();
-    cluster.node_mut(behind).start();
-    let left: Vec<i32> = cluster.brokers().into_iter().filter(|id| *id != ahead).collect();
+    fill(cluster, &topic, former, (40, 40, VALUE_BYTES));
+    await_some("one local segment", LIMIT, || (segments(cluster, &topic, former).len() == 1).then_some(()));
+    cluster.node_mut(former).kill();
+    cluster.node_mut(next).start();
+    let left: Vec<i32> = cluster.brokers().into_iter().filter(|id| *id != former).collect();
     cluster.await_brokers(&left);
     await_some("an unclean election", LIMIT, || {
         let partition = format!("--topic {topic} --partition 0");
         let (code, _) = tools.outcome(&format!("LeaderElectionCommand --election-type unclean {partition}"));
         (code == 0).then_some(())
     });
-    fill(cluster, &topic, behind, (40, 30, VALUE_BYTES / 2));
-    await_some("one local segment", LIMIT, || (segments(cluster, &topic, behind).len() == 1).then_some(()));
+    fill(cluster, &topic, next, (40, 30, VALUE_BYTES / 2));
+    await_some("one local segment", LIMIT, || (segments(cluster, &topic, next).len() == 1).then_some(()));
     let lines = (0..70)
         .map(|offset| format!("{offset}:{}\n", if offset < 40 { VALUE_BYTES } else { VALUE_BYTES / 2 }));
     let expected: String = lines.collect();
-    assert!(consumed(cluster, &topic) == expected, "{behind} serves its own history");
-    cluster.node_mut(ahead).start();
+    assert!(consumed(cluster, &topic) == expected, "{next} serves its own history");
+    cluster.node_mut(former).start();
     cluster.await_brokers(&cluster.brokers());
-    assign(cluster, tools, &topic, &[ahead, behind]);
-    assert!(consumed(cluster, &topic) == expected, "{ahead} serves the history of {behind}");
+    assign(cluster, tools, &topic, &[former, next]);
+    assert!(consumed(cluster, &topic) == expected, "{former} serves the history of {next}");
 }
 
 #[test]

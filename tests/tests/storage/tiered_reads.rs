@@ -131,7 +131,7 @@ fn fetch(connection: &mut Connection, offset: i64, max_bytes: i32) -> Fetched {
     Fetched { error, log_start, records: decoder.bytes().to_vec() }
 }
 
-/// The offset behind whole batches of one record each.
+/// The offset after whole batches of one record each.
 fn next_offset(mut records: &[u8]) -> i64 {
     let mut next = 0;
     while !records.is_empty() {

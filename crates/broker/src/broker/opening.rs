@@ -307,7 +307,8 @@ fn current_config(config: BrokerConfig, image: &Image) -> BrokerConfig {
     })
 }
 
-fn store_options(config: &BrokerConfig, disk: Arc<dyn Disk>, dir: PathBuf) -> StoreOptions {
+/// Options of the metadata of a broker that is its own controller.
+pub(crate) fn store_options(config: &BrokerConfig, disk: Arc<dyn Disk>, dir: PathBuf) -> StoreOptions {
     StoreOptions {
         disk,
         dir,

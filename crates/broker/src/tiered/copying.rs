@@ -37,7 +37,7 @@ enum CopyError {
         "the segment has more than 2147483647 bytes, or no leader epoch, and cannot be described in the metadata"
     )]
     Unfit,
-    #[error("this broker leads the partition no longer")]
+    #[error("this broker no longer leads the partition")]
     Resigned,
 }
 

@@ -86,7 +86,7 @@ impl Tiers {
                         self.follow_copies(&remote, &partition);
                     }
                 }
-                // The topic has remote storage no longer.
+                // The topic no longer has remote storage.
                 Some(partition) => {
                     if partition.check_leader(-1).is_ok() {
                         work.push(Work::Remove(remote));

@@ -119,7 +119,7 @@ pub fn rebuild(
     if end != decided_at {
         return Ok(Attempt::Moved(end));
     }
-    let retired = Some(writer.restart_behind(state, now_ms)?);
+    let retired = Some(writer.restart_after(state, now_ms)?);
     Ok(Attempt::Applied(Applied { end: log_end(writer.partition()), discarded: None, retired }))
 }
 

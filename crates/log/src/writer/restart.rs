@@ -55,7 +55,7 @@ impl Writer {
     ///
     /// # Errors
     /// State that no log can have, or a failing disk: then the partition is offline.
-    pub fn restart_behind(&mut self, state: &TieredState, now_ms: i64) -> Result<Retired, LogError> {
+    pub fn restart_after(&mut self, state: &TieredState, now_ms: i64) -> Result<Retired, LogError> {
         let TieredState { log_start, local_start: offset, .. } = *state;
         let wrong = |what: String| LogError::corrupt(&self.partition.dir(), format!("remote state: {what}"));
         if !(0..=offset).contains(&log_start) {

@@ -11,7 +11,7 @@ use levada_config::{BrokerConfig, Values};
 use levada_log::checkpoint::{OffsetCheckpoint, PartitionMetadata};
 use levada_log::disk::{Disk, ReadFiles, RealDisk};
 use levada_log::{LogConfig, OpenOptions, Writer};
-use levada_metadata::controller::{Decision, controller_endpoint};
+use levada_metadata::controller::Decision;
 use levada_metadata::image::ResourceKind;
 use levada_metadata::records::{
     ConfigRecord, NO_LEADER, PartitionRecord, ProducerIdsRecord, Record, TopicRecord,
@@ -25,6 +25,7 @@ use levada_wire::Uuid;
 use super::{
     RestoreError, RestorePlan, Restored, RestoredPartition, RestoredTopic, StorageError, check_role,
 };
+use crate::broker::store_options;
 use crate::controller::remote_log_metadata_configs;
 use crate::offline::{directories_of, format};
 use crate::replica::TopicPartition;
@@ -76,7 +77,8 @@ pub fn restore(
     }
     let formatted = format(config, cluster_id, (Vec::new(), now_ms), false)?;
     let _locks = dirs.iter().map(|dir| lock(dir)).collect::<Result<Vec<_>, _>>()?;
-    let (mut metadata, _) = MetadataStore::open(&options(config, &dirs[0]), now_ms)?;
+    let options = store_options(config, Arc::new(RealDisk), dirs[0].clone());
+    let (mut metadata, _) = MetadataStore::open(&StoreOptions { serves_tiers: true, ..options }, now_ms)?;
     let dir = config.log_dirs.first().unwrap_or(&dirs[0]).clone();
     let found = formatted.iter().find(|one| one.path == dir).map(|one| one.identity.directory_id);
     let mut node = Node {
@@ -120,22 +122,6 @@ fn refuse_used(dir: &Path) -> Result<(), RestoreError> {
     }
 }
 
-fn options(config: &BrokerConfig, dir: &Path) -> StoreOptions {
-    StoreOptions {
-        disk: Arc::new(RealDisk),
-        dir: dir.to_owned(),
-        node_id: config.node_id,
-        cluster_id: None,
-        controller: controller_endpoint(),
-        min_insync_replicas: config.topic_defaults.min_insync_replicas,
-        users: Vec::new(),
-        limits: config.metadata_log,
-        others: None,
-        other_dirs: Vec::new(),
-        serves_tiers: true,
-    }
-}
-
 impl Node<'_> {
     fn add_topic(&mut self, topic: &RestoredTopic, progress: &mut dyn FnMut()) -> Result<(), RestoreError> {
         let settings = topic.settings();
@@ -165,7 +151,7 @@ impl Node<'_> {
         config: LogConfig,
     ) -> Result<(), RestoreError> {
         let mut writer = self.open((&topic.name, topic.id, partition.index), config)?;
-        writer.restart_behind(&partition.state, self.now_ms)?.remove()?;
+        writer.restart_after(&partition.state, self.now_ms)?.remove()?;
         let highest = writer.producer_states().iter().map(|state| state.producer_id).max();
         self.producer_id = self.producer_id.max(highest);
         writer.close()?;

@@ -277,7 +277,7 @@ fn align(log: &levada_log::Partition, copy: &mut Writer) -> Result<(), LogError>
             Some(keep) if keep >= local_start => drop(copy.truncate(keep, now_ms())?),
             _ => {
                 let restarted = match log.tiered_state(now_ms())? {
-                    Some(state) => copy.restart_behind(&state, now_ms())?,
+                    Some(state) => copy.restart_after(&state, now_ms())?,
                     None => copy.restart_at(start, now_ms())?,
                 };
                 return restarted.remove();

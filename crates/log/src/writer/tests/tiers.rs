@@ -143,7 +143,7 @@ fn log_begins_behind_its_remote_part() {
     let state = behind(&source);
     let offset = state.local_start;
     let mut writer = filled(&kit, tiered());
-    writer.restart_behind(&state, NOW_MS).unwrap().remove().unwrap();
+    writer.restart_after(&state, NOW_MS).unwrap().remove().unwrap();
     let check = |partition: &Partition| {
         let marks = (partition.log_start(), partition.local_log_start(), partition.log_end());
         assert_eq!((marks, partition.high_watermark()), ((1, offset, offset), offset));
@@ -176,7 +176,7 @@ fn impossible_remote_state_leaves_the_log() {
         TieredState { local_start: 2, epochs: vec![(0, 0)], ..state },
     ];
     for state in wrong {
-        writer.restart_behind(&state, NOW_MS).unwrap_err();
+        writer.restart_after(&state, NOW_MS).unwrap_err();
         assert_eq!((writer.partition().log_end(), writer.partition().is_offline()), (6, false), "{state:?}");
     }
 }
