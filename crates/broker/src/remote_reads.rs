@@ -75,6 +75,9 @@ pub(crate) trait RemoteSegments: Send + Sync {
     /// As [`RemoteSegments::segment_for`].
     fn of_epoch(&self, partition: TieredKey, epoch: i32) -> Result<Vec<Arc<RemoteSegment>>, RemoteFault>;
 
+    /// Rate at which records are fetched, all partitions together.
+    fn bytes_per_second(&self) -> f64;
+
     /// The store.
     ///
     /// # Errors

@@ -263,10 +263,6 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "the broker does not limit the rate of remote reads",
-        &["remote.log.manager.fetch.max.bytes.per.second"],
-    ),
-    (
         "the broker reads and writes __remote_log_metadata itself, by its own connections",
         &[
             "remote.log.metadata.manager.class.name",

@@ -15,6 +15,8 @@ pub struct RemoteLogConfig {
     pub expiration_threads: u32,
     /// `remote.log.manager.copy.max.bytes.per.second`.
     pub copy_max_bytes_per_second: i64,
+    /// `remote.log.manager.fetch.max.bytes.per.second`.
+    pub fetch_max_bytes_per_second: i64,
     /// `remote.log.metadata.custom.metadata.max.bytes`.
     pub custom_metadata_max_bytes: u32,
     /// `remote.log.reader.threads`.
@@ -47,6 +49,7 @@ impl Reader<'_> {
             copier_threads: self.size("remote.log.manager.copier.thread.pool.size"),
             expiration_threads: self.size("remote.log.manager.expiration.thread.pool.size"),
             copy_max_bytes_per_second: self.long("remote.log.manager.copy.max.bytes.per.second"),
+            fetch_max_bytes_per_second: self.long("remote.log.manager.fetch.max.bytes.per.second"),
             custom_metadata_max_bytes: self.size("remote.log.metadata.custom.metadata.max.bytes"),
             reader_threads: self.size("remote.log.reader.threads"),
             reader_pending_max: self.size("remote.log.reader.max.pending.tasks"),

@@ -266,6 +266,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("remote.log.manager.copier.thread.pool.size", "Segments that the broker copies to the remote store at the same time.").default("10").at_least(1),
     int("remote.log.manager.expiration.thread.pool.size", "Partitions whose remote segments the broker deletes at the same time.").default("10").at_least(1),
     long("remote.log.manager.copy.max.bytes.per.second", "Rate at which the broker copies segments to the remote store, all partitions together.").default(FOREVER).at_least(1).cluster_wide(),
+    long("remote.log.manager.fetch.max.bytes.per.second", "Rate at which the broker fetches records from the remote store, all partitions together. Records in the local cache do not count.").default(FOREVER).at_least(1).cluster_wide(),
     int("remote.log.metadata.custom.metadata.max.bytes", "Size of the metadata of a store for one segment. Copying of a partition stops if the store returns more.").default("128").at_least(0),
     int("remote.log.reader.threads", "Threads that read from the remote store.").default("10").at_least(1),
     int("remote.log.reader.max.pending.tasks", "Reads that may wait for a thread; further ones get an error.").default("100").at_least(1),

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 
 use levada_chunks::{CHUNK_BYTES, Cache, ChunkKey, Part};
+use levada_process::pace::Pace;
 use levada_remote::{IndexKind, RemoteError, RemoteErrorKind};
 use levada_tiered::RemoteSegment;
 use parking_lot::{Condvar, Mutex};
@@ -75,6 +76,7 @@ pub(super) struct Fetches {
     limits: FetchLimits,
     queue: Mutex<Queue>,
     news: Condvar,
+    pace: Pace,
 }
 
 #[derive(Default)]
@@ -107,7 +109,7 @@ impl Fetches {
         segments: Arc<dyn RemoteSegments>,
         limits: FetchLimits,
     ) -> Self {
-        Self { cache, segments, limits, queue: Mutex::default(), news: Condvar::new() }
+        Self { cache, segments, limits, queue: Mutex::default(), news: Condvar::new(), pace: Pace::default() }
     }
 
     /// Has a part fetched, and wakes the sleeper afterwards. A part that is being fetched is not
@@ -154,6 +156,7 @@ impl Fetches {
         drop(queue);
         waiting.iter().for_each(|(_, queued)| queued.ticket.end(Err(RemoteFault::Busy)));
         self.news.notify_all();
+        self.pace.halt();
     }
 
     /// Wakes a thread, or starts one.
@@ -200,9 +203,16 @@ impl Fetches {
         }
     }
 
-    /// Fetches a part into the cache. Blocks on the store and on the local disk.
+    /// Fetches a part into the cache. Blocks on the store, on the local disk, and for as long as the
+    /// rate of fetches requires; an index does not count.
     fn fetch(&self, part: &RemotePart) -> Result<(), RemoteFault> {
         let (segment, len) = (&part.segment, part_len(part)?);
+        if let Some(bytes) = len
+            && !self.cache.has(part.key())
+            && !self.pace.pay(bytes, self.segments.bytes_per_second())
+        {
+            return Err(RemoteFault::Busy);
+        }
         let chunk = self.cache.obtain(part.key(), len, |into| {
             let store = self.segments.store()?;
             let index = |kind| store.fetch_index(segment, kind);

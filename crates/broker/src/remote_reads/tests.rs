@@ -31,6 +31,7 @@ struct Copies {
     store: Arc<Store>,
     by_start: BTreeMap<i64, Arc<RemoteSegment>>,
     is_gone: AtomicBool,
+    is_limited: AtomicBool,
 }
 
 impl RemoteSegments for Copies {
@@ -60,6 +61,10 @@ impl RemoteSegments for Copies {
 
     fn of_epoch(&self, _: TieredKey, _: i32) -> Result<Vec<Arc<RemoteSegment>>, RemoteFault> {
         Ok(self.by_start.values().cloned().collect())
+    }
+
+    fn bytes_per_second(&self) -> f64 {
+        if self.is_limited.load(Ordering::Relaxed) { 1.0 } else { f64::MAX }
     }
 
     fn store(&self) -> Result<Arc<Store>, RemoteError> {
@@ -202,7 +207,12 @@ impl Copies {
             by_start.insert(segment.start_offset, Arc::new(segment));
         }
         assert!(by_start.len() > 2);
-        Self { store: Arc::new(store), by_start, is_gone: AtomicBool::new(false) }
+        Self {
+            store: Arc::new(store),
+            by_start,
+            is_gone: AtomicBool::default(),
+            is_limited: AtomicBool::default(),
+        }
     }
 }
 
@@ -334,6 +344,20 @@ async fn read_without_a_result_in_time_expires() {
     rig.reads.stop();
     let stopped = rig.one(rig.read(0, 1000)).await;
     assert!(matches!(stopped, Err(RemoteFault::Busy) | Ok(_)));
+}
+
+#[tokio::test]
+async fn fetch_waits_for_its_rate() {
+    let rig = Rig::new();
+    rig.segments.is_limited.store(true, Ordering::Relaxed);
+    let until = Instant::now() + Duration::from_millis(300);
+    let results = rig.reads.read_all(vec![rig.read(0, 1000)], until).await;
+    assert!(matches!(results[..], [None]));
+    let segment = rig.segments.by_start[&0].id.id.to_bytes();
+    let key = levada_chunks::ChunkKey { segment, part: levada_chunks::Part::Records(0) };
+    assert!(!rig.reads.cache.has(key));
+    rig.reads.stop();
+    assert!(matches!(rig.one(rig.read(0, 1000)).await, Err(RemoteFault::Busy)));
 }
 
 #[tokio::test]

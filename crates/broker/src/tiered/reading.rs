@@ -81,6 +81,10 @@ impl RemoteSegments for Tiers {
         Ok(self.ready(partition)?.of_epoch(epoch)?)
     }
 
+    fn bytes_per_second(&self) -> f64 {
+        self.config.load().remote_log.fetch_max_bytes_per_second as f64
+    }
+
     fn store(&self) -> Result<Arc<Store>, RemoteError> {
         Self::store(self)
     }
