@@ -2,7 +2,8 @@
 //!
 //! Each page and each action is a request of Kafka's protocol. The broker's
 //! [`Desk`](levada_broker::desk) has the handlers of the APIs answer it for the user who has logged
-//! in. The console makes no access decisions, and nothing runs while no page is open.
+//! in. The console makes no access decisions. Nothing runs while no page is open, but for the samples of
+//! [`history`], which end an hour after the last page.
 
 mod acls;
 mod brokers;
@@ -16,6 +17,7 @@ mod group;
 mod groups;
 mod hanging;
 mod health;
+mod history;
 mod laboratory;
 mod lags;
 mod layout;
@@ -58,6 +60,7 @@ use levada_security::Session;
 use parking_lot::{Mutex, MutexGuard};
 
 use self::cluster::Unheard;
+use self::history::History;
 use self::laboratory::Laboratory;
 use self::visitor::Sessions;
 
@@ -92,6 +95,7 @@ pub(super) struct Console {
     reads: Turns,
     remote: Turns,
     unheard: Unheard,
+    history: History,
     laboratory: Mutex<Laboratory>,
     listener: Arc<Listener>,
 }
@@ -152,6 +156,7 @@ pub(crate) fn start(door: Door) -> io::Result<(Router, JoinHandle<()>)> {
         reads: Turns::of(READS_AT_ONCE),
         remote: Turns::shared(REMOTE_MAX, REMOTE_OF_USER_MAX),
         unheard: Unheard::default(),
+        history: History::default(),
         laboratory: Mutex::default(),
         listener: Arc::new(listener),
     };

@@ -211,6 +211,29 @@ fn console_creates_writes_follows_and_deletes_a_topic() {
 }
 
 #[test]
+fn chart_of_traffic_survives_a_reload() {
+    let node = Node::started();
+    node.levada("topic create clicks -p 1").run();
+    let mut visit = Visit::new(&node);
+    visit.open("/");
+    // Two samples, ten seconds apart, with the records in between.
+    visit.browser.await_true("document.querySelector('[data-live=produced]').innerText !== '—'");
+    produce(&node, "produce clicks", &"a line of twenty bytes\n".repeat(50_000));
+    let line = "document.querySelector('[data-chart=traffic] polyline.s0')";
+    let peak = "Math.min(...Array.from(LINE.points, (point) => point.y)) < 100".replace("LINE", line);
+    visit.browser.await_true(&format!("{line} && {peak}"));
+    visit.browser.await_true(
+        "fetch('/live').then((reply) => reply.body.getReader()).then((reader) => reader.read().then((part) => {
+             reader.cancel();
+             const [event] = new TextDecoder().decode(part.value).split('\\n\\n');
+             return JSON.parse(event.slice('data: '.length)).history.some((one) => one.produced > 1000);
+         }))",
+    );
+    visit.open("/");
+    visit.browser.await_true(&format!("{line} && {line}.points.length > 1 && {peak}"));
+}
+
+#[test]
 fn newest_records_open_and_lists_sort() {
     let node = Node::started();
     node.levada("topic create clicks -p 1").run();

@@ -237,6 +237,10 @@ fn young_segments_wait_for_their_copy() {
     let described = node.levada_json("topic describe clicks");
     let partition = &described[0]["partitions"][0];
     assert_eq!([&partition["copied_offset"], &partition["not_copied"]], [3, 3], "{described}");
+    let (status, page) = node.http("/topics/clicks");
+    // Local start, copied to, not copied.
+    let cells = ["0", "3", "3"].map(|offset| format!("<td class=\"n\">{offset}</td>")).concat();
+    assert!(status == 200 && page.contains("Not copied") && page.contains(&cells), "{page}");
     node.levada("topic alter clicks --delete-config remote.copy.lag.bytes").run();
     await_listed(&node, "clicks", LATEST_TIERED, 5);
 }

@@ -30,17 +30,62 @@ function drawn(name, attributes) {
   return made;
 }
 
-// Rates between two events, and the chart of bytes by transfer path.
+// A chart of what was seconds ago, as wide as its place, with the newest values at the right.
+class Chart {
+  constructor(place, label, seconds) {
+    this.seconds = seconds;
+    this.svg = drawn("svg", { role: "img", "aria-label": label });
+    if (place) place.prepend(this.svg);
+  }
+
+  begin(top) {
+    this.top = Math.max(top, 1024);
+    this.width = Math.max(this.svg.clientWidth, 240);
+    this.svg.setAttribute("viewBox", `0 0 ${this.width} 220`);
+    this.svg.replaceChildren();
+    for (const share of [0, 0.5, 1]) {
+      const y = this.y(this.top * share);
+      this.svg.append(drawn("line", { class: "grid", x1: 80, x2: this.width, y1: y, y2: y }));
+      this.text(bytes(this.top * share) + "/s", { x: 72, y, "text-anchor": "end", "dominant-baseline": "central" });
+      const minutes = (this.seconds / 60) * share;
+      const anchor = share === 0 ? "end" : share === 1 ? "start" : "middle";
+      this.text(minutes === 0 ? "now" : `${minutes} min ago`, { x: this.x(this.seconds * share), y: 216, "text-anchor": anchor });
+    }
+  }
+
+  text(content, attributes) {
+    const label = drawn("text", attributes);
+    label.textContent = content;
+    this.svg.append(label);
+  }
+
+  x(ago) {
+    return (this.width - (ago / this.seconds) * (this.width - 80)).toFixed(1);
+  }
+
+  y(value) {
+    return (195 - (value / this.top) * 185).toFixed(1);
+  }
+
+  draw(shape, type, points) {
+    this.svg.append(drawn(shape, { class: type, points: points.map(([ago, value]) => this.x(ago) + "," + this.y(value)).join(" ") }));
+  }
+}
+
+const STEP = 10;
+const HOUR = 3600;
+
+// Rates between two events, and the charts of bytes in and out and by transfer path.
 class Overview {
   constructor(box) {
     this.box = box;
     this.last = null;
     this.rates = [];
+    this.traffic = [];
     this.rows = Array.from(document.querySelectorAll("[data-path]"));
-    const chart = document.querySelector("[data-chart=paths]");
-    this.svg = drawn("svg", { viewBox: "0 0 1200 220", role: "img" });
-    this.svg.setAttribute("aria-label", "Bytes per second by transfer path over the last two minutes");
-    if (chart) chart.prepend(this.svg);
+    const place = (name) => document.querySelector(`[data-chart=${name}]`);
+    this.flow = new Chart(place("traffic"), "Bytes produced and fetched per second over the last hour", HOUR);
+    this.paths = new Chart(place("paths"), "Bytes per second by transfer path over the last two minutes", 120);
     this.rows.forEach((row, index) => {
       const swatch = drawn("svg", { class: "swatch s" + index, viewBox: "0 0 10 10", width: 10, height: 10 });
       swatch.append(drawn("rect", { width: 10, height: 10, rx: 2 }));
@@ -55,6 +100,10 @@ class Overview {
 
   take(now) {
     const at = performance.now() / 1000;
+    if (now.history) {
+      this.traffic = now.history.map((one) => ({ at: at - one.ago, number: STEP, produced: one.produced, fetched: one.fetched }));
+      return;
+    }
     this.show("connections", count(now.connections));
     this.show("partitions", count(now.partitions));
     if (now.resident !== null) this.show("resident", bytes(now.resident));
@@ -62,8 +111,10 @@ class Overview {
       const seconds = Math.max(at - this.last.at, 0.001);
       const rate = (value, before) => Math.max(value - before, 0) / seconds;
       const before = this.last.now;
-      this.show("produced", bytes(rate(now.produced, before.produced)) + "/s");
-      this.show("fetched", bytes(rate(now.fetched, before.fetched)) + "/s");
+      const [produced, fetched] = [rate(now.produced, before.produced), rate(now.fetched, before.fetched)];
+      this.show("produced", bytes(produced) + "/s");
+      this.show("fetched", bytes(fetched) + "/s");
+      this.flows(at, produced, fetched);
       this.show("requests", count(rate(now.requests, before.requests)) + "/s");
       if (now.cpu !== null) this.show("cpu", (100 * rate(now.cpu, before.cpu)).toFixed(1) + " %");
       this.rates.push(this.rows.map((row) => rate(now.paths[row.dataset.path], before.paths[row.dataset.path])));
@@ -86,31 +137,36 @@ class Overview {
     });
   }
 
-  draw() {
-    const [width, height, left] = [1200, 200, 90];
-    const step = (width - left) / 119;
-    const sums = this.rates.map((rates) => rates.reduce((sum, one) => sum + one, 0));
-    const top = Math.max(...sums, 1024);
-    const x = (index) => (width - (this.rates.length - 1 - index) * step).toFixed(1);
-    const y = (value) => (height - (value / top) * (height - 10)).toFixed(1);
-    const parts = [];
-    for (const share of [0, 0.5, 1]) {
-      parts.push(drawn("line", { class: "grid", x1: left, x2: width, y1: y(top * share), y2: y(top * share) }));
-      const label = drawn("text", { x: left - 8, y: y(top * share), "text-anchor": "end", "dominant-baseline": "central" });
-      label.textContent = bytes(top * share) + "/s";
-      parts.push(label);
+  // The mean of each ten seconds.
+  flows(at, produced, fetched) {
+    let last = this.traffic[this.traffic.length - 1];
+    if (!last || last.number >= STEP) {
+      last = { at, number: 0, produced: 0, fetched: 0 };
+      this.traffic.push(last);
     }
+    last.at = at;
+    last.number += 1;
+    last.produced += (produced - last.produced) / last.number;
+    last.fetched += (fetched - last.fetched) / last.number;
+    this.traffic = this.traffic.filter((one) => at - one.at <= HOUR);
+    this.flow.begin(Math.max(...this.traffic.map((one) => Math.max(one.produced, one.fetched))));
+    for (const [type, name] of [["s0", "produced"], ["s1", "fetched"]]) {
+      this.flow.draw("polyline", type, this.traffic.map((one) => [at - one.at, one[name]]));
+    }
+  }
+
+  draw() {
+    const ago = (index) => this.rates.length - 1 - index;
+    this.paths.begin(Math.max(...this.rates.map((rates) => rates.reduce((sum, one) => sum + one, 0))));
     let floor = this.rates.map(() => 0);
     this.rows.forEach((_, index) => {
       const ceiling = this.rates.map((rates, at) => floor[at] + rates[index]);
       if (ceiling.some((value, at) => value > floor[at])) {
-        const above = ceiling.map((value, at) => x(at) + "," + y(value));
-        const below = floor.map((value, at) => x(at) + "," + y(value)).reverse();
-        parts.push(drawn("polygon", { class: "s" + index, points: above.concat(below).join(" ") }));
+        const points = (values) => values.map((value, at) => [ago(at), value]);
+        this.paths.draw("polygon", "s" + index, points(ceiling).concat(points(floor).reverse()));
       }
       floor = ceiling;
     });
-    this.svg.replaceChildren(...parts);
   }
 }
 

@@ -1,7 +1,7 @@
 //! The first page: rates, memory, problems, and the sent bytes by transfer path.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::Extension;
 use axum::extract::State;
@@ -41,15 +41,19 @@ pub(super) async fn live(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, .. }): Visiting,
 ) -> Response {
-    let broker = console.door.clone();
+    let own = console.clone();
     live::stream(&console, &visitor, |feed| async move {
         let mut beat = tokio::time::interval(BEAT);
+        if !feed.send(None, &json!({ "history": own.history.traffic(Instant::now()) })).await {
+            return;
+        }
         loop {
             tokio::select! {
                 _ = beat.tick() => {}
                 () = feed.closed() => return,
             }
-            if !feed.send(None, &counters(&broker)).await {
+            own.keep_history();
+            if !feed.send(None, &counters(&own.door)).await {
                 return;
             }
         }
@@ -100,6 +104,10 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
             (tile("Processor", "—", Some("cpu")))
             (tile("Partitions", format::count(i128::from(console.door.source().partitions())), Some("partitions")))
             (tile("Your topics", format::count(topics as i128), None))
+        }
+        h2 { "Bytes in and out" }
+        div.chart data-chart="traffic" {
+            p.soft { span.key.s0 {} "produced " span.key.s1 {} "fetched, over the last hour; earlier ones only since a page like this was opened" }
         }
         h2 { "Bytes by transfer path" }
         p.soft {

@@ -27,6 +27,10 @@ use super::visitor::Visitor;
 /// timestamp.
 pub(super) const EARLIEST: i64 = -2;
 pub(super) const LATEST: i64 = -1;
+/// Of ListOffsets: the first offset on the leader's disk.
+const EARLIEST_LOCAL: i64 = -4;
+/// Of ListOffsets: the last offset in remote storage; -1 if it has none.
+const LATEST_TIERED: i64 = -5;
 
 /// The nearest offset between the start and the end of a log. The ends come from two requests: the
 /// end is before the start if the topic was created again in between.
@@ -140,6 +144,24 @@ impl Console {
         Ok(Some(answers.values().flat_map(sizes).collect()))
     }
 
+    /// The remote parts of these topics; none if no record of them is in remote storage.
+    pub(super) async fn tiers(
+        &self,
+        visitor: &Visitor,
+        topics: &[MetadataResponseTopic],
+    ) -> Result<Option<Tiers>, Failed> {
+        if !self.door.config().remote_log.is_enabled {
+            return Ok(None);
+        }
+        let at = |time| super::topics::places(topics).map(move |place| (place, time));
+        let copied = self.offsets(visitor, at(LATEST_TIERED)).await?;
+        if copied.values().all(|copied| *copied < 0) {
+            return Ok(None);
+        }
+        let local_starts = self.offsets(visitor, at(EARLIEST_LOCAL)).await?;
+        Ok(Some(Tiers { local_starts, copied }))
+    }
+
     /// The settings of resources of one kind; of all keys, or of these.
     pub(super) async fn settings(
         &self,
@@ -160,6 +182,26 @@ impl Console {
         request.include_synonyms = keys.is_none();
         request.include_documentation = keys.is_none();
         Ok(self.desk.ask(caller, &request).await?.results)
+    }
+}
+
+/// Offsets of partitions whose older records are in remote storage.
+pub(super) struct Tiers {
+    /// First offset on the leader's disk.
+    pub(super) local_starts: BTreeMap<Place, i64>,
+    /// Last offset in remote storage; -1 if it has none.
+    pub(super) copied: BTreeMap<Place, i64>,
+}
+
+impl Tiers {
+    /// Number of offsets that only brokers have, of a partition with these first and next offsets.
+    pub(super) fn not_copied(
+        &self,
+        place: &Place,
+        (first, last): (&BTreeMap<Place, i64>, &BTreeMap<Place, i64>),
+    ) -> Option<i64> {
+        let (first, last, copied) = (first.get(place)?, last.get(place)?, self.copied.get(place)?);
+        Some((last - first.max(&(copied + 1))).max(0))
     }
 }
 

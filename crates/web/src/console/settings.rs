@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use levada_config::without_effect;
 use levada_wire::StrBytes;
 use levada_wire::messages::IncrementalAlterConfigsRequest;
 use levada_wire::messages::describe_configs_response::{
@@ -120,7 +121,13 @@ async fn page(
     }
     let mut configs = answers.pop().map(|answer| answer.configs).unwrap_or_default();
     configs.sort_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
-    let (search, which) = (fields.text("search").to_lowercase(), fields.text("which"));
+    let search = fields.text("search").to_lowercase();
+    // Most of a broker's keys, of which there are hundreds, have their default.
+    let which = match fields.text("which") {
+        "" if resource.kind == BROKER && search.is_empty() => "set",
+        "" => "all",
+        given => given,
+    };
     configs.retain(|config| {
         config.name.as_str().to_lowercase().contains(&search)
             && match which {
@@ -129,7 +136,7 @@ async fn page(
                 _ => true,
             }
     });
-    let kinds = [("", "all"), ("set", "not at their default"), ("open", "that can be changed here")];
+    let kinds = [("all", "all"), ("set", "not at their default"), ("open", "that can be changed here")];
     let content = html! {
         @if resource.kind == TOPIC { (tabs(resource.name, Tab::Settings)) }
         (layout::done(fields.text("done")))
@@ -168,7 +175,9 @@ fn row(visitor: &Visitor, resource: Resource<'_>, config: &DescribeConfigsResour
                 }
             }
             td {
-                @if config.read_only {
+                @if resource.kind == BROKER && without_effect(name).is_some() {
+                    span.soft { "no effect" }
+                } @else if config.read_only {
                     span.soft { "needs a restart" }
                 } @else {
                     details {

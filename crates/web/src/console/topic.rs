@@ -76,6 +76,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
     let first = console.offsets(visitor, at(EARLIEST)).await?;
     let last = console.offsets(visitor, at(LATEST)).await?;
     let sizes = console.sizes(visitor, &all).await?;
+    let tiers = console.tiers(visitor, &all).await?;
     let records = |place: &Place| {
         let (first, last) = first.get(place).zip(last.get(place))?;
         u64::try_from(last - first).ok()
@@ -102,6 +103,11 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
                 td.n { (shown(last.get(&place).copied())) }
                 td.n { (shown(records(&place).map(u64::cast_signed))) }
                 td.n { (sizes.as_ref().and_then(|sizes| sizes.get(&place)).map_or("—".to_owned(), |bytes| format::bytes(*bytes))) }
+                @if let Some(tiers) = &tiers {
+                    td.n { (shown(tiers.local_starts.get(&place).copied())) }
+                    td.n { (shown(tiers.copied.get(&place).copied().filter(|copied| *copied >= 0))) }
+                    td.n { (shown(tiers.not_copied(&place, (&first, &last)))) }
+                }
                 td.n { (partition.leader_epoch) }
                 td { @if partition.leader_id < 0 { span.bad-text { "offline" } } @else { "node " (partition.leader_id) } }
                 td { (replicas(partition)) }
@@ -111,6 +117,13 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
     let sizes: Vec<u64> = sizes.iter().flatten().map(|(_, bytes)| *bytes).collect();
     let size = of_known(&sizes, count, format::bytes);
     let target = format!("/topics/{}?page=", format::linked(name));
+    let mut columns = vec!["Partition", "#Start", "#End", "#Records", "#Size"];
+    let mut minor = vec![2, 3, 5, 6];
+    if tiers.is_some() {
+        columns.extend(["#Local start", "#Copied to", "#Not copied"]);
+        minor.extend([7, 9]);
+    }
+    columns.extend(["#Epoch", "Leader", "Replicas"]);
     let content = html! {
         (tabs(name, Tab::Partitions))
         (layout::done(fields.text("done")))
@@ -121,7 +134,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
             (tile("Size", size, None))
             (tile("Topic id", id(&topic), None))
         }
-        (table_of(&["Partition", "#Start", "#End", "#Records", "#Size", "#Epoch", "Leader", "Replicas"], &[2, 3, 5, 6], rows))
+        (table_of(&columns, &minor, rows))
         (layout::pages(&target, number, count.div_ceil(PAGE_PARTITIONS)))
         (changes(visitor, name, count))
     };
