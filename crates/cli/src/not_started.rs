@@ -21,9 +21,14 @@ fn not_listening(address: &str, key: &str, source: &io::Error, other: impl FnOnc
     }
 }
 
-/// A configuration that is not valid.
-pub(crate) fn config(errors: &ConfigErrors) -> Failure {
-    Failure::Usage(errors.to_string())
+/// A configuration that is not valid. Prints all errors but the last one.
+pub(crate) fn config(errors: ConfigErrors) -> Failure {
+    let mut failures = errors.0.into_iter().map(|error| Failure::Usage(error.to_string()));
+    let last = failures.next_back().expect("there is an error");
+    failures.for_each(|failure| {
+        failure.report();
+    });
+    last
 }
 
 /// A broker that does not start.

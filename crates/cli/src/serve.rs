@@ -5,12 +5,17 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use levada_broker::server::{Recovery, RecoveryProgress, Server, Signals};
+use levada_process::clock::whole_ms;
 use levada_process::descriptors;
 use levada_terminal::failure::Failure;
 
 use crate::config::SourceArgs;
 use crate::logging;
 use crate::not_started;
+
+/// Said by a broker that is not registered yet.
+const JOINING: &str =
+    "waiting for the controllers of the cluster; the broker accepts connections once they have unfenced it";
 
 /// Serve Kafka clients until SIGTERM or SIGINT
 ///
@@ -45,22 +50,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     descriptors::raise_limit();
     let signals = Signals::catch().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
     let server = Server::start(config, levada_web::start).map_err(|error| not_started::broker(&error))?;
-    let announce = |line: std::fmt::Arguments<'_>| if is_json { tracing::info!("{line}") } else { say(line) };
-    for address in server.kafka_addresses() {
-        announce(format_args!("listening on {address}"));
-    }
-    if let Some(address) = server.http_address() {
-        announce(format_args!("http on {address}"));
-    }
-    if server.is_joining() {
-        announce(format_args!(
-            "waiting for the controllers of the cluster; the broker accepts connections once they have unfenced it"
-        ));
-    } else {
-        announce(format_args!("ready in {} ms", started.elapsed().as_millis()));
-        if args.sources.is_like_kafkas_images() {
-            announce(format_args!("{}", kafkas_words(node_id)));
-        }
+    announce(&server, is_json, started.elapsed());
+    if !server.is_joining() && args.sources.is_like_kafkas_images() {
+        say(is_json, format_args!("{}", kafkas_words(node_id)));
     }
     let recovery = server.recovery();
     if recovery.progress().left > 0 {
@@ -77,9 +69,36 @@ fn kafkas_words(node_id: i32) -> String {
     )
 }
 
-/// Writes a line to stderr. The broker serves without it too: the terminal may be closed.
-fn say(line: std::fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+/// Names the addresses of a server that started within `took`, as lines or as events of the log.
+fn announce(server: &Server, is_json: bool, took: Duration) {
+    for address in server.kafka_addresses() {
+        if is_json {
+            tracing::info!(%address, "listening");
+        } else {
+            say(false, format_args!("listening on {address}"));
+        }
+    }
+    match server.http_address() {
+        Some(address) if is_json => tracing::info!(%address, "http address open"),
+        Some(address) => say(false, format_args!("http on {address}")),
+        None => {}
+    }
+    let took_ms = whole_ms(took);
+    match server.is_joining() {
+        true => say(is_json, format_args!("{JOINING}")),
+        false if is_json => tracing::info!(took_ms, "ready"),
+        false => say(false, format_args!("ready in {took_ms} ms")),
+    }
+}
+
+/// Writes a line to stderr, or an event to a log of JSON. The broker serves without it too: the
+/// terminal may be closed.
+fn say(is_json: bool, line: std::fmt::Arguments<'_>) {
+    if is_json {
+        tracing::info!("{line}");
+    } else {
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
 }
 
 /// Shows the progress of the recovery: a bar on a terminal, lines of the log elsewhere.

@@ -2,7 +2,7 @@
 //! set. Durations come from the monotonic clock, which is never set.
 
 use std::sync::LazyLock;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use levada_base::Now;
 use rustix::time::{ClockId, clock_gettime};
@@ -16,6 +16,11 @@ pub fn now() -> Now {
 pub fn steady_ms() -> i64 {
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     i64::try_from(BEGIN.elapsed().as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Whole milliseconds of a duration, in a width that logs write as a number.
+pub fn whole_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Milliseconds since the machine was started. Unlike the steady clock, this one also counts the

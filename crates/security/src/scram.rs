@@ -183,7 +183,7 @@ pub enum ScramError {
     OtherIdentity { user: String },
     #[error("the credential of user {user} has {iterations} iterations, fewer than 4096")]
     TooFewIterations { user: String, iterations: i32 },
-    #[error("the client's nonce does not match the server's")]
+    #[error("the last message repeats another nonce than the server's, as librdkafka before 2.6.1 does")]
     Nonce,
     #[error("wrong password for user {user}")]
     Proof { user: String },

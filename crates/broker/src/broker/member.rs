@@ -18,7 +18,7 @@ use levada_metadata::Metadata;
 use levada_metadata::image::{Image, PartitionRegistration, Topic};
 use levada_metadata::store::Store;
 use levada_metadata::uuid::LOST_DIRECTORY;
-use levada_process::clock::uptime_ms;
+use levada_process::clock::{uptime_ms, whole_ms};
 use levada_wire::Uuid;
 
 use super::opening::{Source, beside};
@@ -187,7 +187,7 @@ impl Following {
             recovering = self.broker.replicas().recovery().progress().left,
             clean,
             metadata_offset = image.offset(),
-            took_ms = self.started.elapsed().as_millis(),
+            took_ms = whole_ms(self.started.elapsed()),
             "caught up with the metadata of the cluster; data directory open"
         );
         Ok(())

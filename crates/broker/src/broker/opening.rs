@@ -17,7 +17,7 @@ use levada_metadata::image::{ConfigResource, Image};
 use levada_metadata::records::Endpoint;
 use levada_metadata::store::{OpenReport, Store, StoreError, StoreOptions};
 use levada_metadata::uuid;
-use levada_process::clock::now_ms;
+use levada_process::clock::{now_ms, whole_ms};
 use levada_security::keystore::TlsError;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -123,7 +123,7 @@ impl Broker {
         broker.controller.record_directories();
         broker.replicas.recovery().wait(RECOVERY_GRACE);
         let recovering = broker.replicas.recovery().progress().left;
-        let (took_ms, partitions) = (started.elapsed().as_millis(), broker.replicas.partitions().count());
+        let (took_ms, partitions) = (whole_ms(started.elapsed()), broker.replicas.partitions().count());
         if is_new {
             tracing::info!(took_ms, "new data directory");
         } else {

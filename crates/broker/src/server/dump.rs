@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use levada_coordination::group::coordinator::ListFilter as GroupFilter;
 use levada_coordination::txn::coordinator::ListFilter as TxnFilter;
-use levada_process::clock::now_ms;
+use levada_process::clock::{now_ms, whole_ms};
 
 use crate::broker::Broker;
 use crate::replica::Work;
@@ -31,7 +31,7 @@ pub(super) fn log_state(broker: &Broker, shards: &[ShardHandle]) {
         "state: memory"
     );
     for ((_, name), longest) in Work::ALL.iter().zip(broker.longest_lane_turns()) {
-        let longest_ms = longest.as_millis();
+        let longest_ms = whole_ms(longest);
         tracing::info!(work = name, longest_ms, "state: longest stall of a partition's writer");
     }
     log_partitions(broker);

@@ -61,7 +61,7 @@ impl SourceArgs {
 
     /// Reads the configuration and prints settings without effect on stderr.
     pub(crate) fn load(&self) -> Result<BrokerConfig, Failure> {
-        let config = self.read().map_err(|errors| not_started::config(&errors))?;
+        let config = self.read().map_err(not_started::config)?;
         for note in config.settings().notes() {
             tell!("note: {}", shown_note(note));
         }
