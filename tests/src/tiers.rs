@@ -78,6 +78,15 @@ impl TieredNode {
         Some(Self { node, options })
     }
 
+    /// The same with data in several directories.
+    #[must_use]
+    pub fn with_dirs(mut self, dirs: &[PathBuf]) -> Self {
+        let joined = dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(",");
+        self.node = self.node.option("log.dirs", &joined);
+        self.options.push(("log.dirs".to_owned(), joined));
+        self
+    }
+
     /// A command `levada storage remote …` with the broker's configuration.
     pub fn storage(&self, words: &str) -> Tool {
         let mut tool = Tool::levada();
@@ -85,7 +94,10 @@ impl TieredNode {
         for word in words.split(' ') {
             tool.arg(word);
         }
-        tool.args(["-o", "node.id=1", "-o", &format!("log.dirs={}", self.node.data().display())]);
+        tool.args(["-o", "node.id=1"]);
+        if !self.options.iter().any(|(key, _)| key == "log.dirs") {
+            tool.args(["-o", &format!("log.dirs={}", self.node.data().display())]);
+        }
         for (key, value) in &self.options {
             tool.args(["-o", &format!("{key}={value}")]);
         }

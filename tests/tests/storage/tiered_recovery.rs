@@ -1,16 +1,17 @@
 //! A remote store without its broker: data directories that are restored from the objects alone,
 //! and two clusters that were given one store.
 //!
-//! Suite: short; 10 s; share tiers
+//! Suite: short; 10 s; uses s3; share tiers
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use levada_tests::await_some;
+use levada_tests::sick_store::ObjectServer;
 use levada_tests::tiers::{
     EARLIEST, EARLIEST_LOCAL, LATEST, SETTINGS, TOPIC, TieredNode, await_segments, segments,
 };
+use levada_tests::{await_some, not_run, paths};
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -70,6 +71,37 @@ fn broker_is_restored_from_the_store_alone() {
         assert_eq!(tiered.listed(0, LATEST), 12);
         tiered.assert_sound(14);
     }
+}
+
+#[test]
+fn bucket_is_restored_into_several_directories() {
+    if !paths::object_server().exists() {
+        return not_run("a server of the S3 protocol is not installed: cargo xtask deps s3");
+    }
+    let server = ObjectServer::start();
+    let Some(tiered) = TieredNode::in_bucket(&format!("http://{}", server.address())) else { return };
+    let dirs = ["one", "two"].map(|name| tiered.node.scratch().join(name));
+    let mut tiered = tiered.with_dirs(&dirs);
+    tiered.node.start();
+    tiered.create(4);
+    for partition in 0..4 {
+        tiered.fill(partition, 0..5);
+    }
+    await_segments(&tiered, &server.file("broker"), 16);
+    tiered.await_listed(EARLIEST_LOCAL, 4);
+    let before = tiered.replay(0..4);
+    tiered.node.kill();
+    dirs.iter().for_each(|dir| fs::remove_dir_all(dir).expect("the disk is lost"));
+    let (code, said) = tiered.storage("restore").outcome();
+    assert_eq!(code, Some(0), "{said:?}");
+    tiered.node.start();
+    assert!(tiered.replay(0..4) == before);
+    for partition in 0..4 {
+        assert_eq!([EARLIEST, LATEST].map(|time| tiered.listed(partition, time)), [0, 4]);
+    }
+    let logs = |dir: &PathBuf| (0..4).filter(|index| dir.join(format!("{TOPIC}-{index}")).is_dir()).count();
+    assert_eq!([logs(&dirs[0]), logs(&dirs[1])], [2, 2], "each directory has its part");
+    tiered.assert_sound(16);
 }
 
 #[test]
