@@ -1,5 +1,5 @@
 //! Old records and the page cache: the decision to keep or drop pages that a consumer reads from
-//! the disk ([reasons](../../../docs/decisions/2026-11-23-replays-in-memory.md)).
+//! the disk ([reasons](../../../docs/decisions/2026-11-23-cold-reads.md)).
 //!
 //! [`Admission`] decides. The state of memory is read when a client reads old records from the
 //! disk, at most once a second, on a thread that may block. A broker without such readers never

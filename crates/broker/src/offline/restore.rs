@@ -4,7 +4,7 @@
 //! [`plan_restore`] reads the store and changes nothing. [`restore()`] writes new data directories,
 //! the topics last: an interrupted restoration leaves a node without topics, which deletes nothing
 //! in the store. The store itself is never changed. See
-//! `docs/decisions/2026-11-30-remote-restore.md`.
+//! `docs/decisions/2026-11-30-tiered-storage.md`.
 
 use std::path::PathBuf;
 

@@ -4,7 +4,7 @@
 //! A thread that submits a batch to an idle lane writes it immediately. Batches that arrive during
 //! that write form the next group, which the same thread then writes with one vectored write. This
 //! is group commit without a timer, and without a switch to another thread in the absence of
-//! competition (see `docs/decisions/2026-11-21-append-lane.md`).
+//! competition (see `docs/decisions/2026-11-21-appends.md`).
 //!
 //! The queue is bounded by the connections: each has at most one request in flight, and a request
 //! carries at most one batch per partition.

@@ -3,7 +3,7 @@
 //!
 //! They will not be read again soon, so their pages would only evict others, and creating and
 //! dropping pages costs more than the reads
-//! ([measured](../../../../docs/decisions/2026-11-21-cold-reads.md)). Memory is bounded: buffers
+//! ([measured](../../../../docs/decisions/2026-11-23-cold-reads.md)). Memory is bounded: buffers
 //! that a slow consumer holds are not available, and then the broker's
 //! [`Warmer`](levada_io::residency::Warmer) loads ranges, as it does if no ring is allowed. The
 //! ring and its buffers exist from the first read on: the kernel pins them, and an idle broker

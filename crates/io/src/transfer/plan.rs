@@ -66,7 +66,7 @@ const TLS_RECORD_BYTES: u64 = 16 * 1024;
 
 /// Smallest range that is sent from a mapping where the kernel has no references to pages: for
 /// less, the mapping costs more than the copy that it saves
-/// (docs/decisions/2026-11-29-second-lane.md).
+/// (docs/decisions/2026-11-29-transfer-plan.md).
 pub const MAPPED_BYTES: u64 = 256 << 10;
 
 /// True if pages by reference cost less than copying them.
