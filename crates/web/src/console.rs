@@ -2,8 +2,8 @@
 //!
 //! Each page and each action is a request of Kafka's protocol. The broker's
 //! [`Desk`](levada_broker::desk) has the handlers of the APIs answer it for the user who has logged
-//! in. The console makes no access decisions. Nothing runs while no page is open, but for the samples of
-//! [`history`], which end an hour after the last page.
+//! in. The console makes no access decisions. Nothing runs while no page is open, but for the
+//! samples of `history`, which end an hour after the last page.
 
 mod acls;
 mod brokers;

@@ -203,7 +203,7 @@ impl Fetches {
         }
     }
 
-    /// Fetches a part into the cache. Blocks on the store, on the local disk, and for as long as the
+    /// Fetches a part into the cache. Blocks on the store, on the local disk, and as long as the
     /// rate of fetches requires; an index does not count.
     fn fetch(&self, part: &RemotePart) -> Result<(), RemoteFault> {
         let (segment, len) = (&part.segment, part_len(part)?);

@@ -1,5 +1,5 @@
 //! Bytes in and out over the last hour, for the chart of the first page. Samples are taken from the
-//! first time on that somebody opens the page, until an hour after the last time.
+//! first time on that the page is opened, until an hour after the last time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct History(Mutex<Samples>);
 #[derive(Default)]
 struct Samples {
     taken: VecDeque<Sample>,
-    /// Samples to be taken until nobody is expected to look again; 0 if none are taken now.
+    /// Samples to be taken until an hour without a reader has passed; 0 if none are taken now.
     left: usize,
 }
 

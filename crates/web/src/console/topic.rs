@@ -117,13 +117,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
     let sizes: Vec<u64> = sizes.iter().flatten().map(|(_, bytes)| *bytes).collect();
     let size = of_known(&sizes, count, format::bytes);
     let target = format!("/topics/{}?page=", format::linked(name));
-    let mut columns = vec!["Partition", "#Start", "#End", "#Records", "#Size"];
-    let mut minor = vec![2, 3, 5, 6];
-    if tiers.is_some() {
-        columns.extend(["#Local start", "#Copied to", "#Not copied"]);
-        minor.extend([7, 9]);
-    }
-    columns.extend(["#Epoch", "Leader", "Replicas"]);
+    let (columns, minor) = columns(tiers.is_some());
     let content = html! {
         (tabs(name, Tab::Partitions))
         (layout::done(fields.text("done")))
@@ -139,6 +133,18 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
         (changes(visitor, name, count))
     };
     Ok(Page::new(Section::Topics, name, content))
+}
+
+/// Names of the columns, and the numbers of those that a narrow window lacks.
+fn columns(is_tiered: bool) -> (Vec<&'static str>, Vec<usize>) {
+    let mut columns = vec!["Partition", "#Start", "#End", "#Records", "#Size"];
+    let mut minor = vec![2, 3, 5, 6];
+    if is_tiered {
+        columns.extend(["#Local start", "#Copied to", "#Not copied"]);
+        minor.extend([7, 9]);
+    }
+    columns.extend(["#Epoch", "Leader", "Replicas"]);
+    (columns, minor)
 }
 
 /// The nodes of the replicas, those that are not in sync marked.
