@@ -52,7 +52,7 @@ pub(crate) struct Create {
     #[arg(long, value_name = "USER", value_parser = principal)]
     renewer: Vec<Principal>,
     /// Longest life of the token with all renewals [default: the broker's]
-    #[arg(long, value_name = "DURATION", value_parser = time::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = lifetime)]
     lifetime: Option<i64>,
     #[command(flatten)]
     format: FormatArgs,
@@ -151,6 +151,14 @@ fn principal(text: &str) -> Result<Principal, String> {
     Ok(Principal { kind: kind.to_owned(), name: name.to_owned() })
 }
 
+/// Reads the life of a token. The protocol has no way to say 0: it means the broker's default.
+fn lifetime(text: &str) -> Result<i64, String> {
+    match time::duration(text)? {
+        0 => Err("a token lives for at least 1 ms".to_owned()),
+        lifetime => Ok(lifetime),
+    }
+}
+
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     let mut cluster = args.brokers.connect()?;
     match args.verb {
@@ -196,6 +204,13 @@ impl Create {
             },
             hmac: BASE64_STANDARD.encode(&response.hmac),
         };
+        let granted = created.row.last_ms - created.row.issued_ms;
+        if self.lifetime.is_some_and(|wanted| granted < wanted) {
+            tell!(
+                "the broker has cut the life of the token to {} (delegation.token.max.lifetime.ms)",
+                time::shown_duration(granted)
+            );
+        }
         match self.format.format {
             Format::Json => output::json(out, &created),
             Format::Table => created.print(out),

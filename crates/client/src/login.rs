@@ -98,7 +98,7 @@ impl Login {
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         match &self.credentials {
-            Some(credentials) => Some(credentials.user()).filter(|user| !user.is_empty()),
+            Some(credentials) => Some(credentials.user()).filter(|_| !credentials.is_by_token()),
             // With TLS, a certificate may name the user.
             None => self.tls.is_none().then_some("ANONYMOUS"),
         }
@@ -148,7 +148,7 @@ fn credentials<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Result<SaslLogin,
     let option = |name: &str| {
         jaas.options.get(name).cloned().ok_or_else(|| format!("sasl.jaas.config has no {name}=\"…\""))
     };
-    Ok(SaslLogin::new(mechanism, option("username")?, option("password")?))
+    Ok(SaslLogin::of_module(mechanism, option("username")?, option("password")?, &jaas))
 }
 
 /// Shows the credentials to the broker of a connection. Returns the time after which the broker

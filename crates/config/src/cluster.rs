@@ -385,7 +385,7 @@ fn login(read: &Reader<'_>, listener: &str, key: &'static str) -> Result<SaslLog
         let found = jaas.options.get(name).filter(|text| !text.is_empty()).cloned();
         found.ok_or_else(|| wrong(&format!(": {name} is missing")))
     };
-    Ok(SaslLogin::new(mechanism, option("username")?, option("password")?))
+    Ok(SaslLogin::of_module(mechanism, option("username")?, option("password")?, &jaas))
 }
 
 fn cordoned(read: &Reader<'_>) -> Result<Cordoned, ConfigError> {

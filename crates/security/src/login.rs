@@ -6,6 +6,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+use super::jaas::Jaas;
 use super::nonce;
 use super::sasl::Mechanism;
 use super::scram::{ITERATIONS_MAX, ScramMechanism};
@@ -21,6 +22,8 @@ pub struct SaslLogin {
     user: String,
     /// A password, or a token.
     secret: String,
+    /// SCRAM with the id and the HMAC of a delegation token, instead of a user and a password.
+    is_delegated: bool,
 }
 
 impl fmt::Debug for SaslLogin {
@@ -47,7 +50,14 @@ pub enum LoginFault {
 impl SaslLogin {
     /// Credentials of this user.
     pub fn new(mechanism: Mechanism, user: String, secret: String) -> Self {
-        Self { mechanism, user, secret }
+        Self { mechanism, user, secret, is_delegated: false }
+    }
+
+    /// Credentials of a login module: with `tokenauth="true"` and SCRAM, a delegation token's.
+    pub fn of_module(mechanism: Mechanism, user: String, secret: String, module: &Jaas) -> Self {
+        let is_set = module.options.get("tokenauth").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let is_delegated = is_set && matches!(mechanism, Mechanism::Scram(_));
+        Self { is_delegated, ..Self::new(mechanism, user, secret) }
     }
 
     /// The mechanism.
@@ -55,9 +65,14 @@ impl SaslLogin {
         self.mechanism
     }
 
-    /// The user; empty for OAUTHBEARER.
+    /// The user, or the id of a delegation token; empty for OAUTHBEARER.
     pub fn user(&self) -> &str {
         &self.user
+    }
+
+    /// True if only the broker knows the user, as with tokens.
+    pub fn is_by_token(&self) -> bool {
+        self.is_delegated || self.mechanism == Mechanism::OauthBearer
     }
 
     /// Shows the credentials. `send` sends a token and returns the server's answer to it.
@@ -89,7 +104,8 @@ impl SaslLogin {
     ) -> Result<(), E> {
         let user = self.user.replace('=', "=3D").replace(',', "=2C");
         let own = nonce();
-        let first = format!("n={user},r={own}");
+        let extension = if self.is_delegated { ",tokenauth=true" } else { "" };
+        let first = format!("n={user},r={own}{extension}");
         let challenge = send(format!("n,,{first}").as_bytes())?;
         let challenge = String::from_utf8(challenge).map_err(|_| LoginFault::Challenge)?;
         let (both, salt, iterations) = read_challenge(&challenge, &own).ok_or(LoginFault::Challenge)?;

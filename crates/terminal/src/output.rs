@@ -66,7 +66,8 @@ pub fn or_nothing(text: &str) -> String {
 
 /// Prints rows below a header; columns whose every cell is a number are aligned to the right. On a
 /// terminal, cells fold so that a row is no wider than that; elsewhere each row is one line.
-/// Control characters are escaped: many texts are those of other clients.
+/// Control characters are escaped, and cells end after [`CELL_MAX`] characters: many texts are those
+/// of other clients.
 pub fn table(out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
     for (index, line) in arranged(header, rows, terminal_width()).iter().enumerate() {
         match index {
@@ -86,7 +87,7 @@ fn terminal_width() -> Option<u16> {
 
 /// The lines of a table that is at most as wide as `width`.
 fn arranged(header: &[&str], rows: Vec<Vec<String>>, width: Option<u16>) -> Vec<String> {
-    let shown = |row: Vec<String>| row.iter().map(|cell| printable(cell.as_bytes())).collect();
+    let shown = |row: Vec<String>| row.iter().map(|cell| clipped(printable(cell.as_bytes()))).collect();
     let rows: Vec<Vec<String>> = rows.into_iter().map(shown).collect();
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -109,6 +110,17 @@ fn arranged(header: &[&str], rows: Vec<Vec<String>>, width: Option<u16>) -> Vec<
         }
     }
     table.lines().collect()
+}
+
+/// Characters of a cell that a table shows. A longer one would widen each row; JSON has all of it.
+const CELL_MAX: usize = 1_000;
+
+fn clipped(mut cell: String) -> String {
+    if let Some((end, _)) = cell.char_indices().nth(CELL_MAX) {
+        cell.truncate(end);
+        cell.push('…');
+    }
+    cell
 }
 
 /// Prints one value as indented JSON.
@@ -168,6 +180,13 @@ mod tests {
         drop(reader);
         assert!(has_no_reader(writer.as_fd()));
         assert!(!has_no_reader(tempfile::tempfile().unwrap().as_fd()), "a file has no reader to lose");
+    }
+
+    #[test]
+    fn table_ends_cells_of_other_clients() {
+        let row = ["x".repeat(30_000), "y".to_owned()].to_vec();
+        let lines = arranged(&["OWNER", "TOKEN"], vec![row], None);
+        assert_eq!(lines[1].trim_end().chars().count(), CELL_MAX + "…  y".chars().count());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! DescribeQuorum (key 55), versions 0–2.
 //!
 //! The quorum of the metadata log: this node is leader and only voter, and has every committed
-//! record. The controller's listener is the listener in the metadata; no socket listens there.
+//! record. As in Kafka, a request for anything but this partition alone is refused as a whole. The controller's listener is the listener in the metadata; no socket listens there.
 
 use std::ops::Range;
 
@@ -44,6 +44,13 @@ impl Decoded for DescribeQuorum {
     }
 }
 
+impl DescribeQuorum {
+    /// True if the partition of the metadata log is requested, and nothing else.
+    fn is_of_metadata(&self) -> bool {
+        matches!(&self.topics[..], [(name, _)] if name.as_str() == METADATA_TOPIC) && self.partitions == [0]
+    }
+}
+
 pub(crate) async fn answer(context: &Context, request: DescribeQuorum) -> DescribeQuorumResponse {
     if !context.may_cluster(Operation::Describe) {
         let forbidden = forbidden(ErrorCode::ClusterAuthorizationFailed);
@@ -53,15 +60,12 @@ pub(crate) async fn answer(context: &Context, request: DescribeQuorum) -> Descri
         }
         return response;
     }
-    let mut hosted = false;
+    let hosted = request.is_of_metadata();
     let has_sentences = context.version() >= NODES_VERSION_MIN;
     let (not_hosted, mut sentences) = (has_sentences.then(|| text(NOT_HOSTED)), Sentences::default());
     let topics = request.topics.into_iter().map(|(topic_name, places)| {
-        let is_metadata = topic_name.as_str() == METADATA_TOPIC;
         let partitions = request.partitions[places].iter().map(|index| {
-            let ours = is_metadata && *index == 0;
-            hosted |= ours;
-            if ours { describe(context) } else { refuse(*index, sentences.tell(not_hosted.as_ref())) }
+            if hosted { describe(context) } else { refuse(*index, sentences.tell(not_hosted.as_ref())) }
         });
         let partitions = partitions.collect();
         message!(TopicData { partitions: partitions, topic_name: topic_name })
@@ -113,4 +117,35 @@ fn node(context: &Context) -> Node {
         port: controller.port,
     });
     message!(Node { node_id: context.broker().node_id(), listeners: vec![listener] })
+}
+
+#[cfg(test)]
+mod tests {
+    //! The one request that is answered.
+
+    use super::*;
+
+    #[test]
+    fn only_the_partition_of_the_metadata_is_described() {
+        let is_described = |topics: &[(&str, &[i32])]| {
+            let mut request = DescribeQuorum { topics: Vec::new(), partitions: Vec::new() };
+            for (name, partitions) in topics {
+                let first = request.partitions.len();
+                request.partitions.extend(*partitions);
+                request.topics.push((StrBytes::from(*name), first..request.partitions.len()));
+            }
+            request.is_of_metadata()
+        };
+        assert!(is_described(&[(METADATA_TOPIC, &[0])]));
+        let others: [&[(&str, &[i32])]; 7] = [
+            &[],
+            &[(METADATA_TOPIC, &[])],
+            &[(METADATA_TOPIC, &[1])],
+            &[(METADATA_TOPIC, &[0, 0])],
+            &[(METADATA_TOPIC, &[0]), (METADATA_TOPIC, &[0])],
+            &[(METADATA_TOPIC, &[0]), ("clicks", &[])],
+            &[("clicks", &[0])],
+        ];
+        assert!(!others.into_iter().any(is_described));
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plain;
-use crate::scram::{CredentialSource, ScramServer};
+use crate::scram::{CredentialSource, ScramServer, TokenLogin};
 
 fn login(mechanism: Mechanism, secret: &str) -> SaslLogin {
     SaslLogin::new(mechanism, "a=b,c".to_owned(), secret.to_owned())
@@ -28,6 +28,35 @@ fn scram_is_accepted_with_the_password_alone() {
         assert_eq!(by_scram(mechanism, "secret"), Ok(()));
         // The error is that of the server.
         assert_eq!(by_scram(mechanism, "other"), Err(LoginFault::Token));
+    }
+}
+
+#[test]
+fn delegation_token_is_announced_in_scram() {
+    let mechanism = ScramMechanism::Sha256;
+    for (options, expected) in [("tokenauth=\"true\"", true), ("tokenauth=\"false\"", false), ("", false)] {
+        let module = format!("a.ScramLoginModule required username=\"id\" password=\"hmac\" {options};");
+        let module = Jaas::parse(&module).unwrap();
+        let of = |mechanism| SaslLogin::of_module(mechanism, "id".to_owned(), "hmac".to_owned(), &module);
+        let login = of(Mechanism::Scram(mechanism));
+        let mut server = ScramServer::new(mechanism, "servers".to_owned());
+        let salted = mechanism.salted_password("hmac", b"salt", 4096);
+        let credential = || Some(mechanism.credential(&salted, b"salt".to_vec(), 4096));
+        let mut first = Vec::new();
+        let outcome = login.show(|sent| {
+            if first.is_empty() {
+                first = sent.to_vec();
+            }
+            let token_login =
+                |credential| TokenLogin { owner: "alice".to_owned(), credential, expires_ms: i64::MAX };
+            let (of_user, of_token) = (|_: &str, _| credential(), |_: &str, _| credential().map(token_login));
+            let source = CredentialSource { of_user: &of_user, of_token: &of_token, secret: "unused" };
+            server.step(sent, &source).map(|step| step.challenge).map_err(|_| LoginFault::Token)
+        });
+        assert_eq!(outcome, Ok(()));
+        assert_eq!(first.ends_with(b",tokenauth=true"), expected);
+        assert_eq!(login.is_by_token(), expected);
+        assert!(!of(Mechanism::Plain).is_by_token(), "PLAIN has no tokens");
     }
 }
 
