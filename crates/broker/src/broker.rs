@@ -33,6 +33,7 @@ use crate::transaction::Transactions;
 use crate::transfers::Transfers;
 use crate::turns::WorkTurns;
 
+mod heap;
 mod housekeeping;
 mod member;
 mod opening;
@@ -40,6 +41,7 @@ mod outages;
 #[cfg(test)]
 mod tests;
 
+use self::heap::Heap;
 pub(crate) use self::member::Following;
 pub use self::opening::OpenError;
 pub(crate) use self::opening::store_options;
@@ -70,6 +72,7 @@ pub(crate) struct Broker {
     stopping: AtomicBool,
     membership: Option<Arc<ClusterMembership>>,
     outages: Outages,
+    heap: Heap,
     remote_reads: Option<Arc<RemoteReads>>,
 }
 

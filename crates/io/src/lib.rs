@@ -159,6 +159,7 @@ pub use path::{Path, SocketPath};
 pub use piece::{Extent, Piece};
 pub use probe::Caps;
 pub use sys::buf;
+pub use sys::heap::trim_heap;
 pub use thresholds::Thresholds;
 pub use transfer::{COSTLY_TURN_BYTES, Engine, Seal, SealedTransfer, Transfer, Turn, paths, plan};
 

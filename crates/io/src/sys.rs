@@ -12,6 +12,7 @@
 pub mod buf;
 pub(crate) mod calls;
 pub(crate) mod error_queue;
+pub(crate) mod heap;
 pub(crate) mod lookups;
 pub(crate) mod mapping;
 pub(crate) mod memory;

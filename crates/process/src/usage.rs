@@ -69,6 +69,14 @@ pub fn resident_bytes() -> Option<u64> {
     pages.checked_mul(rustix::param::page_size() as u64)
 }
 
+/// Memory in use that is not a file's.
+pub fn own_bytes() -> Option<u64> {
+    let statm = fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = statm.split_whitespace().skip(1).map(str::parse::<u64>);
+    let (resident, of_files) = (pages.next()?.ok()?, pages.next()?.ok()?);
+    resident.checked_sub(of_files)?.checked_mul(rustix::param::page_size() as u64)
+}
+
 fn cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     // The second field is the program's name in parentheses and may contain anything.

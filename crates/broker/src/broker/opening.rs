@@ -24,6 +24,7 @@ use tokio::runtime::Handle;
 
 use crate::access::Access;
 use crate::broker::Broker;
+use crate::broker::heap::Heap;
 use crate::broker::outages::Outages;
 use crate::cluster::ClusterMembership;
 use crate::controller::Controller;
@@ -198,6 +199,7 @@ impl Broker {
             stopping: AtomicBool::new(false),
             membership,
             outages: Outages::default(),
+            heap: Heap::default(),
         }))
     }
 

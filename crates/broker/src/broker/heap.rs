@@ -1,0 +1,69 @@
+//! Memory that the broker has freed and that the allocator keeps.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use levada_process::usage::own_bytes;
+
+/// Memory below which nothing is given back.
+const LITTLE: u64 = 128 << 20;
+/// Time between two attempts, and the longest one after attempts without a result.
+const PAUSE_MS: i64 = 60_000;
+const PAUSE_MAX_MS: i64 = 15 * 60_000;
+
+/// Gives freed memory back to the kernel, where it is much: after members, sessions or requests that
+/// had large texts are gone, the pages of the allocator would otherwise stay for good.
+#[derive(Debug, Default)]
+pub(super) struct Heap {
+    /// Time of the next attempt, ms of the steady clock.
+    next_ms: AtomicI64,
+    pause_ms: AtomicI64,
+}
+
+impl Heap {
+    /// An attempt, if it is time for one. Blocks for milliseconds.
+    pub(super) fn give_back(&self, now_ms: i64) {
+        if now_ms < self.next_ms.load(Ordering::Relaxed) {
+            return;
+        }
+        let before = own_bytes().unwrap_or(0);
+        let after = if before < LITTLE {
+            0
+        } else {
+            levada_io::trim_heap();
+            own_bytes().unwrap_or(0)
+        };
+        self.ended(now_ms, (before, after));
+    }
+
+    /// Sets the time of the next attempt, by the memory before and after this one.
+    fn ended(&self, now_ms: i64, (before, after): (u64, u64)) {
+        let is_worth_it = after <= before - before / 10;
+        let longer = self.pause_ms.load(Ordering::Relaxed).saturating_mul(2);
+        let pause_ms = if is_worth_it { PAUSE_MS } else { longer.clamp(PAUSE_MS, PAUSE_MAX_MS) };
+        self.pause_ms.store(pause_ms, Ordering::Relaxed);
+        self.next_ms.store(now_ms.saturating_add(pause_ms), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Times of the attempts.
+
+    use super::*;
+
+    #[test]
+    fn attempts_without_a_result_become_rare() {
+        let (heap, mut now) = (Heap::default(), 0);
+        let mut pause = |before: u64, after: u64| {
+            heap.ended(now, (before, after));
+            let pause = heap.next_ms.load(Ordering::Relaxed) - now;
+            now += pause;
+            pause / PAUSE_MS
+        };
+        assert_eq!(pause(LITTLE, 0), 1);
+        let kept: Vec<i64> = (0..6).map(|_| pause(10 * LITTLE, 10 * LITTLE)).collect();
+        assert_eq!(kept, [2, 4, 8, 15, 15, 15]);
+        assert_eq!(pause(10 * LITTLE, LITTLE), 1);
+        assert_eq!(pause(0, 0), 1, "a kernel that reports nothing");
+    }
+}
