@@ -23,6 +23,7 @@ mod target;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use levada_wire::Uuid;
 
@@ -67,10 +68,10 @@ pub(super) struct AssignmentPace {
     pub(super) now_ms: i64,
 }
 
-/// A member: its subscription, and its partitions.
+/// A member: its subscription, which copies of the group share, and its partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Member {
-    metadata: MemberMetadata,
+    metadata: Arc<MemberMetadata>,
     current: CurrentValue,
 }
 
@@ -82,7 +83,7 @@ impl Default for Member {
             rebalance_timeout_ms: -1,
             ..MemberMetadata::default()
         };
-        Self { metadata, current: CurrentValue::default() }
+        Self { metadata: Arc::new(metadata), current: CurrentValue::default() }
     }
 }
 
@@ -144,7 +145,7 @@ impl ConsumerGroup {
                 if let Some(instance) = &metadata.instance_id {
                     self.static_members.insert(instance.clone(), member_id.clone());
                 }
-                self.members.entry(member_id).or_default().metadata = metadata;
+                self.members.entry(member_id).or_default().metadata = Arc::new(metadata);
             }
             ConsumerRecord::Member(member_id, None) => self.forget(&member_id),
             ConsumerRecord::TargetEpoch(value) => {

@@ -22,6 +22,7 @@ mod target;
 mod view;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub use self::assign::SHARE_ASSIGNOR;
 pub(in crate::group) use self::beat::BeatLimits;
@@ -58,17 +59,17 @@ pub(super) struct ShareGroup {
     has_unassigned: bool,
 }
 
-/// A member: its subscription, and its partitions.
+/// A member: its subscription, which copies of the group share, and its partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ShareMember {
-    metadata: ShareMemberMetadata,
+    metadata: Arc<ShareMemberMetadata>,
     current: ShareCurrentValue,
 }
 
 impl Default for ShareMember {
     fn default() -> Self {
         let current = ShareCurrentValue { previous_epoch: -1, ..ShareCurrentValue::default() };
-        Self { metadata: ShareMemberMetadata::default(), current }
+        Self { metadata: Arc::default(), current }
     }
 }
 
@@ -168,7 +169,8 @@ impl ShareGroup {
         for topic in &metadata.topics {
             *self.subscribed.entry(topic.clone()).or_default() += 1;
         }
-        let before = std::mem::replace(&mut self.members.entry(member_id).or_default().metadata, metadata);
+        let before =
+            std::mem::replace(&mut self.members.entry(member_id).or_default().metadata, Arc::new(metadata));
         self.count_out(&before);
     }
 

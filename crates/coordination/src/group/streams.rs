@@ -69,7 +69,7 @@ pub(super) struct StreamsGroup {
 /// A member, and its tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct StreamsMember {
-    metadata: StreamsMemberMetadata,
+    metadata: Arc<StreamsMemberMetadata>,
     current: StreamsCurrentValue,
 }
 
@@ -82,7 +82,7 @@ impl Default for StreamsMember {
             ..StreamsMemberMetadata::default()
         };
         let current = StreamsCurrentValue { state: reconcile::STABLE, ..StreamsCurrentValue::default() };
-        Self { metadata, current }
+        Self { metadata: Arc::new(metadata), current }
     }
 }
 
@@ -149,7 +149,7 @@ impl StreamsGroup {
                 self.assignment_configs = value.assignment_configs;
             }
             StreamsRecord::Member(member_id, Some(metadata)) => {
-                self.members.entry(member_id).or_default().metadata = metadata;
+                self.members.entry(member_id).or_default().metadata = Arc::new(metadata);
             }
             StreamsRecord::Member(member_id, None) => {
                 self.members.remove(&member_id);

@@ -215,7 +215,7 @@ impl Draft {
         subscription: &Subscription,
         before: &Member,
     ) -> bool {
-        let mut metadata = before.metadata.clone();
+        let mut metadata = (*before.metadata).clone();
         metadata.instance_id = request.group_instance_id.clone().or(metadata.instance_id);
         metadata.rack_id = subscription.rack_id.clone().or(metadata.rack_id);
         metadata.rebalance_timeout_ms = request.rebalance_timeout_ms;
@@ -228,7 +228,7 @@ impl Draft {
             protocols: request.protocols.clone(),
         });
         let resubscribed = metadata.topics != before.metadata.topics || before.regex().is_some();
-        if !self.group.members.contains_key(member_id) || metadata != before.metadata {
+        if !self.group.members.contains_key(member_id) || metadata != *before.metadata {
             self.write(ConsumerRecord::Member(member_id.to_owned(), Some(metadata)));
         }
         resubscribed

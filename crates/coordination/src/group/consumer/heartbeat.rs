@@ -90,7 +90,7 @@ impl ConsumerGroup {
             && request.member_epoch != 0
             && member.is_reconciled(self.target_epoch)
             && !self.awaits_matches(member)
-            && wanted(member, request) == member.metadata
+            && wanted(member, request) == *member.metadata
     }
 }
 
@@ -116,7 +116,7 @@ fn check_epoch(member: &Member, request: &ConsumerHeartbeatRequest) -> Result<()
 
 /// New subscription of the member; fields that the request lacks stay as they are.
 fn wanted(member: &Member, request: &ConsumerHeartbeatRequest) -> crate::group::records::MemberMetadata {
-    let mut metadata = member.metadata.clone();
+    let mut metadata = (*member.metadata).clone();
     let keep = |new: &Option<String>, old: Option<String>| new.clone().or(old);
     metadata.instance_id = keep(&request.instance_id, metadata.instance_id);
     metadata.rack_id = keep(&request.rack_id, metadata.rack_id);
@@ -176,7 +176,7 @@ impl Draft {
         let mut member = member.clone();
         (member.current.epoch, member.current.previous_epoch) = (0, 0);
         self.remove(old_id);
-        self.write(ConsumerRecord::Member(member_id.to_owned(), Some(member.metadata.clone())));
+        self.write(ConsumerRecord::Member(member_id.to_owned(), Some((*member.metadata).clone())));
         self.write(ConsumerRecord::Target(member_id.to_owned(), Some(target)));
         self.write(ConsumerRecord::Current(member_id.to_owned(), Some(member.current.clone())));
         member
@@ -198,7 +198,7 @@ impl Draft {
         let known = self.group.members.contains_key(&request.member_id);
         let is_known = new_regex.as_ref().is_none_or(|regex| self.group.regexes.contains_key(regex));
         let resubscribed = metadata.topics != before.metadata.topics || (old_regex != new_regex && is_known);
-        if !known || metadata != before.metadata {
+        if !known || metadata != *before.metadata {
             self.write(ConsumerRecord::Member(request.member_id.clone(), Some(metadata)));
         }
         Ok(resubscribed)

@@ -75,7 +75,7 @@ impl Draft {
         let Self { group, mut records } = self;
         let members = group.members.iter().map(|(id, member)| Migrant {
             id: id.clone(),
-            metadata: member.metadata.clone(),
+            metadata: (*member.metadata).clone(),
             assigned: group.targets.get(id).cloned().unwrap_or_else(Partitions::new),
         });
         let classic =

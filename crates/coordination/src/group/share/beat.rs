@@ -79,7 +79,7 @@ impl ShareGroup {
             && !self.has_unassigned
             && self.epoch <= self.target.epoch
             && member.is_reconciled(self.target.epoch)
-            && wanted(member, request) == member.metadata
+            && wanted(member, request) == *member.metadata
     }
 
     /// A member leaves, or is removed.
@@ -152,7 +152,7 @@ impl ShareDraft {
         let metadata = wanted(before, request);
         let resubscribed = metadata.topics != before.metadata.topics;
         let is_known = self.group.members.contains_key(&request.member_id);
-        if !is_known || metadata != before.metadata {
+        if !is_known || metadata != *before.metadata {
             self.write(ShareRecord::Member(request.member_id.clone(), Some(metadata)));
         }
         resubscribed

@@ -125,7 +125,7 @@ impl StreamsGroup {
         request: &StreamsHeartbeatRequest,
         limits: &StreamsLimits,
     ) -> bool {
-        let is_same = wanted(member, request) == member.metadata
+        let is_same = wanted(member, request) == *member.metadata
             && request.topology.is_none()
             && request.task_offsets.is_none()
             && request.task_end_offsets.is_none();
@@ -250,7 +250,7 @@ impl StreamsDraft {
     fn update(&mut self, request: &StreamsHeartbeatRequest, before: &StreamsMember) -> bool {
         let metadata = wanted(before, request);
         let is_known = self.group.members.contains_key(&request.member_id);
-        let is_changed = !is_known || metadata != before.metadata;
+        let is_changed = !is_known || metadata != *before.metadata;
         if is_changed {
             self.write(StreamsRecord::Member(request.member_id.clone(), Some(metadata.clone())));
         }

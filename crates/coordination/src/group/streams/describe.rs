@@ -79,7 +79,7 @@ impl StreamsGroup {
         DescribedStreamsMember {
             member_id: id.to_owned(),
             epoch: member.current.epoch,
-            metadata: member.metadata.clone(),
+            metadata: (*member.metadata).clone(),
             assigned: super::beat::told(&member.current.assigned),
             target: self.targets.get(id).cloned().unwrap_or_default(),
             task_offsets: offsets.offsets,

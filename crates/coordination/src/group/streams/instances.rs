@@ -96,7 +96,7 @@ impl StreamsDraft {
         self.write(StreamsRecord::Current(old.to_owned(), None));
         self.write(StreamsRecord::Target(old.to_owned(), None));
         self.write(StreamsRecord::Member(old.to_owned(), None));
-        self.write(StreamsRecord::Member(member_id.clone(), Some(member.metadata.clone())));
+        self.write(StreamsRecord::Member(member_id.clone(), Some((*member.metadata).clone())));
         self.write(StreamsRecord::Target(member_id.clone(), Some(target)));
         self.write(StreamsRecord::Current(member_id.clone(), Some(member.current.clone())));
         member
