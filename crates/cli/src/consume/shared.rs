@@ -142,6 +142,11 @@ impl Reading<'_> {
             printed += 1;
         }
         sink.flush()?;
+        // Records that are released immediately come again, before those that were not seen yet, until no
+        // attempt is left. The end of the session releases all of them.
+        if ack == Ack::Release && self.args.exit {
+            return Ok(());
+        }
         let printed = records.iter().take(printed);
         printed.for_each(|record| self.member.acknowledge(record, ack.acknowledgement()));
         Ok(())
