@@ -12,6 +12,9 @@ use crate::replica::log_config::{log_config, topic_config};
 use crate::share_partitions::are_dead_letters_permitted;
 use crate::tls::Tls;
 
+/// The key of a group that names the topic of its dead letters.
+const DEAD_LETTER_TOPIC: &str = "errors.deadletterqueue.topic.name";
+
 /// The reason why a configuration that was read again is not used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReloadError {
@@ -85,6 +88,7 @@ impl Publisher {
         let own = groups.map(|(resource, values)| (resource.name.clone(), config.share_group(values)));
         let default = config.share_group(&Values::new());
         self.share_partitions.configure(default, own, are_dead_letters_permitted(image));
+        warn_of_dead_letters(image);
     }
 
     /// Applies the configuration of the topic and of the broker to the topic's partitions.
@@ -97,6 +101,27 @@ impl Publisher {
         for partition in topic.partitions().filter_map(|(index, _)| partitions.by_id(topic.id(), index)) {
             partition.configure(config.clone(), log.clone());
         }
+    }
+}
+
+/// Writes a warning if groups name a topic for dead letters, and the level does not permit them.
+fn warn_of_dead_letters(image: &Image) {
+    if are_dead_letters_permitted(image) {
+        return;
+    }
+    let groups = image.config_resources().filter(|(resource, values)| {
+        let is_named = |values: &Values| values.get(DEAD_LETTER_TOPIC).is_some_and(|name| !name.is_empty());
+        resource.kind == ResourceKind::Group && is_named(values)
+    });
+    let mut names: Vec<_> = groups.map(|(resource, _)| resource.name.clone()).collect();
+    names.sort_unstable();
+    if let Some(first) = names.first() {
+        tracing::warn!(
+            group = %first,
+            groups = names.len(),
+            "records that members reject get no dead letters: errors.deadletterqueue.topic.name has no effect below \
+             share.version 2; levada cluster features upgrade share.version=2"
+        );
     }
 }
 
