@@ -8,9 +8,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::Tool;
 use crate::cluster::Tools;
 use crate::replicas::segments_from;
+use crate::{Cluster, Tool};
 
 /// The internal topics, with the option by which Kafka's dump tool decodes them.
 pub const TOPICS: [(&str, &str); 2] =
@@ -69,6 +69,34 @@ pub fn by_levada(partition: &Path, range: Range<i64>) -> Result<Records, String>
         }
     }
     Ok(records)
+}
+
+/// Fails unless Kafka's tool decodes the same records of each partition of an internal topic in the
+/// replica of each broker. The topic must have records.
+pub fn assert_equal_replicas(
+    cluster: &Cluster,
+    tools: &mut Tools,
+    (topic, decoder): (&str, &str),
+    partitions: u32,
+) {
+    cluster.await_in_sync(tools);
+    let mut count = 0;
+    for index in 0..partitions {
+        let mut read = cluster.brokers().into_iter().map(|id| {
+            let partition = cluster.node(id).data().join(format!("{topic}-{index}"));
+            let records = by_kafka(tools, decoder, &partition, 0..i64::MAX);
+            let named = |error| panic!("{}: {error}", partition.display());
+            (format!("broker {id}"), records.unwrap_or_else(named))
+        });
+        let (first, expected) = read.next().expect("a broker");
+        for (name, records) in read {
+            let found = differences((&first, &expected), (&name, &records));
+            assert!(found.is_empty(), "{topic}-{index}: {found:#?}");
+        }
+        count += expected.len();
+    }
+    println!("{count} records of {topic} read back");
+    assert!(count > 0, "no record was written");
 }
 
 /// Differences between two views of a log.

@@ -1,13 +1,18 @@
 //! Streams groups: brokers with short limits for them, and an application that joins payments with
 //! orders and sums them by region and window.
 
+mod work;
+
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::{Node, Tool};
+
+pub use self::work::{Applications, described};
 
 /// Name of the application and of its group.
 pub const APPLICATION: &str = "paid-orders";
@@ -17,7 +22,7 @@ pub const TOPICS: [&str; 3] = ["orders", "payments", SUMS];
 const SUMS: &str = "sums";
 
 /// Configuration of brokers whose streams groups notice a dead member soon.
-const OPTIONS: [(&str, &str); 7] = [
+pub const OPTIONS: [(&str, &str); 7] = [
     ("group.streams.min.session.timeout.ms", "1000"),
     ("group.streams.session.timeout.ms", "2000"),
     ("group.streams.min.heartbeat.interval.ms", "200"),
@@ -35,8 +40,6 @@ const REGIONS: [&str; 4] = ["north", "east", "south", "west"];
 const JOIN_MS: i64 = 5_000;
 /// Length of a window, in milliseconds.
 const WINDOW_MS: i64 = 10_000;
-/// Time of the first record, in milliseconds.
-const FIRST_MS: i64 = 1_700_000_000_000;
 
 /// A broker with short limits, not started.
 pub fn node() -> Node {
@@ -51,7 +54,7 @@ pub fn application(bootstrap: &str, state: &Path) -> Tool {
 }
 
 /// The process that writes the records of its standard input.
-pub fn writer(bootstrap: &str) -> Tool {
+pub fn records_writer(bootstrap: &str) -> Tool {
     let mut tool = Tool::own_java("Records");
     tool.arg(bootstrap);
     tool
@@ -60,6 +63,9 @@ pub fn writer(bootstrap: &str) -> Tool {
 /// Orders and payments that were written.
 pub struct Payments {
     random: StdRng,
+    /// Time of the first record, in milliseconds: a start of windows. It is recent, because topics
+    /// delete old records in a long run.
+    first_ms: i64,
     next: u32,
     /// Number of payments that have an order.
     paid: usize,
@@ -70,14 +76,17 @@ pub struct Payments {
 impl Payments {
     /// No payment yet.
     pub fn new(random: StdRng) -> Self {
-        Self { random, next: 0, paid: 0, sums: BTreeMap::new() }
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_millis();
+        let now_ms = i64::try_from(now_ms).expect("milliseconds");
+        let first_ms = now_ms - now_ms % WINDOW_MS;
+        Self { random, first_ms, next: 0, paid: 0, sums: BTreeMap::new() }
     }
 
     /// Draws an order and its payment: two lines for the writer, in any order.
     pub fn pair(&mut self) -> [String; 2] {
         let number = self.next;
         self.next += 1;
-        let ordered = FIRST_MS + self.random.random_range(0..60_000);
+        let ordered = self.first_ms + self.random.random_range(0..60_000);
         // Some payments are too early or too late.
         let paid = ordered + self.random.random_range(-6_000..=6_000);
         let region = REGIONS[self.random.random_range(0..REGIONS.len())];
@@ -115,13 +124,22 @@ impl Payments {
 
 /// The sums as a reader of committed records sees them; those of one key in order.
 pub fn sums(bootstrap: &str) -> Vec<(String, i64)> {
-    let mut kcat = Tool::kcat();
-    kcat.args(["-C", "-b", bootstrap, "-t", SUMS, "-e", "-q"]);
-    kcat.args(["-X", "isolation.level=read_committed", "-f", "%k %s\n"]);
-    let said = kcat.run().stdout;
+    let said = reader(bootstrap).run().stdout;
     let sum = |line: &str| {
         let (key, sum) = line.split_once(' ')?;
         Some((key.to_owned(), sum.parse().ok()?))
     };
     said.lines().map(|line| sum(line).unwrap_or_else(|| panic!("a key and a sum: {line}"))).collect()
+}
+
+/// Number of sums that a reader gets to, which are not all of them if a broker is absent.
+pub fn summed(bootstrap: &str) -> usize {
+    reader(bootstrap).outcome().1.stdout.lines().count()
+}
+
+fn reader(bootstrap: &str) -> Tool {
+    let mut kcat = Tool::kcat();
+    kcat.args(["-C", "-b", bootstrap, "-t", SUMS, "-e", "-q"]);
+    kcat.args(["-X", "isolation.level=read_committed", "-f", "%k %s\n"]);
+    kcat
 }

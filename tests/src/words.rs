@@ -76,13 +76,22 @@ pub fn writer(bootstrap: &str) -> Tool {
 
 /// The counts as a reader of committed records sees them, in order.
 pub fn counts(bootstrap: &str) -> Vec<(String, usize)> {
-    let mut kcat = Tool::kcat();
-    kcat.args(["-C", "-b", bootstrap, "-t", COUNTS, "-e", "-q"]);
-    kcat.args(["-X", "isolation.level=read_committed", "-s", "value=>q", "-f", "%k %s\n"]);
-    let said = kcat.run().stdout;
+    let said = reader(bootstrap).run().stdout;
     let count = |line: &str| {
         let (word, count) = line.split_once(' ')?;
         Some((word.to_string(), count.parse().ok()?))
     };
     said.lines().map(|line| count(line).unwrap_or_else(|| panic!("a word and a number: {line}"))).collect()
+}
+
+/// Number of counts that a reader gets to, which are not all of them if a broker is absent.
+pub fn counted(bootstrap: &str) -> usize {
+    reader(bootstrap).outcome().1.stdout.lines().count()
+}
+
+fn reader(bootstrap: &str) -> Tool {
+    let mut kcat = Tool::kcat();
+    kcat.args(["-C", "-b", bootstrap, "-t", COUNTS, "-e", "-q"]);
+    kcat.args(["-X", "isolation.level=read_committed", "-s", "value=>q", "-f", "%k %s\n"]);
+    kcat
 }

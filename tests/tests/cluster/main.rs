@@ -20,4 +20,5 @@ mod replication_faults;
 mod replication_moves;
 mod share_cluster;
 mod sick_disks;
+mod streams_cluster;
 mod tiered_cluster;

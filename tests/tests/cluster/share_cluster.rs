@@ -143,34 +143,10 @@ impl Stage {
             journals.add_workers(&journal(&self.cluster, &format!("workers-{number}")));
         }
         journals.assert_sound(share::LIMIT_OF_WORK, share::MARGIN_US);
-        assert_equal_states(&self.cluster, &mut self.tools);
+        let state = (STATE, "--share-group-state-decoder");
+        internal::assert_equal_replicas(&self.cluster, &mut self.tools, state, PARTITIONS);
         self.cluster.assert_no_errors();
     }
-}
-
-/// Fails unless Kafka's tool decodes the same records of each partition of the state in the replica
-/// of each broker.
-fn assert_equal_states(cluster: &Cluster, tools: &mut Tools) {
-    cluster.await_in_sync(tools);
-    let mut count = 0;
-    for index in 0..PARTITIONS {
-        let mut read = cluster.brokers().into_iter().map(|id| {
-            let partition = cluster.node(id).data().join(format!("{STATE}-{index}"));
-            let records = internal::by_kafka(tools, "--share-group-state-decoder", &partition, 0..i64::MAX);
-            (
-                format!("broker {id}"),
-                records.unwrap_or_else(|error| panic!("{}: {error}", partition.display())),
-            )
-        });
-        let (first, expected) = read.next().expect("a broker");
-        for (name, records) in read {
-            let found = internal::differences((&first, &expected), (&name, &records));
-            assert!(found.is_empty(), "{STATE}-{index}: {found:#?}");
-        }
-        count += expected.len();
-    }
-    println!("{count} records of {STATE} read back");
-    assert!(count > 0, "no record was written");
 }
 
 fn journal(cluster: &Cluster, name: &str) -> PathBuf {

@@ -1,5 +1,6 @@
 //! Applications of Kafka Streams as streams groups: words counted, payments joined with orders and
-//! summed by window, each exactly once, while instances and the broker are killed.
+//! summed by window, each exactly once, while instances and the broker are killed. With
+//! `LEVADA_TEST_KAFKA=newer` the applications are those of the next Kafka.
 //!
 //! Suite: long; 40 s; needs java, kcat, python; share streams
 //! Soak: scale 4, repeated
@@ -8,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use levada_testing::{scaled, seed};
-use levada_tests::streams::{self, APPLICATION, Payments};
+use levada_tests::streams::{self, APPLICATION, Payments, described};
 use levada_tests::tool::Conversation;
 use levada_tests::words::{self, Words};
 use levada_tests::{Node, Tool, await_some};
@@ -68,7 +69,7 @@ impl Counters {
     fn await_spread(&self) {
         let threads = self.instances.len() * THREADS;
         await_some("a task in each thread", LIMIT, || {
-            let group = described(&self.node, "word-count");
+            let group = described(&self.node.bootstrap(), "word-count");
             let tasks = tasks(&group);
             let busy: BTreeSet<&String> = tasks.values().filter_map(|(member, _)| member.as_ref()).collect();
             (group["state"] == "Stable" && busy.len() == threads).then_some(())
@@ -113,15 +114,6 @@ fn words_are_counted_once_through_kills() {
     counters.check();
 }
 
-/// The group as the command line shows it; null before its first member.
-fn described(node: &Node, application: &str) -> Value {
-    let mut levada = Tool::levada();
-    levada.args(["group", "describe", application, "--output", "json", "-b", &node.bootstrap()]);
-    let (_, said) = levada.outcome();
-    let groups: Value = serde_json::from_str(&said.stdout).expect("JSON");
-    groups[0].clone()
-}
-
 /// The members that have the active task and the standby tasks of each task.
 fn tasks(group: &Value) -> BTreeMap<String, (Option<String>, Vec<String>)> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -136,7 +128,7 @@ fn tasks(group: &Value) -> BTreeMap<String, (Option<String>, Vec<String>)> {
 /// Waits until each of the six tasks has a member, and a standby task in another one.
 fn await_standby_tasks(node: &Node) {
     await_some("standby tasks of each task", LIMIT, || {
-        let group = described(node, APPLICATION);
+        let group = described(&node.bootstrap(), APPLICATION);
         let tasks = tasks(&group);
         let is_safe = |(member, standby): &(Option<String>, Vec<String>)| {
             member.is_some() && standby.len() == 1 && !standby.contains(member.as_ref().expect("a member"))
@@ -149,7 +141,7 @@ fn await_standby_tasks(node: &Node) {
 fn internal_topics(node: &Node) -> BTreeMap<String, (String, usize)> {
     let mut levada = Tool::levada();
     levada.args(["topic", "describe", "--output", "json", "-b", &node.bootstrap()]);
-    let group = described(node, APPLICATION);
+    let group = described(&node.bootstrap(), APPLICATION);
     let subtopologies = group["topology"]["subtopologies"].as_array().expect("subtopologies");
     let names = subtopologies.iter().flat_map(|one| {
         ["changelog_topics", "repartition_source_topics"]
@@ -172,18 +164,18 @@ fn internal_topics(node: &Node) -> BTreeMap<String, (String, usize)> {
 }
 
 #[test]
-fn joins_and_windows_are_exact_through_a_kill() {
+fn joins_and_windows_are_exact_through_kills() {
     let mut node = started(&streams::TOPICS);
     let bootstrap = node.bootstrap();
     let mut levada = Tool::levada();
     levada
         .args(["config", "set", "group", APPLICATION, "streams.num.standby.replicas=1", "-b", &bootstrap])
         .run();
-    let start = |number: usize| {
-        streams::application(&bootstrap, &node.scratch().join(format!("state-{number}"))).spawn()
-    };
+    let scratch = node.scratch().to_owned();
+    let start =
+        |number: usize| streams::application(&bootstrap, &scratch.join(format!("state-{number}"))).spawn();
     let mut payments = Payments::new(StdRng::seed_from_u64(!seed()));
-    let mut writer = streams::writer(&bootstrap).spawn();
+    let mut writer = streams::records_writer(&bootstrap).spawn();
     let mut pay = |payments: &mut Payments, count: usize| {
         (0..count).flat_map(|_| payments.pair()).for_each(|line| writer.say(&line));
     };
@@ -198,19 +190,25 @@ fn joins_and_windows_are_exact_through_a_kill() {
     ];
     let expected = expected.map(|(name, (policy, count))| (name.to_owned(), (policy.to_owned(), count)));
     assert_eq!(internal_topics(&node), BTreeMap::from(expected));
-    pay(&mut payments, 400);
-    instances.remove(0).kill();
-    pay(&mut payments, 400);
-    instances.push(start(2));
-    await_standby_tasks(&node);
-    pay(&mut payments, 400);
+    for round in 0..scaled(KILLS) {
+        pay(&mut payments, 400);
+        instances.remove(0).kill();
+        pay(&mut payments, 400);
+        instances.push(start(2 + round));
+        await_standby_tasks(&node);
+        pay(&mut payments, 400);
+        node.kill();
+        node.start();
+        pay(&mut payments, 400);
+        await_standby_tasks(&node);
+    }
     writer.finish(LIMIT);
     await_some("every sum", LIMIT, || (streams::sums(&bootstrap).len() >= payments.paid()).then_some(()));
     for instance in instances {
         instance.finish(LIMIT);
     }
     payments.assert_summed(&streams::sums(&bootstrap));
-    assert_eq!(described(&node, APPLICATION)["lag"], 0);
+    assert_eq!(described(&node.bootstrap(), APPLICATION)["lag"], 0);
     node.assert_running("at the end");
     node.stop();
 }
