@@ -30,6 +30,17 @@ impl Prometheus {
     /// A server that scrapes this broker. Its files are those of the project, but for the address
     /// of the broker, shorter intervals, and rules that fire after a second instead of minutes.
     pub fn beside(node: &Node) -> Self {
+        let rules = delivered("alerts.yml");
+        let sooner: Vec<&str> = rules
+            .lines()
+            .map(|line| if line.starts_with("        for: ") { "        for: 1s" } else { line })
+            .collect();
+        assert_ne!(sooner.join("\n"), rules.trim_end(), "no rule waits");
+        Self::with_rules(node, &sooner.join("\n"))
+    }
+
+    /// The same with these rules in place of the alerts.
+    pub fn with_rules(node: &Node, rules: &str) -> Self {
         let home = tempfile::Builder::new().prefix("levada-prometheus-").tempdir().expect("a directory");
         let config = delivered("prometheus.yml");
         let config = replaced(&config, "127.0.0.1:9644", &node.http_address().to_string());
@@ -38,13 +49,7 @@ impl Prometheus {
             replaced(&config, "evaluation_interval: 15s", &format!("evaluation_interval: {INTERVAL}"));
         let path = home.path().join("prometheus.yml");
         fs::write(&path, config).expect("a configuration");
-        let rules = delivered("alerts.yml");
-        let sooner: Vec<&str> = rules
-            .lines()
-            .map(|line| if line.starts_with("        for: ") { "        for: 1s" } else { line })
-            .collect();
-        assert_ne!(sooner.join("\n"), rules.trim_end(), "no rule waits");
-        fs::write(home.path().join("alerts.yml"), sooner.join("\n")).expect("rules");
+        fs::write(home.path().join("alerts.yml"), rules).expect("rules");
         let address = free_port();
         let mut tool = Tool::prometheus();
         tool.arg(format!("--config.file={}", path.display()));

@@ -1,5 +1,5 @@
 //! A real Prometheus on the files of `deploy/monitoring`, beside a broker with traffic: the
-//! metrics, the alert rules and the dashboard.
+//! metrics, the alert rules, the dashboard, and the rules for Cruise Control.
 //!
 //! Suite: long; 31 s; needs java, prometheus, python
 
@@ -151,6 +151,73 @@ fn cluster_dashboard_queries_have_data() {
     });
 }
 
+/// Statistics of times that Cruise Control asks for.
+const STATISTICS: [&str; 4] = ["Max", "Mean", "50thPercentile", "999thPercentile"];
+
+/// Queries of Cruise Control's default sampler for metrics of a whole broker.
+fn of_brokers() -> BTreeSet<String> {
+    let mut asked = BTreeSet::from([
+        "avg by (instance) (rate(process_cpu_seconds_total[1m]))".to_owned(),
+        r#"kafka_server_KafkaRequestHandlerPool_OneMinuteRate{name="RequestHandlerAvgIdlePercent"}"#
+            .to_owned(),
+    ]);
+    let traffic = ["BytesIn", "BytesOut", "ReplicationBytesIn", "ReplicationBytesOut", "MessagesIn"];
+    for name in traffic.into_iter().chain(["TotalProduceRequests", "TotalFetchRequests"]) {
+        let selector = format!(r#"{{name="{name}PerSec",topic=""}}"#);
+        asked.insert(format!("kafka_server_BrokerTopicMetrics_OneMinuteRate{selector}"));
+    }
+    for request in ["Produce", "FetchConsumer", "FetchFollower"] {
+        let of = |name: &str| format!(r#"{{name="{name}",request="{request}"}}"#);
+        asked.insert(format!("kafka_network_RequestMetrics_OneMinuteRate{}", of("RequestsPerSec")));
+        for (statistic, name) in STATISTICS.into_iter().flat_map(|statistic| {
+            ["RequestQueueTimeMs", "LocalTimeMs", "TotalTimeMs"].map(|name| (statistic, name))
+        }) {
+            asked.insert(format!("kafka_network_RequestMetrics_{statistic}{}", of(name)));
+        }
+    }
+    for statistic in STATISTICS.into_iter().chain(["OneMinuteRate"]) {
+        asked.insert(format!(r#"kafka_log_LogFlushStats_{statistic}{{name="LogFlushRateAndTimeMs"}}"#));
+    }
+    for queue in ["RequestQueueSize", "ResponseQueueSize"] {
+        asked.insert(format!(r#"kafka_network_RequestChannel_Value{{name="{queue}"}}"#));
+    }
+    asked
+}
+
+/// Its queries for metrics of topics and partitions that Levada has.
+fn of_topics() -> BTreeSet<String> {
+    let traffic = ["BytesIn", "BytesOut", "MessagesIn", "TotalProduceRequests"];
+    let traffic = traffic.map(|name| {
+        let selector = format!(r#"{{name="{name}PerSec",topic!=""}}"#);
+        format!("kafka_server_BrokerTopicMetrics_OneMinuteRate{selector}")
+    });
+    let size = r#"kafka_log_Log_Value{name="Size",topic!="",partition!=""}"#.to_owned();
+    traffic.into_iter().chain([size]).collect()
+}
+
+#[test]
+fn cruise_control_finds_the_metrics_of_brokers() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: a promise of Levada's alone");
+        return;
+    }
+    let (mut node, sasl) = node();
+    let prometheus = Prometheus::with_rules(&node, &delivered("cruise-control.yml"));
+    let _traffic = traffic(&node, sasl);
+    let is_valid =
+        |(labels, value): &(Value, f64)| labels["instance"].is_string() && value.is_finite() && *value >= 0.0;
+    await_each("metrics of brokers", of_brokers(), |query| {
+        let found = prometheus.query(query);
+        found.len() == 1 && found.iter().all(is_valid)
+    });
+    await_each("metrics of topics", of_topics(), |query| {
+        let found = prometheus.query(query);
+        found.iter().any(|(_, value)| *value > 0.0) && found.iter().all(is_valid)
+    });
+    node.assert_running("scraped");
+    node.stop();
+}
+
 #[test]
 fn group_lag_alert_fires_and_ends_when_recovered() {
     if Kind::under_test() == Kind::Kafka {
@@ -192,7 +259,9 @@ fn promtool_accepts_metrics_rules_and_configuration() {
     let said = Tool::promtool().args(["check", "metrics"]).stdin(&file).run();
     assert_eq!((said.stdout.trim(), said.stderr.trim()), ("", ""));
     let files = paths::monitoring();
-    for (command, name) in [("rules", "alerts.yml"), ("config", "prometheus.yml")] {
+    for (command, name) in
+        [("rules", "alerts.yml"), ("rules", "cruise-control.yml"), ("config", "prometheus.yml")]
+    {
         let said = Tool::promtool().args(["check", command, &files.join(name).display().to_string()]).run();
         println!("{}", said.stdout.trim());
     }

@@ -20,7 +20,7 @@ pub(super) const CALLS: [&str; 5] =
 const EXPOSURE_MAX: f64 = 2.5;
 
 /// Files of both packages with their modes, without manual pages and completions of zsh.
-const FILES: [(&str, u32); 21] = [
+const FILES: [(&str, u32); 22] = [
     ("etc/levada/server.properties", 0o640),
     ("usr/bin/levada", 0o755),
     ("usr/bin/levada-lab", 0o755),
@@ -34,6 +34,7 @@ const FILES: [(&str, u32); 21] = [
     ("usr/share/doc/levada/README.md", 0o644),
     ("usr/share/doc/levada/SECURITY.md", 0o644),
     ("usr/share/doc/levada/deploy/monitoring/alerts.yml", 0o644),
+    ("usr/share/doc/levada/deploy/monitoring/cruise-control.yml", 0o644),
     ("usr/share/doc/levada/deploy/monitoring/grafana-dashboard.json", 0o644),
     ("usr/share/doc/levada/changelog.gz", 0o644),
     ("usr/share/doc/levada/copyright", 0o644),
