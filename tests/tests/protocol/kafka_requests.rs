@@ -232,6 +232,11 @@ fn servers() {
 }
 
 #[test]
+fn streams() {
+    section("streams");
+}
+
+#[test]
 fn every_failure_has_a_reason() {
     let tables = Tables::read();
     let without = tables.exceptions.iter().filter(|(_, known)| known.reason.starts_with(UNEXPLAINED));

@@ -114,7 +114,7 @@ final class Shadow implements View {
     private record Controller(KafkaRaftClient<?> client, MetadataLoader loader) {
     }
 
-    private static Object field(Class<?> type, String name, Object object) {
+    static Object field(Class<?> type, String name, Object object) {
         try {
             Field field = type.getDeclaredField(name);
             field.setAccessible(true);

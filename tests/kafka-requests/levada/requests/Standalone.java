@@ -48,6 +48,7 @@ final class Standalone implements View {
     @Override
     public void start() {
         given.startForBroker();
+        Registration.of(config.nodeId(), given.clusterId(), given.raftManager().client());
     }
 
     @Override
