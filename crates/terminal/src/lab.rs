@@ -9,7 +9,7 @@ use clap::{Subcommand, ValueEnum};
 use crate::output::FormatArgs;
 
 /// Experiments of `levada lab broker`.
-pub const BROKER_EXPERIMENTS: [&str; 20] = [
+pub const BROKER_EXPERIMENTS: [&str; 25] = [
     "start",
     "idle",
     "produce",
@@ -30,6 +30,11 @@ pub const BROKER_EXPERIMENTS: [&str; 20] = [
     "fan-out",
     "watched",
     "replicate",
+    "control",
+    "share-fetch",
+    "share-acknowledge",
+    "share-members",
+    "telemetry",
 ];
 
 /// Experiments of `levada lab files`.

@@ -22,6 +22,7 @@ use crate::record::Metric;
 
 mod append;
 mod connections;
+mod control;
 mod fairness;
 mod fan_out;
 mod fetch;
@@ -38,12 +39,16 @@ mod produce;
 mod recovery;
 mod reheat;
 mod replicate;
+mod share_acknowledge;
+mod share_fetch;
+mod share_members;
 mod start;
 mod tls_fetch;
 mod watched;
 
 pub use append::Append;
 pub use connections::Connections;
+pub use control::Control;
 pub use fairness::Fairness;
 pub use fan_out::FanOut;
 pub use fetch::Fetch;
@@ -60,6 +65,9 @@ pub use produce::Produce;
 pub use recovery::Recovery;
 pub use reheat::Reheat;
 pub use replicate::Replicate;
+pub use share_acknowledge::ShareAcknowledge;
+pub use share_fetch::ShareFetch;
+pub use share_members::ShareMembers;
 pub use start::Start;
 pub use tls_fetch::TlsFetch;
 pub use watched::Watched;
@@ -82,7 +90,7 @@ impl Systems {
 }
 
 /// All experiments on brokers, in the order in which they are run.
-pub const OFFERS: [Offer<Systems>; 20] = [
+pub const OFFERS: [Offer<Systems>; 25] = [
     Offer { name: "start", begin: |bench, systems| Ok(Box::new(Start::new(bench, systems)?)), limits: few },
     Offer { name: "idle", begin: |bench, systems| Ok(Box::new(Idle::new(bench, systems)?)), limits: few },
     Offer {
@@ -167,12 +175,47 @@ pub const OFFERS: [Offer<Systems>; 20] = [
         begin: |bench, systems| Ok(Box::new(Replicate::new(bench, systems)?)),
         limits: fewest,
     },
+    Offer {
+        name: "control",
+        begin: |bench, systems| Ok(Box::new(Control::new(bench, systems)?)),
+        limits: few,
+    },
+    Offer {
+        name: "share-fetch",
+        begin: |bench, systems| Ok(Box::new(ShareFetch::new(bench, systems)?)),
+        limits: Limits::of,
+    },
+    Offer {
+        name: "share-acknowledge",
+        begin: |bench, systems| Ok(Box::new(ShareAcknowledge::new(bench, systems)?)),
+        limits: few,
+    },
+    Offer {
+        name: "share-members",
+        begin: |bench, systems| Ok(Box::new(ShareMembers::new(bench, systems)?)),
+        limits: few,
+    },
+    Offer {
+        name: "telemetry",
+        begin: |bench, systems| Ok(Box::new(Watched::telemetry(bench, systems)?)),
+        limits: Limits::of,
+    },
 ];
 
 /// A broker of each system, running.
 fn started(bench: &Bench, systems: &Systems) -> Result<Vec<Node>, LabError> {
+    started_with(bench, systems, &[])
+}
+
+/// The same, with these settings in addition to the common ones.
+fn started_with(
+    bench: &Bench,
+    systems: &Systems,
+    settings: &[(&'static str, &str)],
+) -> Result<Vec<Node>, LabError> {
     let start = |system| {
-        let mut node = Node::new(bench, systems, system)?;
+        let node = Node::new(bench, systems, system)?;
+        let mut node = settings.iter().fold(node, |node, (key, value)| node.with(key, value));
         node.start(bench)?;
         Ok(node)
     };

@@ -1,5 +1,6 @@
 //! Cost of observation: the cost of produce and fetch requests in a broker with many partitions,
-//! with and without an open page of its console and scrapes by Prometheus.
+//! with and without an open page of its console and scrapes by Prometheus, or clients that push
+//! their own metrics.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -7,6 +8,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use self::pushers::Pushers;
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::connection::Connection;
@@ -17,13 +19,14 @@ use crate::experiments::broker::harness::replay;
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
 use crate::harness::process::Spent;
+use crate::harness::program::allow_descriptors;
 use crate::method::experiment::{Case, Experiment, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 
+mod pushers;
+
 const PRODUCE: &str = "produce, 64 KiB";
 const FETCH: &str = "fetch, 1 MiB";
-const WATCHED: &str = "watched";
-const ALONE: &str = "nobody looks";
 
 const BATCH_LEN: usize = 64 << 10;
 const FETCH_BYTES: i32 = 1 << 20;
@@ -32,10 +35,38 @@ const TURN: usize = 64;
 /// Time between two scrapes, as Prometheus is often configured.
 const SCRAPED_EVERY: Duration = Duration::from_secs(5);
 
+/// Observers of the broker in the second case of each group.
+#[derive(Debug, Clone, Copy)]
+enum Observers {
+    /// A page of the console and a scraper.
+    Watchers,
+    /// This number of clients with telemetry.
+    Pushers(usize),
+}
+
+impl Observers {
+    /// Names of the case without them, and of the case with them.
+    fn names(self) -> [&'static str; 2] {
+        match self {
+            Self::Watchers => ["nobody looks", "watched"],
+            Self::Pushers(_) => ["no subscription", "clients push"],
+        }
+    }
+}
+
+/// Observers at work.
+enum Observing {
+    Nobody,
+    /// Dropping them closes the page.
+    Watchers(#[expect(dead_code, reason = "kept until it is dropped")] Watchers),
+    Pushers(Pushers),
+}
+
 /// The experiment, with its broker.
 #[derive(Debug)]
 pub struct Watched<'b> {
     bench: &'b Bench,
+    observers: Observers,
     node: Node,
     filled: Filled,
     /// Topics so far; each run of producing has its own.
@@ -109,6 +140,20 @@ impl<'b> Watched<'b> {
     /// # Errors
     /// The broker does not start or refuses, or there is no room.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
+        Self::by(Observers::Watchers, bench, systems)
+    }
+
+    /// The same, observed by clients with telemetry.
+    ///
+    /// # Errors
+    /// As of [`Watched::new`], and this process may not open a connection for each client.
+    pub fn telemetry(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
+        let clients = bench.scale().choose(20, 1_000, 1_000, 1_000);
+        allow_descriptors(clients as u64 + 200)?;
+        Self::by(Observers::Pushers(clients), bench, systems)
+    }
+
+    fn by(observers: Observers, bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let mut node = Node::new(bench, systems, System::Levada)?;
         node.start(bench)?;
         let bytes = bench.scale().choose(1 << 20, 64 << 20, 256 << 20, 256 << 20);
@@ -118,7 +163,7 @@ impl<'b> Watched<'b> {
         let place = TopicPartition { topic: "read".to_owned(), partition: 0 };
         let filled = topic::fill(&node, place, BATCH_LEN, bytes)?;
         topic::sync(&node, &filled.place)?;
-        Ok(Watched { bench, node, filled, topics: 0 })
+        Ok(Watched { bench, observers, node, filled, topics: 0 })
     }
 
     /// Produces until the time is over; returns the bytes of records, and their cost.
@@ -152,15 +197,28 @@ impl<'b> Watched<'b> {
         Ok(((batches * self.filled.batch_len) as u64, Spent::since(self.node.pid(), &before)))
     }
 
+    fn observe(&self, case: &Case) -> Result<Observing, LabError> {
+        let is_observed = case.name == self.observers.names()[1];
+        Ok(match (self.observers, self.node.http().filter(|_| is_observed)) {
+            (_, None) => Observing::Nobody,
+            (Observers::Watchers, Some(http)) => Observing::Watchers(Watchers::open(http)?),
+            (Observers::Pushers(count), Some(_)) => Observing::Pushers(Pushers::open(&self.node, count)?),
+        })
+    }
+
     /// An observed broker has returned the expected values, and its records are complete.
-    fn check(&self, case: &Case) -> Result<Verdict, LabError> {
+    fn check(&self, observing: &Observing) -> Result<Verdict, LabError> {
         let verdict = topic::verify(self.node.address(), &self.filled, 0, FETCH_BYTES)?;
-        let partitions = Scrape::of(self.node.http())?.sum("levada_partitions");
-        if case.name == WATCHED && partitions.is_none_or(|partitions| partitions < 2.0) {
-            return Ok(Verdict {
-                sound: false,
-                what: format!("a scrape tells of {partitions:?} partitions"),
-            });
+        let scrape = Scrape::of(self.node.http())?;
+        let (what, value, least) = match (observing, self.observers) {
+            (Observing::Nobody, _) => return Ok(verdict),
+            (Observing::Pushers(_), Observers::Pushers(count)) => {
+                ("clients", pushers::known(&scrape), count as f64)
+            }
+            _ => ("partitions", scrape.sum("levada_partitions"), 2.0),
+        };
+        if value.is_none_or(|value| value < least) {
+            return Ok(Verdict { sound: false, what: format!("a scrape tells of {value:?} {what}") });
         }
         Ok(verdict)
     }
@@ -168,16 +226,27 @@ impl<'b> Watched<'b> {
 
 impl Experiment for Watched<'_> {
     fn name(&self) -> &'static str {
-        "broker-watched"
+        match self.observers {
+            Observers::Watchers => "broker-watched",
+            Observers::Pushers(_) => "broker-telemetry",
+        }
     }
 
     fn shows(&self) -> String {
-        format!(
-            "cost of records for a broker of {} partitions, with an open page of its console and a scrape of its metrics every {} s, and \
-             without both",
-            self.bench.scale().choose(10, 100, 1_000, 1_000),
-            SCRAPED_EVERY.as_secs()
-        )
+        let partitions = self.bench.scale().choose(10, 100, 1_000, 1_000);
+        let by = match self.observers {
+            Observers::Watchers => {
+                let seconds = SCRAPED_EVERY.as_secs();
+                format!(
+                    "an open page of its console and a scrape of its metrics every {seconds} s, and without both"
+                )
+            }
+            Observers::Pushers(count) => {
+                let seconds = pushers::INTERVAL.as_secs();
+                format!("{count} clients that push their own metrics every {seconds} s, and without them")
+            }
+        };
+        format!("cost of records for a broker of {partitions} partitions, with {by}")
     }
 
     fn metrics(&self) -> Vec<Metric> {
@@ -185,7 +254,7 @@ impl Experiment for Watched<'_> {
     }
 
     fn cases(&self) -> Vec<Case> {
-        let names = [ALONE, WATCHED];
+        let names = self.observers.names();
         [PRODUCE, FETCH].into_iter().flat_map(|group| names.map(|name| Case::new(group, name))).collect()
     }
 
@@ -194,18 +263,18 @@ impl Experiment for Watched<'_> {
     }
 
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
-        let watchers = match self.node.http().filter(|_| case.name == WATCHED) {
-            Some(http) => Some(Watchers::open(http)?),
-            None => None,
+        let observing = self.observe(case)?;
+        let outcome = if pass == Pass::Integrity {
+            Outcome::Checked(self.check(&observing)?)
+        } else {
+            let time = Duration::from_millis(self.bench.scale().choose(50, 2_000, 5_000, 10_000));
+            let (_pinned, start) = (self.bench.places().pin_receiver(), Instant::now());
+            let (bytes, cpu) = if case.group == PRODUCE { self.produce(time)? } else { self.fetch(time)? };
+            Outcome::Measured(super::moved(bytes, cpu, start.elapsed()))
         };
-        if pass == Pass::Integrity {
-            return Ok(Outcome::Checked(self.check(case)?));
+        if let Observing::Pushers(pushers) = observing {
+            pushers.close(&self.node)?;
         }
-        let time = Duration::from_millis(self.bench.scale().choose(50, 2_000, 5_000, 10_000));
-        let (pinned, start) = (self.bench.places().pin_receiver(), Instant::now());
-        let (bytes, cpu) = if case.group == PRODUCE { self.produce(time)? } else { self.fetch(time)? };
-        let wall = start.elapsed();
-        drop((pinned, watchers));
-        Ok(Outcome::Measured(super::moved(bytes, cpu, wall)))
+        Ok(outcome)
     }
 }

@@ -11,11 +11,15 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use bytes::Bytes;
 use levada_io::socket;
+use levada_wire::decode_response;
+use levada_wire::messages::RequestResponsePair;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 
 use crate::error::LabError;
+use crate::experiments::broker::harness::frames;
 
 /// Read at a time.
 const CHUNK: usize = 256 << 10;
@@ -91,6 +95,18 @@ impl Connection {
             Ok(body)
         };
         whole().map_err(LabError::step("no response"))
+    }
+
+    /// Sends a request and takes its response apart.
+    pub(crate) fn ask<R: RequestResponsePair>(
+        &mut self,
+        version: i16,
+        request: &R,
+    ) -> Result<R::Response, LabError> {
+        self.send(&frames::request(version, request)?)?;
+        let whole = Bytes::from(self.receive_whole()?);
+        let failed = |error| LabError::step(format!("the answer to {}", R::NAME))(io::Error::other(error));
+        Ok(decode_response(whole, version).map_err(failed)?.1)
     }
 
     fn respond(&mut self, expected: usize) -> io::Result<&[u8]> {

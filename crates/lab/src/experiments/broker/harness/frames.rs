@@ -8,7 +8,7 @@ use levada_base::batch::Builder;
 use levada_wire::encode_request;
 use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use levada_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use levada_wire::messages::{FetchRequest, ProduceRequest, StrBytes};
+use levada_wire::messages::{FetchRequest, KafkaRequest, ProduceRequest, StrBytes};
 
 use crate::error::LabError;
 use crate::harness::payload::Payload;
@@ -56,8 +56,13 @@ pub(crate) fn produce(place: &TopicPartition, batch: Bytes, acks: i16) -> Result
     request.acks = acks;
     request.timeout_ms = 30_000;
     request.topic_data = vec![topic];
-    let frame = encode_request(1, Some("lab"), PRODUCE_VERSION, &request);
-    frame.map_err(|error| LabError::step("cannot encode Produce")(io::Error::other(error)))
+    self::request(PRODUCE_VERSION, &request)
+}
+
+/// A request as it is sent, its length included.
+pub(crate) fn request<R: KafkaRequest>(version: i16, request: &R) -> Result<Bytes, LabError> {
+    let frame = encode_request(1, Some("lab"), version, request);
+    frame.map_err(|error| LabError::step(format!("cannot encode {}", R::NAME))(io::Error::other(error)))
 }
 
 /// The offset that the broker gave to the batch.
@@ -99,8 +104,7 @@ pub(crate) fn fetch(place: &TopicPartition, wanted: Wanted) -> Result<Bytes, Lab
     request.max_bytes = wanted.max_bytes;
     request.session_epoch = -1;
     request.topics = vec![topic];
-    let frame = encode_request(1, Some("lab"), FETCH_VERSION, &request);
-    frame.map_err(|error| LabError::step("cannot encode Fetch")(io::Error::other(error)))
+    self::request(FETCH_VERSION, &request)
 }
 
 /// Distance of the offset from a [`fetch`]'s end: offset, log start, bytes, no forgotten topics,
@@ -132,6 +136,27 @@ pub(crate) fn fetched<'a>(head: &'a [u8], place: &TopicPartition) -> Result<(usi
     Ok((len, &head[at..]))
 }
 
+/// Position of the length of the records in a ShareFetch response of version 2 that has some: after
+/// correlation id, throttling, error, its message, lock duration, one topic, its id, one partition
+/// (number, two errors with messages, leader), and tagged fields.
+const SHARED_RECORDS_AT: usize = 5 + 4 + 2 + 1 + 4 + 1 + 16 + 1 + 4 + 2 + 1 + 2 + 1 + 9;
+
+/// Length of the records in the response to a share fetch of one partition.
+pub(crate) fn share_fetched(head: &[u8]) -> Result<usize, LabError> {
+    let errors = [9, 5 + 4 + 2 + 1 + 4 + 1 + 16 + 1 + 4];
+    for at in errors {
+        let error = i16_at(head, at).ok_or_else(short)?;
+        if error != 0 {
+            return Err(refused("ShareFetch", error));
+        }
+    }
+    let digits = head.get(SHARED_RECORDS_AT..).ok_or_else(short)?;
+    let last = digits.iter().position(|digit| digit & 0x80 == 0).ok_or_else(short)?;
+    let value = digits[..=last].iter().rev().fold(0, |value, digit| value << 7 | usize::from(digit & 0x7f));
+    // The length of a compact field is one more.
+    value.checked_sub(1).ok_or_else(short)
+}
+
 fn i16_at(bytes: &[u8], at: usize) -> Option<i16> {
     Some(i16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
@@ -144,7 +169,8 @@ fn short() -> LabError {
     LabError::step("a response is not what was asked for")(io::Error::from(io::ErrorKind::InvalidData))
 }
 
-fn refused(request: &str, error: i16) -> LabError {
+/// A request that the broker did not carry out.
+pub(crate) fn refused(request: &str, error: i16) -> LabError {
     LabError::step(format!("{request} was refused"))(io::Error::other(format!("Kafka's error code {error}")))
 }
 

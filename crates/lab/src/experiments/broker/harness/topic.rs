@@ -13,9 +13,13 @@ use levada_base::batch;
 use levada_client::{ConnectionError, ConnectionOptions};
 use levada_io::Extent;
 use levada_io::residency;
+use levada_wire::Uuid;
 use levada_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
-use levada_wire::messages::{CreateTopicsRequest, DeleteTopicsRequest, ListOffsetsRequest, StrBytes};
+use levada_wire::messages::metadata_request::MetadataRequestTopic;
+use levada_wire::messages::{
+    CreateTopicsRequest, DeleteTopicsRequest, ListOffsetsRequest, MetadataRequest, StrBytes,
+};
 
 use crate::error::LabError;
 use crate::experiments::broker::harness::connection::Connection;
@@ -26,6 +30,9 @@ use crate::record::Verdict;
 
 /// Requests under way at a time, as Kafka's own producer has them.
 pub(crate) const IN_FLIGHT: usize = 5;
+
+/// With ids of topics.
+const METADATA_VERSION: i16 = 13;
 
 /// Time that a broker may take to have a new topic ready.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -46,10 +53,26 @@ pub(crate) fn create(
     topic.num_partitions = partitions;
     topic.replication_factor = 1;
     request(node, name, topic, config)?;
-    let mut client = client(node.address())?;
-    (0..partitions).try_for_each(|partition| {
-        let place = TopicPartition { topic: name.to_owned(), partition };
-        await_served(node, &mut client, &place)
+    let (mut client, start) = (client(node.address())?, Instant::now());
+    while i32::try_from(served(&mut client, name, partitions)?) != Ok(partitions) {
+        if start.elapsed() > LIMIT {
+            return Err(node.failed("does not serve a topic that it has created"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// The id of a topic.
+pub(crate) fn id(connection: &mut Connection, name: &str) -> Result<Uuid, LabError> {
+    let mut topic = MetadataRequestTopic::default();
+    topic.name = Some(StrBytes::from(name));
+    let mut request = MetadataRequest::default();
+    request.topics = Some(vec![topic]);
+    let response = connection.ask(METADATA_VERSION, &request)?;
+    let found = response.topics.first().filter(|topic| topic.error_code == 0);
+    found.map(|topic| topic.topic_id).ok_or_else(|| {
+        LabError::step(format!("topic {name} has no id"))(io::Error::from(io::ErrorKind::NotFound))
     })
 }
 
@@ -196,7 +219,17 @@ pub(crate) fn fill(
     batch_len: usize,
     bytes: u64,
 ) -> Result<Filled, LabError> {
-    let (batch, records) = frames::batch(batch_len, 1024, bytes)?;
+    fill_with(node, place, (batch_len, 1024), bytes)
+}
+
+/// The same, with batches and records of these lengths.
+pub(crate) fn fill_with(
+    node: &Node,
+    place: TopicPartition,
+    (batch_len, record_len): (usize, usize),
+    bytes: u64,
+) -> Result<Filled, LabError> {
+    let (batch, records) = frames::batch(batch_len, record_len, bytes)?;
     let batch_len = batch.len();
     let batches = usize::try_from(bytes.div_ceil(batch_len as u64)).unwrap_or(usize::MAX);
     let filled = Filled { place, batch_len, records, batches };

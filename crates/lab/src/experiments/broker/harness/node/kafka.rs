@@ -87,6 +87,8 @@ fn configuration(plan: &Plan) -> String {
         "offsets.topic.replication.factor=1".to_owned(),
         "transaction.state.log.replication.factor=1".to_owned(),
         "transaction.state.log.min.isr=1".to_owned(),
+        "share.coordinator.state.topic.replication.factor=1".to_owned(),
+        "share.coordinator.state.topic.min.isr=1".to_owned(),
         // Kafka is paused while another broker is measured, and must not end because of that.
         "broker.session.timeout.ms=3600000".to_owned(),
     ];

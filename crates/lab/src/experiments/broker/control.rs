@@ -1,0 +1,137 @@
+//! Cost of requests that move no records, or few: metadata, offsets, groups, transactions, topics.
+//! One connection, one request at a time.
+
+use std::time::{Duration, Instant};
+
+use self::operations::{OPERATIONS, Operation, Work};
+use crate::error::LabError;
+use crate::experiments::broker::Systems;
+use crate::experiments::broker::harness::node::Node;
+use crate::harness::bench::Bench;
+use crate::harness::process::Spent;
+use crate::machine::interrupt::Interrupt;
+use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
+use crate::record::{Metric, Verdict};
+
+mod operations;
+mod streams;
+mod transaction;
+
+/// Members of groups stay although the rounds of other operations take long, and are assigned
+/// their work immediately.
+const SETTINGS: [(&str, &str); 4] = [
+    ("group.streams.max.session.timeout.ms", "3600000"),
+    ("group.streams.session.timeout.ms", "3600000"),
+    ("group.streams.initial.rebalance.delay.ms", "0"),
+    ("group.streams.assignment.interval.ms", "0"),
+];
+
+/// Time that a broker may take until its coordinators serve the first request.
+const LIMIT: Duration = Duration::from_secs(180);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The experiment, with its brokers.
+pub struct Control<'b> {
+    bench: &'b Bench,
+    subjects: Vec<(Node, Vec<(String, Work)>)>,
+}
+
+impl<'b> Control<'b> {
+    /// Starts the brokers, and makes topics and groups for each operation.
+    ///
+    /// # Errors
+    /// A broker does not start or refuses.
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
+        let begin = |node: Node| {
+            let begun = |operation: &Operation| {
+                let count =
+                    bench.scale().choose(operation.few, operation.count, operation.count, operation.count);
+                let mut work = (operation.begin)(&node, count)?;
+                served(&node, &mut work)?;
+                Ok((operation.name.replace('#', &count.to_string()), work))
+            };
+            let works = OPERATIONS.iter().map(begun).collect::<Result<Vec<_>, LabError>>()?;
+            Ok((node, works))
+        };
+        let nodes = super::started_with(bench, systems, &SETTINGS)?;
+        let subjects = nodes.into_iter().map(begin).collect::<Result<_, LabError>>()?;
+        Ok(Self { bench, subjects })
+    }
+}
+
+/// Repeats an operation until it succeeds: coordinators load their partitions first.
+fn served(node: &Node, work: &mut Work) -> Result<(), LabError> {
+    let start = Instant::now();
+    while let Err(error) = work(Pass::Integrity) {
+        if Interrupt::asked() {
+            return Err(LabError::Interrupted);
+        }
+        if start.elapsed() > LIMIT {
+            return Err(node.failed(&error.to_string()));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+impl Experiment for Control<'_> {
+    fn name(&self) -> &'static str {
+        "broker-control"
+    }
+
+    fn shows(&self) -> String {
+        "cost of a broker for one operation: requests that move no records, or few, from one connection with one request at a time".to_owned()
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        vec![
+            Metric::less("cpu_us_per_operation", "broker CPU", "µs"),
+            Metric::more("operations_per_s", "operations", "/s"),
+        ]
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        let groups = self.subjects.first().into_iter().flat_map(|(_, works)| works);
+        let cases = |(group, _): &(String, Work)| {
+            let case = |(node, _): &(Node, _)| Case::new(group, node.system().label());
+            self.subjects.iter().map(case).collect::<Vec<_>>()
+        };
+        groups.flat_map(cases).collect()
+    }
+
+    fn worker(&self, case: &Case) -> Option<u32> {
+        super::worker(self.subjects.iter().map(|(node, _)| node), case)
+    }
+
+    fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
+        let scale = self.bench.scale();
+        // Kafka's compiler needs seconds of each operation, which the check takes.
+        let ms = match pass {
+            Pass::Integrity => scale.choose(0, 300, 3_000, 10_000),
+            Pass::Timed => scale.choose(0, 50, 300, 1_000),
+        };
+        let own = self.subjects.iter_mut().find(|(node, _)| node.system().label() == case.name);
+        let found = own.and_then(|(node, works)| {
+            Some((node, works.iter_mut().find(|(group, _)| *group == case.group)?))
+        });
+        let Some((node, (_, work))) = found else {
+            return Ok(Outcome::Skipped("no such operation".to_owned()));
+        };
+        let _pinned = self.bench.places().pin_receiver();
+        work(Pass::Integrity)?;
+        let (before, start, mut count) = (Spent::of(node.pid()), Instant::now(), 0_u32);
+        while count == 0 || start.elapsed() < Duration::from_millis(ms) {
+            work(Pass::Timed)?;
+            count += 1;
+        }
+        let (spent, wall) = (Spent::since(node.pid(), &before), start.elapsed());
+        if pass == Pass::Integrity {
+            let what = format!("{count} operations, no error in the first answer");
+            return Ok(Outcome::Checked(Verdict { sound: true, what }));
+        }
+        Ok(Outcome::Measured(Metrics::from([
+            ("cpu_us_per_operation".to_owned(), spent.as_secs_f64() * 1e6 / f64::from(count)),
+            ("operations_per_s".to_owned(), f64::from(count) / wall.as_secs_f64()),
+        ])))
+    }
+}

@@ -1,0 +1,115 @@
+//! Members of a streams group, one task each, whose heartbeats follow one another on one
+//! connection.
+
+use std::time::Instant;
+
+use levada_wire::messages::streams_group_heartbeat_request::{Subtopology, TaskIds, Topology};
+use levada_wire::messages::{StrBytes, StreamsGroupHeartbeatRequest};
+
+use super::operations::Work;
+use super::{LIMIT, PAUSE};
+use crate::error::LabError;
+use crate::experiments::broker::harness::connection::Connection;
+use crate::experiments::broker::harness::coordinator;
+use crate::experiments::broker::harness::frames;
+use crate::experiments::broker::harness::node::Node;
+use crate::experiments::broker::harness::topic;
+use crate::method::experiment::Pass;
+
+/// The version that Kafka 4.3 and 4.4 have.
+const VERSION: i16 = 0;
+
+pub(super) fn begin(node: &Node, count: usize) -> Result<Work, LabError> {
+    let name = format!("streams-{count}");
+    coordinator::find(node, (coordinator::GROUP, &name))?;
+    topic::create(node, &name, i32::try_from(count).unwrap_or(i32::MAX), &[])?;
+    let mut connection = Connection::open(node.address())?;
+    let mut members: Vec<Member> = (0..count).map(|number| Member::new(&name, number)).collect();
+    let start = Instant::now();
+    while !members
+        .iter_mut()
+        .try_fold(true, |is_settled, member| Ok(member.beat(&mut connection)? && is_settled))?
+    {
+        if start.elapsed() > LIMIT {
+            return Err(node.failed("does not give each member of a streams group its task"));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let request = |member: &Member| Ok((member.request(), frames::request(VERSION, &member.request())?));
+    let requests = members.iter().map(request).collect::<Result<Vec<_>, LabError>>()?;
+    let mut next = 0;
+    Ok(Box::new(move |pass| {
+        let (request, frame) = &requests[next % requests.len()];
+        next += 1;
+        if pass == Pass::Timed {
+            connection.send(frame)?;
+            return connection.receive(4).map(drop);
+        }
+        match connection.ask(VERSION, request)?.error_code {
+            0 => Ok(()),
+            error => Err(frames::refused("StreamsGroupHeartbeat", error)),
+        }
+    }))
+}
+
+/// A member as its application keeps it.
+struct Member {
+    group: StrBytes,
+    id: StrBytes,
+    epoch: i32,
+    tasks: Vec<TaskIds>,
+    /// True if the coordinator does not know yet that the member has these tasks.
+    is_news: bool,
+}
+
+impl Member {
+    fn new(group: &str, number: usize) -> Self {
+        let id = StrBytes::from(format!("member-{number}"));
+        Self { group: StrBytes::from(group), id, epoch: 0, tasks: Vec::new(), is_news: true }
+    }
+
+    fn request(&self) -> StreamsGroupHeartbeatRequest {
+        let mut request = StreamsGroupHeartbeatRequest::default();
+        (request.group_id, request.member_id) = (self.group.clone(), self.id.clone());
+        request.member_epoch = self.epoch;
+        if self.is_news {
+            request.active_tasks = Some(self.tasks.clone());
+            (request.standby_tasks, request.warmup_tasks) = (Some(Vec::new()), Some(Vec::new()));
+        }
+        if self.epoch == 0 {
+            let mut subtopology = Subtopology::default();
+            subtopology.subtopology_id = StrBytes::from("0");
+            subtopology.source_topics = vec![self.group.clone()];
+            let mut topology = Topology::default();
+            topology.subtopologies = vec![subtopology];
+            request.topology = Some(topology);
+            request.rebalance_timeout_ms = 300_000;
+            request.process_id = Some(self.id.clone());
+            request.client_tags = Some(Vec::new());
+        }
+        request
+    }
+
+    /// Sends a heartbeat; true if it changed nothing, and the member has one task.
+    fn beat(&mut self, connection: &mut Connection) -> Result<bool, LabError> {
+        let response = connection.ask(VERSION, &self.request())?;
+        match response.error_code {
+            0 => {}
+            code if coordinator::is_loading(code) => return Ok(false),
+            code => return Err(frames::refused("StreamsGroupHeartbeat", code)),
+        }
+        let is_same = self.epoch == response.member_epoch && !self.is_news;
+        (self.epoch, self.is_news) = (response.member_epoch, false);
+        let Some(tasks) = response.active_tasks else {
+            return Ok(is_same && self.tasks.iter().map(|one| one.partitions.len()).sum::<usize>() == 1);
+        };
+        let task = |told: levada_wire::messages::streams_group_heartbeat_response::TaskIds| {
+            let mut task = TaskIds::default();
+            (task.subtopology_id, task.partitions) = (told.subtopology_id, told.partitions);
+            task
+        };
+        self.tasks = tasks.into_iter().map(task).collect();
+        self.is_news = true;
+        Ok(false)
+    }
+}
