@@ -1,7 +1,7 @@
 //! `levada lab broker`: every experiment runs as small as it gets, and what went through the
 //! brokers is checked. No figure is judged.
 //!
-//! Suite: long; 394 s; needs java
+//! Suite: long; 430 s; needs java
 
 use levada_tests::node::Kind;
 use levada_tests::{lab, paths};
@@ -21,14 +21,14 @@ fn every_experiment_on_levada_is_sound() {
     }
     let scratch = tempfile::tempdir().expect("a directory");
     let summaries = lab::run(scratch.path(), "broker", &[]);
-    assert!(summaries.len() >= 16, "{}", summaries.len());
+    assert!(summaries.len() >= 24, "{}", summaries.len());
     for summary in &summaries {
         let measured = lab::measured(summary, &SYSTEMS);
         // Rows of Levada alone are named by what tells them apart; a cluster needs Kafka's
         // controller.
         let name = summary["name"].as_str().expect("a name");
-        let is_unnamed =
-            [JAVA, "growth", "append", "watched", REPLICATE].iter().any(|end| name.ends_with(end));
+        let unnamed = [JAVA, "growth", "append", "watched", "telemetry", REPLICATE];
+        let is_unnamed = unnamed.iter().any(|end| name.ends_with(end));
         assert_eq!(measured.contains("levada"), !is_unnamed, "{name}");
     }
     let left = std::fs::read_dir(scratch.path()).expect("the directory").count();
@@ -47,8 +47,29 @@ fn kafka_runs_beside_levada() {
         "broker",
         &["fetch", "tls-fetch", JAVA, "interference", "--kafka-libs", &libs],
     );
-    assert_eq!(summaries.len(), 4);
-    for summary in &summaries {
+    assert_both(&summaries, 4);
+}
+
+#[test]
+fn control_plane_and_share_groups_run_beside_kafka() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("left out: it is a promise of Levada's alone");
+    }
+    let scratch = tempfile::tempdir().expect("a directory");
+    let libs = paths::kafka_libs().display().to_string();
+    let experiments = ["control", "share-fetch", "share-members"];
+    let summaries =
+        lab::run(scratch.path(), "broker", &[&experiments[..], &["--kafka-libs", &libs]].concat());
+    assert_both(&summaries, experiments.len());
+    for group in summaries[0]["groups"].as_array().expect("groups") {
+        assert_eq!(group["rows"].as_array().expect("rows").len(), 2, "{}", group["name"]);
+    }
+}
+
+/// Fails unless there are `count` experiments, each with figures of Levada and of Kafka.
+fn assert_both(summaries: &[serde_json::Value], count: usize) {
+    assert_eq!(summaries.len(), count);
+    for summary in summaries {
         let measured = lab::measured(summary, &SYSTEMS);
         assert!(
             measured.contains("levada") && measured.contains("kafka"),
