@@ -7,7 +7,7 @@ use levada_process::clock::now_ms;
 
 use crate::replica::last_shutdown::PartitionAtShutdown;
 use crate::replica::partition::Doubt;
-use crate::replica::{PartitionIdentity, Replicas};
+use crate::replica::{Partition, PartitionIdentity, Replicas};
 
 impl Replicas {
     /// Tells the operator what an opened log has lost. `claims` are the offsets of its checkpoints,
@@ -85,8 +85,7 @@ impl Replicas {
     /// Compares the replicas of the partitions that this node is to lead with a log that lacks
     /// records. True if this node is to lead some of them after all. Blocks.
     pub(crate) fn settle_doubts(&self) -> bool {
-        let mut in_doubt = self.partitions.all();
-        in_doubt.retain(|partition| partition.is_in_doubt());
+        let in_doubt = self.partitions.find(Partition::is_in_doubt);
         let mut leads = false;
         for partition in &in_doubt {
             // A replica that is reported as lost may be in doubt as well, and have more records.

@@ -11,6 +11,7 @@ use levada_wire::Uuid;
 use tokio::sync::Notify;
 
 use crate::replica::data_dir::DataDir;
+use crate::replica::lane::holds_last_for;
 use crate::replica::last_shutdown::{PartitionAtShutdown, UnservedReason};
 use crate::replica::{Partition, Replicas, TopicPartition};
 
@@ -74,11 +75,13 @@ impl Replicas {
     /// not returned for this time. Requests that wait for it, or for replicas that another broker
     /// is to lead, are answered. Does not wait.
     pub(crate) fn refuse_blocked(&self, after: Duration) {
+        // The usual case: one look for each thread, and none for each partition.
+        if !holds_last_for(after) {
+            return;
+        }
         let is_blocked =
             |partition: &Partition| partition.lane().held_for().is_some_and(|held| held >= after);
-        let blocked: Vec<_> = self.partitions.find(is_blocked);
-        let blocked = blocked.iter().filter_map(|(topic, index)| self.partitions.by_name(topic, *index));
-        let blocked: Vec<Arc<Partition>> = blocked.collect();
+        let blocked = self.partitions.find(is_blocked);
         for partition in &blocked {
             let cause = format!("work on the log of {} has not returned for {after:?}", partition.name());
             self.dirs.around(partition.log()).refuse(&cause);
@@ -117,7 +120,10 @@ impl Replicas {
     /// another replica in sync from leading because a leader epoch cannot be stored. Also those in
     /// directories that refuse records, if another replica is in sync.
     pub(crate) fn lost(&self, now_ms: i64) -> Vec<TopicPartition> {
-        let mut lost = self.partitions.find(|partition| self.cannot_serve(partition, now_ms));
+        let any_refuses = self.dirs.iter().any(DataDir::refuses_records);
+        let lost = self.partitions.find(|partition| self.cannot_serve(partition, now_ms, any_refuses));
+        let key = |partition: &Arc<Partition>| (partition.topic().to_owned(), partition.index());
+        let mut lost: Vec<TopicPartition> = lost.iter().map(key).collect();
         lost.extend(self.unopened.lock().tiered().cloned());
         // A directory that is out of use may have the log.
         if !self.dirs.has_closed() {
@@ -128,21 +134,23 @@ impl Replicas {
         lost
     }
 
-    fn cannot_serve(&self, partition: &Partition, now_ms: i64) -> bool {
-        let (log, dir) = (partition.log(), self.dirs.around(partition.log()));
+    /// True if the log cannot serve although its directory works. Every idle log is looked at every
+    /// two seconds: the directory, which is found by its path, is only looked for with a reason.
+    fn cannot_serve(&self, partition: &Partition, now_ms: i64, any_refuses: bool) -> bool {
+        let dir = || self.dirs.around(partition.log());
         // The last replica in sync continues to serve fetches.
-        let refuses = dir.refuses_records() && partition.leadership().has_others_in_sync(self.node_id);
-        let cannot = refuses
-            || log.is_offline()
+        let refuses = || dir().refuses_records() && partition.leadership().has_others_in_sync(self.node_id);
+        let cannot = partition.log().is_offline()
             || partition.yields()
-            || partition.holds_up_since(now_ms - LOST_AFTER_MS);
-        cannot && !dir.has_failed()
+            || partition.holds_up_since(now_ms - LOST_AFTER_MS)
+            || (any_refuses && refuses());
+        cannot && !dir().has_failed()
     }
 
     /// True if the partition is one of [`Replicas::lost`].
     fn is_lost(&self, key: &TopicPartition, now_ms: i64) -> bool {
         if let Some(partition) = self.partitions.by_name(&key.0, key.1) {
-            return self.cannot_serve(&partition, now_ms);
+            return self.cannot_serve(&partition, now_ms, true);
         }
         let may_be_elsewhere = self.dirs.has_closed() || self.dirs.is_in_failed(key);
         let unopened = self.unopened.lock();

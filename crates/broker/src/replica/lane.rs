@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use levada_log::{Append, AppendError, Appended, LogError, Writer};
-use levada_process::blocking::may_wait;
 use parking_lot::Mutex;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Notify, oneshot};
@@ -23,6 +22,11 @@ use tokio::time::Instant;
 
 use crate::replica::durability::{Synced, Syncs};
 use crate::replica::led::{CommitFailure, Led};
+
+mod holds;
+
+use self::holds::WriterHold;
+pub(super) use self::holds::last_for as holds_last_for;
 
 /// Result of the log for one batch.
 pub(crate) type AppendResult = Result<Appended, AppendError>;
@@ -35,9 +39,7 @@ pub(crate) struct AppendLane {
     log: Arc<levada_log::Partition>,
     storage_warning: RepeatedWarning,
     longest_turns_ns: [AtomicU64; Work::ALL.len()],
-    /// Time of the lane's first moment, for `held_since_ns`.
-    origin: std::time::Instant,
-    /// Time since the origin since which a thread has held the writer, 0 if none does.
+    /// Moment since which a thread has held the writer, 0 if none does.
     held_since_ns: AtomicU64,
     /// Wakes those who wait for a writer that does not return.
     given_up: Notify,
@@ -255,7 +257,6 @@ impl AppendLane {
             log,
             storage_warning: RepeatedWarning::default(),
             longest_turns_ns: [const { AtomicU64::new(0) }; Work::ALL.len()],
-            origin: std::time::Instant::now(),
             held_since_ns: AtomicU64::new(0),
             given_up: Notify::new(),
         }
@@ -393,8 +394,7 @@ impl AppendLane {
     /// Time for which a thread has held the writer, for an append or for housekeeping that keeps
     /// appends waiting; none if no thread holds it. Does not wait.
     pub(crate) fn held_for(&self) -> Option<Duration> {
-        let since_ns = self.held_since_ns.load(Ordering::Relaxed);
-        (since_ns > 0).then(|| self.origin.elapsed().saturating_sub(Duration::from_nanos(since_ns)))
+        holds::time_since(self.held_since_ns.load(Ordering::Relaxed))
     }
 
     /// Has the waits for [`AppendLane::waits_in_vain`] end.
@@ -422,38 +422,6 @@ fn storage_error(result: &AppendResult) -> Option<&LogError> {
         Err(AppendError::Storage(error)) => Some(error),
         _ => None,
     }
-}
-
-/// Measures the time for which a thread holds the writer.
-struct WriterHold<'a> {
-    lane: &'a AppendLane,
-    work: Work,
-    begun: std::time::Instant,
-}
-
-impl WriterHold<'_> {
-    fn begin(lane: &AppendLane, work: Work) -> WriterHold<'_> {
-        debug_assert!(may_wait(), "a thread that never waits for a disk waits for a writer");
-        let begun = std::time::Instant::now();
-        lane.held_since_ns.store(nanos(begun - lane.origin).max(1), Ordering::Relaxed);
-        WriterHold { lane, work, begun }
-    }
-}
-
-impl Drop for WriterHold<'_> {
-    fn drop(&mut self) {
-        let (took_ns, longest_ns) =
-            (nanos(self.begun.elapsed()), &self.lane.longest_turns_ns[self.work as usize]);
-        // Nearly always there is nothing to write, and the cache line stays shared.
-        if took_ns > longest_ns.load(Ordering::Relaxed) {
-            longest_ns.fetch_max(took_ns, Ordering::Relaxed);
-        }
-        self.lane.held_since_ns.store(0, Ordering::Relaxed);
-    }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// If a write panics, the content of the log is unknown: the log goes offline. Lives longer than

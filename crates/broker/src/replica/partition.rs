@@ -384,10 +384,10 @@ impl Partitions {
     }
 
     /// The partitions for which `is_meant` is true.
-    pub(super) fn find(&self, is_meant: impl Fn(&Partition) -> bool) -> Vec<TopicPartition> {
+    pub(super) fn find(&self, is_meant: impl Fn(&Partition) -> bool) -> Vec<Arc<Partition>> {
         let tables = self.tables.load();
-        let found = tables.by_id.values().flat_map(|topic| topic.iter()).filter(|one| is_meant(one));
-        found.map(|partition| (partition.topic().to_owned(), partition.index())).collect()
+        let all = tables.by_id.values().flat_map(|topic| topic.iter());
+        all.filter(|partition| is_meant(partition)).cloned().collect()
     }
 
     /// Number of partitions served.

@@ -74,8 +74,11 @@ impl Partition {
 
     /// True if the controllers could elect this replica, and another one leads, or can.
     pub(in crate::replica) fn yields(&self) -> bool {
+        if !self.is_in_doubt() {
+            return false;
+        }
         let leadership = self.leadership.load();
-        if !self.is_in_doubt() || !leadership.is_complete() {
+        if !leadership.is_complete() {
             return false;
         }
         if leadership.is_unstored() {
