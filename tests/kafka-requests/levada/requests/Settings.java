@@ -2,6 +2,7 @@ package levada.requests;
 
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.nio.file.Path;
 import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.Base64;
@@ -54,6 +55,7 @@ final class Settings {
             settings.controllers(given.controllerQuorumVotersFuture().join());
         }
         settings.shareState();
+        settings.tiers(given.clusterId());
         settings.users();
         settings.keys();
         return settings.properties;
@@ -94,6 +96,16 @@ final class Settings {
             properties.putIfAbsent("share.coordinator.state.topic.replication.factor", "1");
             properties.putIfAbsent("share.coordinator.state.topic.min.isr", "1");
             properties.putIfAbsent("share.coordinator.state.topic.num.partitions", "1");
+        }
+    }
+
+    /** A directory that the brokers of the cluster share, in place of a remote store that stores nothing. */
+    private void tiers(String cluster) {
+        if (Boolean.parseBoolean(properties.getProperty("remote.log.storage.system.enable"))) {
+            properties.remove("remote.log.storage.manager.class.name");
+            properties.remove("remote.log.metadata.manager.class.name");
+            Path store = Path.of(System.getProperty("levada.scratch"), "store-" + cluster);
+            properties.setProperty("levada.remote.store", store.toUri().toString());
         }
     }
 
