@@ -3,9 +3,9 @@
 //!
 //! `diff` compares two images, `apply` applies the differences and publishes the later image.
 //! `serving` opens partitions and takes deleted ones out of service, `recovery` opens them in the
-//! background after an unclean stop, and `configs` applies changed configuration to logs,
-//! coordinators and listeners. No other code calls replicas, coordinators and the fetchers of other
-//! brokers' partitions about changes of the image.
+//! background after an unclean stop, `configs` applies changed configuration to logs, coordinators
+//! and listeners, and `levels` and `roles` write lines of the log. No other code calls replicas,
+//! coordinators and the fetchers of other brokers' partitions about changes of the image.
 
 use std::sync::Arc;
 
@@ -24,6 +24,7 @@ use crate::tls::Tls;
 mod apply;
 mod configs;
 mod diff;
+mod levels;
 mod recovery;
 mod roles;
 mod serving;

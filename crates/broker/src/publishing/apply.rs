@@ -21,6 +21,7 @@ use tokio::runtime::Handle;
 use crate::coordinator::Load;
 use crate::publishing::Publisher;
 use crate::publishing::diff::{Change, DeletedTopic, diff};
+use crate::publishing::levels;
 use crate::publishing::roles::Roles;
 use crate::replica::{Leadership, Partition};
 use crate::share_partitions::{are_dead_letters_permitted, are_permitted};
@@ -52,6 +53,7 @@ impl Publisher {
 
     fn apply_all(&self, before: &Image, next: &Image) -> Aftermath {
         let mut aftermath = Aftermath::default();
+        levels::tell(before.features(), next.features());
         if are_permitted(before) && !are_permitted(next) {
             self.share_partitions.end_everything();
         }

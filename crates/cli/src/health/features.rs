@@ -5,7 +5,7 @@ use std::io::Write;
 
 use clap::Subcommand;
 use levada_client::Cluster;
-use levada_metadata::features::{self, FEATURES, KRAFT_VERSION, METADATA_VERSION};
+use levada_metadata::features::{self, KRAFT_VERSION, METADATA_VERSION};
 use levada_wire::StrBytes;
 use levada_wire::messages::update_features_request::FeatureUpdateKey;
 use levada_wire::messages::{ApiVersionsResponse, UpdateFeaturesRequest};
@@ -277,10 +277,8 @@ impl LevelChange {
     /// Part of the change that cannot be undone, or that closes the cluster to earlier releases.
     fn lasting_effect(&self) -> Option<String> {
         let Self { feature, from, to } = self;
-        let known = FEATURES.iter().find(|known| known.name == feature && feature != KRAFT_VERSION)?;
-        let level = known.initial_level;
         let mut notes = Vec::new();
-        if *to > level && *from <= level {
+        if let Some(level) = features::passed_former_level(feature, *from, *to) {
             notes.push(format!(
                 "{feature} {to} ends the way back to Kafka 4.3 and to earlier releases of Levada, which support \
                  levels up to {level}"
