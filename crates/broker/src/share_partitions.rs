@@ -324,6 +324,7 @@ impl SharePartitions {
             sessions: self.sessions.lock().count() as u64,
             partitions: count as u64,
             lags: entries.iter().map(|entry| entry.shown()).collect(),
+            loads: self.shared.loads.totals(),
             tracked_bytes: self.shared.tracked_bytes() as u64,
             acquired_records,
             expired_records,

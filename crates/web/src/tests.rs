@@ -7,9 +7,10 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use levada_broker::source::{
-    CleanerStats, DeadLetterCounts, FollowingState, GroupState, GroupStates, IsrCounts, Lag, LogState,
-    MembershipState, Readiness, RecoveryProgress, RemoteLogState, RemoteState, ReplayStats, ReplicationState,
-    ShareLag, ShareState, Stats, TelemetryState, TrafficTotals, TransactionStates, UpkeepState, Work,
+    CleanerStats, DeadLetterCounts, Durations, FollowingState, GroupState, GroupStates, IsrCounts, Lag,
+    LogState, MembershipState, Readiness, RecoveryProgress, RemoteLogState, RemoteState, ReplayStats,
+    ReplicationState, ShareLag, ShareState, Stats, TelemetryState, TrafficTotals, TransactionStates,
+    UpkeepState, Work,
 };
 use levada_telemetry::Exported;
 use levada_wire::{ApiKey, Uuid};
@@ -117,8 +118,15 @@ impl Source for Fake {
                 partition: 0,
                 records: 12,
                 in_flight: 5,
+                in_flight_batches: 2,
+                expired: 1,
+                fetches: 9,
                 locked: Duration::from_millis(1500),
             }],
+            loads: Durations {
+                buckets: std::array::from_fn(|index| u64::from(index == 3)),
+                sum_ns: 1_000_000,
+            },
             tracked_bytes: 640,
             acquired_records: 30,
             expired_records: 2,
@@ -489,6 +497,10 @@ const SHOWN: &[&str] = &[
     "levada_share_dead_letter_failures_total{group=\"orders\"} 1",
     "levada_share_group_lag_records{group=\"queue\",topic=\"clicks\",partition=\"0\"} 12",
     "levada_share_group_in_flight_records{group=\"queue\",topic=\"clicks\",partition=\"0\"} 5",
+    "levada_share_group_in_flight_batches{group=\"queue\",topic=\"clicks\",partition=\"0\"} 2",
+    "levada_share_group_expired_records_total{group=\"queue\",topic=\"clicks\",partition=\"0\"} 1",
+    "levada_share_group_fetch_locks_total{group=\"queue\",topic=\"clicks\",partition=\"0\"} 9",
+    "levada_share_partition_load_seconds_count 1",
     "levada_transactional_ids{state=\"Ongoing\"} 2",
     "levada_transactions_total{outcome=\"committed\"} 8",
     "levada_late_transaction_partitions 1",

@@ -22,6 +22,7 @@ use super::writes::{Acknowledged, Queued, WriteBatch, WriteQueue, fault, state_e
 use super::{PartitionPlace, ShareGroup};
 use crate::replica::{Partition, Waiters};
 use crate::source::ShareLag;
+use crate::stats::SharedDurations;
 
 /// Memory for records of all entries, in bytes, at which no more records are acquired.
 const TRACKED_BYTES_MAX: usize = 256 << 20;
@@ -33,13 +34,16 @@ const NEVER_MS: i64 = i64::MAX;
 pub(super) struct Shared {
     pub(super) timers: Timers,
     pub(super) counts: ShareCounts,
+    /// Times of loads of states.
+    pub(super) loads: SharedDurations,
     /// Memory for records of all entries, in bytes.
     tracked_bytes: AtomicUsize,
 }
 
 impl Shared {
     pub(super) fn new(timers: Timers) -> Self {
-        Self { timers, counts: ShareCounts::default(), tracked_bytes: AtomicUsize::new(0) }
+        let (counts, loads) = (ShareCounts::default(), SharedDurations::default());
+        Self { timers, counts, loads, tracked_bytes: AtomicUsize::new(0) }
     }
 
     /// Memory for records of all entries, in bytes.
@@ -72,6 +76,8 @@ pub(crate) struct ShareEntry {
     group: Arc<str>,
     partition: Arc<Partition>,
     leader_epoch: i32,
+    /// Time at which the entry was made, by the steady clock.
+    made_ms: i64,
     pub(super) shared: Arc<Shared>,
     pub(super) state: Mutex<EntryState>,
     pub(super) waiters: Arc<Waiters>,
@@ -91,8 +97,12 @@ pub(super) struct EntryState {
     pub(super) is_retired: bool,
     /// A fetch has found the fetch lock taken.
     pub(super) is_contended: bool,
+    /// Fetches that have had the fetch lock.
+    pub(super) fetches: u64,
     /// Time for which fetches had the fetch lock.
     pub(super) locked: Duration,
+    /// Records whose lock has ended without an acknowledgement.
+    expired: u64,
     /// Memory for records that is counted in [`Shared::tracked_bytes`].
     counted_bytes: usize,
 }
@@ -147,7 +157,9 @@ impl ShareEntry {
             letters: LetterQueue::default(),
             is_retired: false,
             is_contended: false,
+            fetches: 0,
             locked: Duration::ZERO,
+            expired: 0,
             counted_bytes: 0,
         };
         Self {
@@ -155,6 +167,7 @@ impl ShareEntry {
             group: group.clone(),
             partition: partition.clone(),
             leader_epoch,
+            made_ms: steady_ms(),
             shared: shared.clone(),
             state: Mutex::new(state),
             waiters: Arc::default(),
@@ -244,6 +257,9 @@ impl ShareEntry {
             partition: self.partition.index(),
             records: count(state.machine.lag(log_end)),
             in_flight: count(state.machine.in_flight_records()),
+            in_flight_batches: state.machine.in_flight_batches() as u64,
+            expired: state.expired,
+            fetches: state.fetches,
             locked: state.locked,
         }
     }
@@ -257,7 +273,11 @@ impl ShareEntry {
     pub(crate) fn load(self: &Arc<Self>, loaded: &LoadedState, group: &ShareGroup) -> Follow {
         let mut state = self.state.lock();
         let follow = match state.machine.load(loaded, &group.limits) {
-            Ok(letters) => self.send(&mut state, letters),
+            Ok(letters) => {
+                let took_ms = steady_ms().saturating_sub(self.made_ms).unsigned_abs();
+                self.shared.loads.add(Duration::from_millis(took_ms));
+                self.send(&mut state, letters)
+            }
             Err(error) => {
                 tracing::error!(
                     group = &*self.group,
@@ -329,6 +349,7 @@ impl ShareEntry {
     pub(crate) fn tick(self: &Arc<Self>, group: &ShareGroup) -> Follow {
         let mut state = self.state.lock();
         let expired = state.machine.tick(&group.limits, steady_ms());
+        state.expired += expired.records.max(0).unsigned_abs();
         let follow = Self::queue(&mut state, expired.write, None);
         self.settle(&mut state);
         drop(state);

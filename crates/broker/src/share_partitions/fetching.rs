@@ -116,6 +116,7 @@ impl Drop for FetchLease {
         let mut state = self.entry.state.lock();
         // A lock that another fetch has taken meanwhile is not this one's.
         if let Some(times) = state.machine.release_fetch_lock(self.fetch, steady_ms()) {
+            state.fetches += 1;
             state.locked += Duration::from_millis(times.held_ms.unsigned_abs());
         }
         let is_contended = std::mem::take(&mut state.is_contended);

@@ -171,6 +171,8 @@ pub struct ShareState {
     pub partitions: u64,
     /// The partitions, up to a limit.
     pub lags: Vec<ShareLag>,
+    /// Times from the first fetch of a group in a partition until its delivery state was in memory.
+    pub loads: Durations,
     /// Memory for records in flight, in bytes.
     pub tracked_bytes: u64,
     /// Records acquired since the start.
@@ -209,7 +211,13 @@ pub struct ShareLag {
     pub records: u64,
     /// Offsets between the first of these and the last that was acquired.
     pub in_flight: u64,
-    /// Time for which fetches had the fetch lock of the partition, in the present leader epoch.
+    /// Tracked batches between these offsets.
+    pub in_flight_batches: u64,
+    /// Records whose lock has ended without an acknowledgement, in the present leader epoch.
+    pub expired: u64,
+    /// Fetches that have had the fetch lock of the partition, in the present leader epoch.
+    pub fetches: u64,
+    /// Time for which they had it.
     pub locked: Duration,
 }
 

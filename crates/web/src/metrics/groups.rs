@@ -1,11 +1,14 @@
 //! Groups with their lag, and transactions.
 
-use levada_broker::source::{ACKNOWLEDGEMENTS, DeadLetterCounts, GroupStates, ShareState, TransactionStates};
+use levada_broker::source::{
+    ACKNOWLEDGEMENTS, DeadLetterCounts, GroupStates, ShareLag, ShareState, TransactionStates,
+};
 use std::fmt;
 use std::sync::Arc;
 
 use super::catalogue;
 use super::exposition::Families;
+use super::requests::buckets;
 
 impl Families<'_> {
     pub(super) fn groups(&mut self, states: &GroupStates) -> fmt::Result {
@@ -45,19 +48,35 @@ impl Families<'_> {
             series.counter(&[kind], records)?;
         }
         self.dead_letters(&state.dead_letters)?;
-        if !topics {
-            return Ok(());
+        let mut series = self.family(catalogue::SHARE_LOADS)?;
+        series.histogram(&[], state.loads.sum_ns as f64 / 1e9, &buckets(&state.loads))?;
+        if topics { self.share_partitions(&state.lags) } else { Ok(()) }
+    }
+
+    fn share_partitions(&mut self, lags: &[ShareLag]) -> fmt::Result {
+        let gauges: [(_, fn(&ShareLag) -> u64); 3] = [
+            (catalogue::SHARE_LAG, |lag| lag.records),
+            (catalogue::SHARE_IN_FLIGHT, |lag| lag.in_flight),
+            (catalogue::SHARE_BATCHES, |lag| lag.in_flight_batches),
+        ];
+        for (family, value) in gauges {
+            let mut series = self.family(family)?;
+            for lag in lags {
+                series.gauge(&[&lag.group, &lag.topic, &lag.partition.to_string()], value(lag))?;
+            }
         }
-        let mut series = self.family(catalogue::SHARE_LAG)?;
-        for lag in &state.lags {
-            series.gauge(&[&lag.group, &lag.topic, &lag.partition.to_string()], lag.records)?;
-        }
-        let mut series = self.family(catalogue::SHARE_IN_FLIGHT)?;
-        for lag in &state.lags {
-            series.gauge(&[&lag.group, &lag.topic, &lag.partition.to_string()], lag.in_flight)?;
+        let counters: [(_, fn(&ShareLag) -> u64); 2] = [
+            (catalogue::SHARE_PARTITION_EXPIRED, |lag| lag.expired),
+            (catalogue::SHARE_FETCHES, |lag| lag.fetches),
+        ];
+        for (family, value) in counters {
+            let mut series = self.family(family)?;
+            for lag in lags {
+                series.counter(&[&lag.group, &lag.topic, &lag.partition.to_string()], value(lag))?;
+            }
         }
         let mut series = self.family(catalogue::SHARE_LOCKED)?;
-        for lag in &state.lags {
+        for lag in lags {
             let seconds = lag.locked.as_secs_f64();
             series.counter_f64(&[&lag.group, &lag.topic, &lag.partition.to_string()], seconds)?;
         }
