@@ -8,6 +8,7 @@ mod figures;
 mod gaps;
 mod isolation;
 mod kit;
+mod letter_crashes;
 mod log_start;
 mod model;
 mod oracle;
