@@ -13,21 +13,25 @@ const QUEUE: &str = "dlq.t";
 const SETTINGS: &str = "share.auto.offset.reset=earliest errors.deadletterqueue.topic.name=dlq.t \
                         errors.deadletterqueue.copy.record.enable=true";
 
-/// Has a member `a` of group `g` reject the second of three records in each of two partitions.
-fn reject_second(members: &mut Members) {
+/// The second broker of Levada.
+const OTHER: i32 = LEVADA + 1;
+
+/// Has a member `a` of group `g` reject the second of three records in each partition.
+fn reject_second(members: &mut Members, partitions: u32) {
     members.run(&format!("config g {SETTINGS}"));
     members.run("open a g t share.acknowledgement.mode=explicit");
-    for partition in 0..2 {
+    for partition in 0..partitions {
         let range = numbered(format!("p{partition}"), 0..3);
         members.run(&format!("produce t {partition} {range}"));
     }
-    members.take_each("a", 6, |delivery| if delivery.offset == 1 { "reject" } else { "accept" });
+    let choose = |offset| if offset == 1 { "reject" } else { "accept" };
+    members.take_each("a", 3 * partitions as usize, |delivery| choose(delivery.offset));
 }
 
 /// The letters, where partition N of the queue has those of partition N of the topic.
-fn expected() -> Vec<String> {
+fn expected(partitions: u32) -> Vec<String> {
     let of = |partition| letter(partition, (partition, 1), REJECTED, &format!("null\tp{partition}-001"));
-    [0, 1].map(of).to_vec()
+    (0..partitions).map(of).collect()
 }
 
 /// UnregisterController is of Kafka 4.4: brokers forward it to controllers that have it.
@@ -39,7 +43,7 @@ fn unregister_a_controller(cluster: &Cluster) {
 }
 
 fn cluster() -> Cluster {
-    let shape = Shape { controllers: 1, kafka: 1, levada: 1, discovery: Discovery::BootstrapServers };
+    let shape = Shape { controllers: 1, kafka: 1, levada: 2, discovery: Discovery::BootstrapServers };
     let mut cluster = Cluster::new(shape);
     for first in [CONTROLLER, KAFKA, LEVADA] {
         for (key, value) in share::OPTIONS {
@@ -64,15 +68,17 @@ fn dead_letters_cross_brokers_of_both_kinds() {
     assert!(level("metadata.version").starts_with("4.4-"), "{said}");
     unregister_a_controller(&cluster);
 
-    // Each broker leads one partition of the topic, and the other broker its queue.
-    let (kafka, levada) = (format!("{KAFKA}:{LEVADA}"), format!("{LEVADA}:{KAFKA}"));
-    tools.run(&format!("TopicCommand --create --topic t --replica-assignment {kafka},{levada}"));
-    tools.run(&format!(
-        "TopicCommand --create --topic {QUEUE} --replica-assignment {levada},{kafka} --config {ALLOWED}"
-    ));
+    // Of each partition, the leaders of the topic and of the queue are of two kinds, or two
+    // brokers of Levada.
+    let pairs = [[KAFKA, LEVADA], [LEVADA, KAFKA], [LEVADA, OTHER]];
+    let topic = pairs.map(|[leader, follower]| format!("{leader}:{follower}")).join(",");
+    let queue = pairs.map(|[follower, leader]| format!("{leader}:{follower}")).join(",");
+    tools.run(&format!("TopicCommand --create --topic t --replica-assignment {topic}"));
+    let create = format!("TopicCommand --create --topic {QUEUE} --replica-assignment {queue}");
+    tools.run(&format!("{create} --config {ALLOWED}"));
     let mut members = Members::of(&cluster.bootstrap());
-    reject_second(&mut members);
-    assert_eq!(letters(&mut tools, QUEUE, 2), expected());
+    reject_second(&mut members, 3);
+    assert_eq!(letters(&mut tools, QUEUE, 3), expected(3));
     members.assert_quiet("a");
     await_no_lag(&mut tools);
     for topic in ["t", QUEUE] {
@@ -91,8 +97,8 @@ fn members_of_the_next_kafka_reject_records() {
     let mut members = Members::of(&node.bootstrap());
     members.run("topic t 2");
     members.run(&format!("topic {QUEUE} 2 {ALLOWED}"));
-    reject_second(&mut members);
-    assert_eq!(letters(&mut tools, QUEUE, 2), expected());
+    reject_second(&mut members, 2);
+    assert_eq!(letters(&mut tools, QUEUE, 2), expected(2));
     members.assert_quiet("a");
     await_no_lag(&mut tools);
     node.assert_running("at the end");
