@@ -12,5 +12,6 @@ mod pipelining;
 mod quick_start;
 mod round_trip;
 mod share_answers;
+mod share_partitions;
 mod streams_answers;
 mod streams_assignor;
