@@ -6,6 +6,7 @@ mod exactly_once;
 mod groups;
 mod share_dead_letters;
 mod share_faults;
+mod share_full_disk;
 mod share_groups;
 mod share_tools;
 mod share_topics;
