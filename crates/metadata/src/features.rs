@@ -77,8 +77,8 @@ pub fn loses_metadata(from: i16, to: i16) -> bool {
     CHANGED.iter().any(|level| (to + 1..=from).contains(level))
 }
 
-/// The highest level of a feature that Kafka 4.3 and earlier releases of Levada support, if a change
-/// between these levels goes beyond it and so ends the way back to them.
+/// The highest level of a feature that Kafka 4.3 and earlier releases of Levada support, if a
+/// change between these levels goes beyond it and so ends the way back to them.
 pub fn passed_former_level(name: &str, from: i16, to: i16) -> Option<i16> {
     let known = FEATURES.iter().find(|known| known.name == name && name != KRAFT_VERSION)?;
     let level = known.initial_level;

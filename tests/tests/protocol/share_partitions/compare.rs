@@ -57,7 +57,7 @@ impl World<'_> {
         for records in list(&answer["records"]) {
             let (state, is_pending) = (int(&records[2]) as i8, records[5] == true);
             let member = if state == ACQUIRED && !is_pending { records[4].as_str() } else { None };
-            // Records that were archived for good keep the write of a former change in Kafka's class.
+            // Records archived for good keep the write of a former change in Kafka's class.
             let cell = (
                 state,
                 int(&records[3]),
