@@ -10,8 +10,8 @@ const LITTLE: u64 = 128 << 20;
 const PAUSE_MS: i64 = 60_000;
 const PAUSE_MAX_MS: i64 = 15 * 60_000;
 
-/// Gives freed memory back to the kernel, where it is much: after members, sessions or requests that
-/// had large texts are gone, the pages of the allocator would otherwise stay for good.
+/// Gives freed memory back to the kernel, where it is much: after members, sessions or requests
+/// with large texts are gone, the pages of the allocator would otherwise stay for good.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     /// Time of the next attempt, ms of the steady clock.

@@ -142,8 +142,8 @@ impl Reading<'_> {
             printed += 1;
         }
         sink.flush()?;
-        // Records that are released immediately come again, before those that were not seen yet, until no
-        // attempt is left. The end of the session releases all of them.
+        // Records that are released immediately come again, before those that were not seen yet,
+        // until no attempt is left. The end of the session releases all of them.
         if ack == Ack::Release && self.args.exit {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! The allocator of the C library.
 
-/// Gives the pages of freed memory back to the kernel. Threads that allocate meanwhile may wait: tens
-/// of milliseconds for a gigabyte. Does nothing with another C library than glibc.
+/// Gives the pages of freed memory back to the kernel. Threads that allocate meanwhile may wait:
+/// tens of milliseconds for a gigabyte. Does nothing with another C library than glibc.
 pub fn trim_heap() {
     #[cfg(target_env = "gnu")]
     {
