@@ -1,7 +1,5 @@
 //! The state of one key, and the records that change it.
 
-use std::cmp::Ordering;
-
 use super::batches::{NO_START_OFFSET, StateBatches};
 use super::records::{Snapshot, Update};
 use super::request::{InitializePart, StateSummary, StoredState, WritePart};
@@ -126,7 +124,7 @@ impl Share {
             state_epoch: self.state_epoch,
             leader_epoch,
             start_offset,
-            delivery_complete_count: self.complete_after(part),
+            delivery_complete_count: part.delivery_complete_count,
             create_ms: now_ms,
             write_ms: now_ms,
             batches: batches.as_slice().to_vec(),
@@ -138,9 +136,9 @@ impl Share {
         Update {
             snapshot_epoch: self.snapshot_epoch,
             leader_epoch,
-            start_offset: self.start_after(part),
-            delivery_complete_count: self.complete_after(part),
-            batches: StateBatches::of(&part.batches, self.start_after(part)).as_slice().to_vec(),
+            start_offset: part.start_offset,
+            delivery_complete_count: part.delivery_complete_count,
+            batches: StateBatches::of(&part.batches, part.start_offset).as_slice().to_vec(),
         }
     }
 
@@ -165,18 +163,8 @@ impl Share {
         batches.len()
     }
 
-    /// The start offset after a write. As in Kafka 4.4, it does not fall: a write may come late.
     fn start_after(&self, part: &WritePart) -> i64 {
-        part.start_offset.max(self.start_offset)
-    }
-
-    /// The number of complete deliveries after a write, which belongs to the start offset.
-    fn complete_after(&self, part: &WritePart) -> i32 {
-        match part.start_offset.cmp(&self.start_offset) {
-            Ordering::Less => self.delivery_complete_count,
-            Ordering::Equal => part.delivery_complete_count.max(self.delivery_complete_count),
-            Ordering::Greater => part.delivery_complete_count,
-        }
+        if part.start_offset == NO_START_OFFSET { self.start_offset } else { part.start_offset }
     }
 
     /// The state for the partition's leader.
