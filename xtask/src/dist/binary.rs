@@ -36,10 +36,6 @@ pub(crate) fn build(root: &Path, release: &Release, profile: &str, target: &Path
     // Relative relocations packed: a table of 1.2 MB becomes one of 10 kB.
     let flags = ["-Ctarget-feature=+crt-static", "-Cstrip=symbols", "-Clink-arg=-Wl,-z,pack-relative-relocs"];
     let mut rust: Vec<OsString> = flags.into_iter().map(OsString::from).collect();
-    if release.cross.is_none() && release.target.starts_with("x86_64") {
-        // Rust's own linker folds functions of the same code: up to 0.7 MB. Nothing compares addresses.
-        rust.push("-Clink-arg=-Wl,--icf=all".into());
-    }
     let mut c = OsString::new();
     for (from, to) in places {
         let pair = joined(from, to);

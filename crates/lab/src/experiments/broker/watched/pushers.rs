@@ -37,8 +37,11 @@ pub(super) fn known(scrape: &Scrape) -> Option<f64> {
 /// The clients. Dropping them closes their connections.
 #[derive(Debug)]
 pub(super) struct Pushers {
-    thread: Option<(Sender<()>, JoinHandle<Result<(), LabError>>)>,
+    thread: Option<(Sender<()>, Pushing)>,
 }
+
+/// The thread that pushes.
+type Pushing = JoinHandle<Result<(), LabError>>;
 
 impl Pushers {
     /// Makes the subscription and connects the clients. Each has asked for its subscriptions when
