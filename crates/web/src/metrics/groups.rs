@@ -10,6 +10,9 @@ use super::catalogue;
 use super::exposition::Families;
 use super::requests::buckets;
 
+/// A value of a share group at a leader.
+type ShareValue = fn(&ShareLag) -> u64;
+
 impl Families<'_> {
     pub(super) fn groups(&mut self, states: &GroupStates) -> fmt::Result {
         let groups = &states.groups;
@@ -54,7 +57,7 @@ impl Families<'_> {
     }
 
     fn share_partitions(&mut self, lags: &[ShareLag]) -> fmt::Result {
-        let gauges: [(_, fn(&ShareLag) -> u64); 3] = [
+        let gauges: [(_, ShareValue); 3] = [
             (catalogue::SHARE_LAG, |lag| lag.records),
             (catalogue::SHARE_IN_FLIGHT, |lag| lag.in_flight),
             (catalogue::SHARE_BATCHES, |lag| lag.in_flight_batches),
@@ -65,7 +68,7 @@ impl Families<'_> {
                 series.gauge(&[&lag.group, &lag.topic, &lag.partition.to_string()], value(lag))?;
             }
         }
-        let counters: [(_, fn(&ShareLag) -> u64); 2] = [
+        let counters: [(_, ShareValue); 2] = [
             (catalogue::SHARE_PARTITION_EXPIRED, |lag| lag.expired),
             (catalogue::SHARE_FETCHES, |lag| lag.fetches),
         ];
