@@ -230,6 +230,9 @@ impl Node {
     /// Returns when a launched broker accepts connections.
     pub fn await_start(&mut self) {
         let ready = match self.plan.kind {
+            Kind::Levada if self.logs_json() => {
+                format!(r#""message":"listening","address":"{}""#, self.plan.kafka)
+            }
             Kind::Levada => format!("listening on {}", self.plan.kafka),
             Kind::Kafka => kafka::READY.to_string(),
         };
@@ -240,6 +243,10 @@ impl Node {
         if !self.controllers.is_empty() {
             controllers::await_service(self);
         }
+    }
+
+    fn logs_json(&self) -> bool {
+        self.plan.options.iter().any(|(key, value)| key == "levada.log.format" && value == "json")
     }
 
     /// Writes the configuration of a real Kafka, for who formats the directory before the start.
