@@ -66,7 +66,7 @@ pub fn or_nothing(text: &str) -> String {
 
 /// Prints rows below a header; columns whose every cell is a number are aligned to the right. On a
 /// terminal, cells fold so that a row is no wider than that; elsewhere each row is one line.
-/// Control characters are escaped, and cells end after [`CELL_MAX`] characters: many texts are
+/// Control characters are escaped, and cells end after 1000 characters: many texts are
 /// those of other clients.
 pub fn table(out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
     for (index, line) in arranged(header, rows, terminal_width()).iter().enumerate() {
