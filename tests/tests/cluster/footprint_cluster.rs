@@ -11,9 +11,8 @@ use levada_tests::{Node, await_some, process};
 const PARTITIONS: usize = 1000;
 /// Limit for the resident memory of Levada.
 const MEMORY: u64 = 42_000_000;
-/// Processor time of a Kafka in that of Levada, at least. A quiet machine measured 8.8 to 10.2
-/// while Levada looked at each log, once a second, for storage that does not return.
-const RATIO: f64 = 7.5;
+/// Processor time of a Kafka in that of Levada, at least. A quiet machine measured 14.8 and 17.7.
+const RATIO: f64 = 10.0;
 /// Length of a measurement: several heartbeats, and several rounds of a Kafka's housekeeping.
 const WINDOW: Duration = Duration::from_secs(5);
 const WINDOWS: usize = 3;
