@@ -76,7 +76,7 @@ pub(crate) trait RemoteSegments: Send + Sync {
     fn of_epoch(&self, partition: TieredKey, epoch: i32) -> Result<Vec<Arc<RemoteSegment>>, RemoteFault>;
 
     /// Rate at which records are fetched, all partitions together.
-    fn bytes_per_second(&self) -> f64;
+    fn bytes_per_second(&self) -> i64;
 
     /// The store.
     ///

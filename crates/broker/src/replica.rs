@@ -49,6 +49,7 @@ pub(crate) mod led;
 pub(crate) mod log_config;
 mod moves;
 pub(crate) mod opening;
+mod pace;
 mod partition;
 mod recovery;
 pub(crate) mod replication;

@@ -16,6 +16,7 @@ use std::thread;
 
 use levada_log::Tiering;
 use levada_metadata::Metadata;
+use levada_process::rate_gate::RateGate;
 use levada_remote::{RemoteError, RemoteErrorKind, Store};
 use levada_tiered::TopicIdPartition;
 use levada_wire::Uuid;
@@ -63,7 +64,7 @@ pub(crate) struct Tiers {
     in_copy: Mutex<BTreeSet<Uuid>>,
     copiers: Semaphore,
     deleters: Semaphore,
-    copy_pace: copying::CopyPace,
+    copy_gate: RateGate,
     counts: TierCounts,
     /// The reads of these segments, which refer to this.
     reads: OnceLock<Weak<RemoteReads>>,
@@ -92,7 +93,7 @@ impl Tiers {
             in_copy: Mutex::default(),
             copiers: Semaphore::new(remote.copier_threads as usize),
             deleters: Semaphore::new(remote.expiration_threads as usize),
-            copy_pace: copying::CopyPace::default(),
+            copy_gate: RateGate::default(),
             counts: TierCounts::default(),
             reads: OnceLock::new(),
         }

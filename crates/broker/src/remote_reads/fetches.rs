@@ -6,9 +6,10 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
+use std::time::Instant;
 
 use levada_chunks::{CHUNK_BYTES, Cache, ChunkKey, Part};
-use levada_process::pace::Pace;
+use levada_process::rate_gate::RateGate;
 use levada_remote::{IndexKind, RemoteError, RemoteErrorKind};
 use levada_tiered::RemoteSegment;
 use parking_lot::{Condvar, Mutex};
@@ -76,7 +77,9 @@ pub(super) struct Fetches {
     limits: FetchLimits,
     queue: Mutex<Queue>,
     news: Condvar,
-    pace: Pace,
+    /// For threads that wait for the rate.
+    stopped: Condvar,
+    gate: RateGate,
 }
 
 #[derive(Default)]
@@ -109,7 +112,15 @@ impl Fetches {
         segments: Arc<dyn RemoteSegments>,
         limits: FetchLimits,
     ) -> Self {
-        Self { cache, segments, limits, queue: Mutex::default(), news: Condvar::new(), pace: Pace::default() }
+        Self {
+            cache,
+            segments,
+            limits,
+            queue: Mutex::default(),
+            news: Condvar::new(),
+            stopped: Condvar::new(),
+            gate: RateGate::default(),
+        }
     }
 
     /// Has a part fetched, and wakes the sleeper afterwards. A part that is being fetched is not
@@ -156,7 +167,7 @@ impl Fetches {
         drop(queue);
         waiting.iter().for_each(|(_, queued)| queued.ticket.end(Err(RemoteFault::Busy)));
         self.news.notify_all();
-        self.pace.halt();
+        self.stopped.notify_all();
     }
 
     /// Wakes a thread, or starts one.
@@ -209,9 +220,8 @@ impl Fetches {
         let (segment, len) = (&part.segment, part_len(part)?);
         if let Some(bytes) = len
             && !self.cache.has(part.key())
-            && !self.pace.pay(bytes, self.segments.bytes_per_second())
         {
-            return Err(RemoteFault::Busy);
+            self.pass_gate(bytes)?;
         }
         let chunk = self.cache.obtain(part.key(), len, |into| {
             let store = self.segments.store()?;
@@ -231,6 +241,21 @@ impl Fetches {
         });
         chunk?;
         Ok(())
+    }
+
+    /// Waits until the rate of fetches lets a part of this size begin.
+    fn pass_gate(&self, bytes: u64) -> Result<(), RemoteFault> {
+        loop {
+            let wait = self.gate.admit(bytes, self.segments.bytes_per_second(), Instant::now());
+            if wait.is_zero() {
+                return Ok(());
+            }
+            let mut queue = self.queue.lock();
+            if queue.is_stopped {
+                return Err(RemoteFault::Busy);
+            }
+            self.stopped.wait_for(&mut queue, wait);
+        }
     }
 }
 

@@ -63,8 +63,8 @@ impl RemoteSegments for Copies {
         Ok(self.by_start.values().cloned().collect())
     }
 
-    fn bytes_per_second(&self) -> f64 {
-        if self.is_limited.load(Ordering::Relaxed) { 1.0 } else { f64::MAX }
+    fn bytes_per_second(&self) -> i64 {
+        if self.is_limited.load(Ordering::Relaxed) { 1 } else { i64::MAX }
     }
 
     fn store(&self) -> Result<Arc<Store>, RemoteError> {
@@ -347,17 +347,24 @@ async fn read_without_a_result_in_time_expires() {
 }
 
 #[tokio::test]
-async fn fetch_waits_for_its_rate() {
+async fn fetch_waits_for_its_rate_until_it_rises() {
     let rig = Rig::new();
     rig.segments.is_limited.store(true, Ordering::Relaxed);
-    let until = Instant::now() + Duration::from_millis(300);
-    let results = rig.reads.read_all(vec![rig.read(0, 1000)], until).await;
-    assert!(matches!(results[..], [None]));
-    let segment = rig.segments.by_start[&0].id.id.to_bytes();
-    let key = levada_chunks::ChunkKey { segment, part: levada_chunks::Part::Records(0) };
-    assert!(!rig.reads.cache.has(key));
+    rig.one(rig.read(0, 1000)).await.unwrap();
+    let soon = Instant::now() + Duration::from_millis(300);
+    let last = || rig.read(rig.end() - 1, 1000);
+    let results = rig.reads.read_all(vec![last()], soon).await;
+    assert!(matches!(results[..], [None]), "the first part has used the rate for weeks");
+    rig.segments.is_limited.store(false, Ordering::Relaxed);
+    rig.one(last()).await.unwrap();
+    rig.segments.is_limited.store(true, Ordering::Relaxed);
+    let (reads, several) = (rig.reads.clone(), [20, 40, 60, 80].map(|offset| rig.read(offset, 1000)));
+    let until = Instant::now() + Duration::from_secs(60);
+    let waiting = tokio::spawn(async move { reads.read_all(several.into(), until).await });
     rig.reads.stop();
-    assert!(matches!(rig.one(rig.read(0, 1000)).await, Err(RemoteFault::Busy)));
+    let stopped = waiting.await.unwrap();
+    let is_busy = |result: &Option<_>| matches!(result, Some(Err(RemoteFault::Busy)));
+    assert!(stopped.iter().all(Option::is_some) && stopped.iter().any(is_busy), "the end ends the waits");
 }
 
 #[tokio::test]

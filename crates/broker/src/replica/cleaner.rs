@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use levada_log::compact::Counts;
-use levada_process::pace::Pace;
 use parking_lot::Mutex;
 
 use crate::replica::TopicPartition;
+use crate::replica::pace::Pace;
 
 /// Progress, pace and totals of compaction.
 #[derive(Default)]

@@ -14,13 +14,13 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use levada_log::checkpoint::PartitionMetadata;
 use levada_process::blocking::off_shard;
-use levada_process::pace::Pace;
 use levada_wire::error_code::ErrorCode;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::replica::data_dir::{DataDir, Found};
+use crate::replica::pace::Pace;
 use crate::replica::{Partition, Replicas, TopicPartition};
 
 mod copy;

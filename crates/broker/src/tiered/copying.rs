@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use levada_log::{ClosedSegment, LogError};
 use levada_metadata::uuid;
@@ -12,7 +12,6 @@ use levada_remote::{RemoteError, SegmentFile, SegmentFiles};
 use levada_tiered::copying::CopyLag;
 use levada_tiered::{RemoteRecord, RemoteSegment, RemoteSegmentId, SegmentState, SegmentUpdate};
 use levada_wire::primitives::Bytes;
-use parking_lot::Mutex;
 
 use super::publishing::PublishError;
 use super::{NotReady, RemotePartition, Tiers, on_thread};
@@ -39,21 +38,6 @@ enum CopyError {
     Unfit,
     #[error("this broker no longer leads the partition")]
     Resigned,
-}
-
-/// The rate at which segments are copied, all partitions together.
-#[derive(Debug, Default)]
-pub(super) struct CopyPace(Mutex<Option<Instant>>);
-
-impl CopyPace {
-    /// Pause before a segment of this size, which counts from now on.
-    fn pause(&self, bytes: u64, bytes_per_second: i64, now: Instant) -> Duration {
-        let mut free_at = self.0.lock();
-        let start = free_at.map_or(now, |at| at.max(now));
-        let takes = bytes as f64 / bytes_per_second.max(1) as f64;
-        *free_at = Some(start + Duration::from_secs_f64(takes.min(86_400.0)));
-        start - now
-    }
 }
 
 fn file((file, length): &(File, u64)) -> SegmentFile<'_> {
@@ -127,14 +111,22 @@ impl Tiers {
         }
         let Ok(_turn) = self.copiers.acquire().await else { return Ok(()) };
         for segment in closed {
-            let rate = self.config.load().remote_log.copy_max_bytes_per_second;
-            let pause = self.copy_pace.pause(segment.size_bytes(), rate, Instant::now());
-            if !pause.is_zero() {
-                tokio::time::sleep(pause).await;
-            }
+            self.pass_gate(segment.size_bytes()).await;
             self.copy_segment(remote, partition, (segment, epoch)).await?;
         }
         Ok(())
+    }
+
+    /// Waits until the rate of copies lets a segment of this size begin.
+    async fn pass_gate(&self, bytes: u64) {
+        loop {
+            let rate = self.config.load().remote_log.copy_max_bytes_per_second;
+            let wait = self.copy_gate.admit(bytes, rate, Instant::now());
+            if wait.is_zero() {
+                return;
+            }
+            tokio::time::sleep(wait).await;
+        }
     }
 
     /// At the beginning of a term of leadership: the reach of the copies follows from the metadata,
@@ -298,23 +290,5 @@ impl Tiers {
             custom_metadata: segment.custom_metadata.clone(),
             state,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    //! The pace of copies.
-
-    use super::*;
-
-    #[test]
-    fn segments_wait_for_those_before_them() {
-        let (pace, now) = (CopyPace::default(), Instant::now());
-        assert_eq!(pace.pause(1_000, 500, now), Duration::ZERO);
-        assert_eq!(pace.pause(1_000, 500, now), Duration::from_secs(2));
-        assert_eq!(pace.pause(10, 500, now + Duration::from_secs(9)), Duration::ZERO);
-        let unlimited = CopyPace::default();
-        assert_eq!(unlimited.pause(1 << 40, i64::MAX, now), Duration::ZERO);
-        assert!(unlimited.pause(1, i64::MAX, now) < Duration::from_millis(1));
     }
 }

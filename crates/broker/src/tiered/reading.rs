@@ -81,8 +81,8 @@ impl RemoteSegments for Tiers {
         Ok(self.ready(partition)?.of_epoch(epoch)?)
     }
 
-    fn bytes_per_second(&self) -> f64 {
-        self.config.load().remote_log.fetch_max_bytes_per_second as f64
+    fn bytes_per_second(&self) -> i64 {
+        self.config.load().remote_log.fetch_max_bytes_per_second
     }
 
     fn store(&self) -> Result<Arc<Store>, RemoteError> {

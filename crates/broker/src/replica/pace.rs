@@ -6,7 +6,7 @@ use parking_lot::{Condvar, Mutex};
 
 /// The pace of one kind of work, which several threads may share.
 #[derive(Default)]
-pub struct Pace {
+pub(super) struct Pace {
     throttle: Mutex<Throttle>,
     halted: Mutex<bool>,
     halt: Condvar,
@@ -15,32 +15,23 @@ pub struct Pace {
 impl Pace {
     /// Counts bytes read or written and waits as `bytes_per_second` requires; `false` once the
     /// broker stops.
-    pub fn go_on(&self, bytes: u64, bytes_per_second: f64) -> bool {
+    pub(super) fn go_on(&self, bytes: u64, bytes_per_second: f64) -> bool {
         let wait = self.throttle.lock().spend(bytes, bytes_per_second, Instant::now());
         self.rest(wait)
     }
 
-    /// As [`Pace::go_on`], but waits until everything counted so far is paid for.
-    pub fn pay(&self, bytes: u64, bytes_per_second: f64) -> bool {
-        let mut is_running = self.go_on(bytes, bytes_per_second);
-        while is_running && !self.debt().is_zero() {
-            is_running = self.rest(self.debt());
-        }
-        is_running
-    }
-
     /// Time until everything counted so far is paid for; zero if that is too short for a timer.
-    pub fn debt(&self) -> Duration {
+    pub(super) fn debt(&self) -> Duration {
         self.throttle.lock().spend(0, f64::MAX, Instant::now())
     }
 
     /// Drops the debt of bytes that were counted at another rate.
-    pub fn forgive(&self) {
+    pub(super) fn forgive(&self) {
         *self.throttle.lock() = Throttle::default();
     }
 
     /// Waits; `false` once the broker stops.
-    pub fn rest(&self, wait: Duration) -> bool {
+    pub(super) fn rest(&self, wait: Duration) -> bool {
         let mut halted = self.halted.lock();
         if !*halted && !wait.is_zero() {
             self.halt.wait_for(&mut halted, wait);
@@ -49,12 +40,12 @@ impl Pace {
     }
 
     /// True once the broker stops.
-    pub fn is_halted(&self) -> bool {
+    pub(super) fn is_halted(&self) -> bool {
         *self.halted.lock()
     }
 
     /// Ends all work soon.
-    pub fn halt(&self) {
+    pub(super) fn halt(&self) {
         *self.halted.lock() = true;
         self.halt.notify_all();
     }
