@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use levada_process::usage::own_bytes;
 
 /// Memory below which nothing is given back.
-const LITTLE: u64 = 128 << 20;
-/// Time between two attempts, and the longest one after attempts without a result.
-const PAUSE_MS: i64 = 60_000;
-const PAUSE_MAX_MS: i64 = 15 * 60_000;
+const LITTLE: u64 = 256 << 20;
+/// Time between two attempts, and the longest one after attempts without a result. A shard that
+/// allocates meanwhile may wait for 0.2 s.
+const PAUSE_MS: i64 = 5 * 60_000;
+const PAUSE_MAX_MS: i64 = 60 * 60_000;
 
 /// Gives freed memory back to the kernel, where it is much: after members, sessions or requests
 /// with large texts are gone, the pages of the allocator would otherwise stay for good.
@@ -20,7 +21,7 @@ pub(super) struct Heap {
 }
 
 impl Heap {
-    /// An attempt, if it is time for one. Blocks for milliseconds.
+    /// An attempt, if it is time for one. Blocks for up to 0.2 s.
     pub(super) fn give_back(&self, now_ms: i64) {
         if now_ms < self.next_ms.load(Ordering::Relaxed) {
             return;
@@ -62,7 +63,7 @@ mod tests {
         };
         assert_eq!(pause(LITTLE, 0), 1);
         let kept: Vec<i64> = (0..6).map(|_| pause(10 * LITTLE, 10 * LITTLE)).collect();
-        assert_eq!(kept, [2, 4, 8, 15, 15, 15]);
+        assert_eq!(kept, [2, 4, 8, 12, 12, 12]);
         assert_eq!(pause(10 * LITTLE, LITTLE), 1);
         assert_eq!(pause(0, 0), 1, "a kernel that reports nothing");
     }
