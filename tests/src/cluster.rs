@@ -85,6 +85,20 @@ impl Cluster {
         Self::within(shape, None, |id| id)
     }
 
+    /// One controller, a broker of Kafka and two of Levada, for transactions whose coordinators move
+    /// and are killed.
+    pub fn of_both_kinds() -> Self {
+        let shape = Shape { controllers: 1, kafka: 1, levada: 2, discovery: Discovery::BootstrapServers };
+        Self::new(shape)
+            .option(CONTROLLER, "broker.session.timeout.ms", "4000")
+            .may_refuse_appends_of_moved_leaders()
+            // A partition may move on while Kafka's coordinator loads it.
+            .may_log(["Failed to load metadata from __consumer_offsets-", "is no longer the leader"])
+            // Kafka's coordinator answers EndTxn with an error while it ends the same transaction
+            // for another producer.
+            .may_log(["RequestHeader(apiKey=END_TXN", "pending state PREPARE_EPOCH_FENCE"])
+    }
+
     /// The same for clients that expect brokers with the ids 1, 2, 3 and so on: the `node.id` of
     /// broker 11 or 21 is 1.
     pub fn with_brokers_from_one(shape: Shape) -> Self {

@@ -2,7 +2,7 @@
 //! and sum them, and the writers of what these read.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -33,6 +33,7 @@ pub struct Applications {
     /// Further settings of each instance.
     settings: Vec<String>,
     limit: Duration,
+    begun: Instant,
     instances: Vec<(Kind, Conversation)>,
     /// Number of all instances that were.
     named: usize,
@@ -51,6 +52,7 @@ impl Applications {
             scratch: scratch.to_owned(),
             settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
             limit,
+            begun: Instant::now(),
             instances: Vec::new(),
             named: 0,
             lines: words::writer(bootstrap).spawn(),
@@ -84,12 +86,26 @@ impl Applications {
         tool.spawn()
     }
 
-    /// Kills one instance without an orderly end, and starts another one with no state.
+    /// Time since the start.
+    pub fn running(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Kills one instance without an orderly end, starts another one with no state, and waits for
+    /// the results of everything written.
     pub fn replace(&mut self, which: usize) {
+        self.write();
         let kind = self.instances[which].0;
         let next = self.spawn(kind);
         println!("instance {which} of {kind:?} killed");
         std::mem::replace(&mut self.instances[which].1, next).kill();
+        self.survive(&format!("instance {which} killed and replaced"));
+    }
+
+    /// Waits for the results of everything written, and prints the fault that they have survived.
+    pub fn survive(&mut self, fault: &str) {
+        self.progress();
+        println!("{} s: {fault}, all results there", self.running().as_secs());
     }
 
     /// Writes some of the input of both applications.

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use levada_testing::{long_run, seed};
-use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
+use levada_tests::cluster::{CONTROLLER, KAFKA, LEVADA, LIMIT, Tools};
 use levada_tests::ledger::{self, Outcome};
 use levada_tests::replicas::{self, Batch};
 use levada_tests::tool::Conversation;
@@ -362,15 +362,7 @@ impl Streams {
 
 /// One controller, a broker of Kafka and two of Levada.
 fn cluster() -> Cluster {
-    let shape = Shape { controllers: 1, kafka: 1, levada: 2, discovery: Discovery::BootstrapServers };
-    let mut cluster = Cluster::new(shape)
-        .option(CONTROLLER, "broker.session.timeout.ms", "4000")
-        .may_refuse_appends_of_moved_leaders()
-        // A partition may move on while Kafka's coordinator loads it.
-        .may_log(["Failed to load metadata from __consumer_offsets-", "is no longer the leader"])
-        // Kafka's coordinator answers EndTxn with an error while it ends the same transaction for
-        // another producer.
-        .may_log(["RequestHeader(apiKey=END_TXN", "pending state PREPARE_EPOCH_FENCE"]);
+    let mut cluster = Cluster::of_both_kinds();
     let keys = [
         ("broker.session.timeout.ms", "4000"),
         ("min.insync.replicas", "2"),

@@ -11,10 +11,10 @@
 //! Suite: long; 90 s; needs java, newer-kafka, kcat, python; share streams
 //! Soak: lasts 30 s
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use levada_testing::{long_run, seed};
-use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
+use levada_tests::cluster::{CONTROLLER, KAFKA, LEVADA, LIMIT, Tools};
 use levada_tests::streams::{self, Applications};
 use levada_tests::{Cluster, internal, words};
 use rand::rngs::StdRng;
@@ -40,7 +40,6 @@ struct Stage {
     cluster: Cluster,
     tools: Tools,
     applications: Applications,
-    start: Instant,
 }
 
 #[test]
@@ -56,16 +55,16 @@ fn results_are_exact_wherever_the_coordinators_are() {
                 stage.move_leaders(turn + 1);
                 stage.kill(*broker);
             }
-            stage.replace(0);
-            stage.replace(instances - 1);
+            stage.applications.replace(0);
+            stage.applications.replace(instances - 1);
         }
         Some(time) => {
             let mut plan = StdRng::seed_from_u64(seed);
-            while stage.start.elapsed() < time {
+            while stage.applications.running() < time {
                 match plan.random_range(0..10) {
                     0..4 => stage.move_leaders(plan.random_range(0..brokers.len())),
                     4..7 => stage.kill(*brokers.choose(&mut plan).expect("a broker")),
-                    _ => stage.replace(plan.random_range(0..instances)),
+                    _ => stage.applications.replace(plan.random_range(0..instances)),
                 }
             }
         }
@@ -87,14 +86,14 @@ impl Stage {
         let settings = ["producer.transaction.timeout.ms=10000", "replication.factor=3"];
         let scratch = cluster.node(CONTROLLER).scratch();
         let applications = Applications::start(&cluster.bootstrap(), scratch, &settings, (seed, LIMIT));
-        Self { cluster, tools, applications, start: Instant::now() }
+        Self { cluster, tools, applications }
     }
 
     fn move_leaders(&mut self, turn: usize) {
         let topics: Vec<&str> = topics().chain(INTERNAL).chain(CREATED).collect();
         self.applications.write();
         self.cluster.move_leaders(&mut self.tools, &topics, PARTITIONS as usize, turn);
-        self.tell(&format!("leaders moved, turn {turn}"));
+        self.applications.survive(&format!("leaders moved, turn {turn}"));
     }
 
     /// Kills a broker, and starts it again when the applications have made progress.
@@ -106,19 +105,7 @@ impl Stage {
         let all = self.cluster.brokers();
         self.cluster.await_brokers(&all);
         self.cluster.await_in_sync(&mut self.tools);
-        self.tell(&format!("broker {id} killed and back"));
-    }
-
-    fn replace(&mut self, instance: usize) {
-        self.applications.write();
-        self.applications.replace(instance);
-        self.tell(&format!("instance {instance} killed and replaced"));
-    }
-
-    /// Waits for the results of everything written, and prints the fault that they have survived.
-    fn tell(&mut self, fault: &str) {
-        self.applications.progress();
-        println!("{} s: {fault}, all results there", self.start.elapsed().as_secs());
+        self.applications.survive(&format!("broker {id} killed and back"));
     }
 
     fn judge(mut self) {
@@ -136,15 +123,7 @@ fn topics() -> impl Iterator<Item = &'static str> {
 
 /// One controller, a broker of Kafka and two of Levada.
 fn cluster() -> Cluster {
-    let shape = Shape { controllers: 1, kafka: 1, levada: 2, discovery: Discovery::BootstrapServers };
-    let mut cluster = Cluster::new(shape)
-        .option(CONTROLLER, "broker.session.timeout.ms", "4000")
-        .may_refuse_appends_of_moved_leaders()
-        // A partition may move on while Kafka's coordinator loads it.
-        .may_log(["Failed to load metadata from __consumer_offsets-", "is no longer the leader"])
-        // Kafka's coordinator answers EndTxn with an error while it ends the same transaction for
-        // another producer.
-        .may_log(["RequestHeader(apiKey=END_TXN", "pending state PREPARE_EPOCH_FENCE"]);
+    let mut cluster = Cluster::of_both_kinds();
     let keys = [
         ("broker.session.timeout.ms", "4000"),
         ("min.insync.replicas", "2"),

@@ -1,7 +1,7 @@
 //! Dead letter queues of share groups: rejected records, records that were delivered too often, and
 //! queues that cannot be written.
 //!
-//! Suite: long; 32 s; needs java; share queues
+//! Suite: long; 24 s; needs java; share queues
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Share groups as the Java client uses them: a queue of several members, each kind of
 //! acknowledgement, locks that expire, limits, configuration of groups, and restarts of the broker.
 //!
-//! Suite: long; 50 s; needs java; share queues
+//! Suite: long; 44 s; needs java; share queues
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

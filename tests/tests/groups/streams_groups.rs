@@ -6,7 +6,7 @@
 //! Soak: lasts 30 s
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use levada_testing::{long_run, seed};
 use levada_tests::cluster::LIMIT;
@@ -33,7 +33,6 @@ fn started() -> Node {
 struct Stage {
     node: Node,
     applications: Applications,
-    start: Instant,
 }
 
 impl Stage {
@@ -47,26 +46,14 @@ impl Stage {
             Tool::python("topics.py").args([&node.bootstrap(), topic, "3"]).run();
         }
         let applications = Applications::start(&node.bootstrap(), node.scratch(), &[], (seed, LIMIT));
-        Self { node, applications, start: Instant::now() }
+        Self { node, applications }
     }
 
     fn kill(&mut self) {
         self.applications.write();
         self.node.kill();
         self.node.start();
-        self.tell("broker killed and back");
-    }
-
-    fn replace(&mut self, instance: usize) {
-        self.applications.write();
-        self.applications.replace(instance);
-        self.tell(&format!("instance {instance} killed and replaced"));
-    }
-
-    /// Waits for the results of everything written, and prints the fault that they have survived.
-    fn tell(&mut self, fault: &str) {
-        self.applications.progress();
-        println!("{} s: {fault}, all results there", self.start.elapsed().as_secs());
+        self.applications.survive("broker killed and back");
     }
 }
 
@@ -79,21 +66,21 @@ fn words_and_sums_are_exact_through_kills() {
     stage.applications.progress();
     match time {
         None => {
-            stage.replace(0);
+            stage.applications.replace(0);
             stage.kill();
-            stage.replace(instances - 1);
+            stage.applications.replace(instances - 1);
         }
         Some(time) => {
             let mut plan = StdRng::seed_from_u64(seed);
-            while stage.start.elapsed() < time {
+            while stage.applications.running() < time {
                 match plan.random_range(0..2) {
                     0 => stage.kill(),
-                    _ => stage.replace(plan.random_range(0..instances)),
+                    _ => stage.applications.replace(plan.random_range(0..instances)),
                 }
             }
         }
     }
-    let Stage { mut node, applications, .. } = stage;
+    let Stage { mut node, applications } = stage;
     applications.judge();
     node.assert_running("at the end");
     node.stop();

@@ -1,5 +1,9 @@
 //! Members of share groups (KIP-932): each has a connection with its share session, and the
 //! acquired records that it has not acknowledged.
+//!
+//! The members of `levada-client` share connections and decode each record. Here a member has its
+//! own connection, and may throw records away unread, so that the client costs little beside the
+//! broker, and the same with each system.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -55,7 +59,7 @@ const CLOSING: i32 = -1;
 /// The record was processed.
 const ACCEPT: i8 = 1;
 
-/// FetchLimits of a fetch.
+/// Limits of a fetch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FetchLimits {
     pub(crate) max_bytes: i32,
