@@ -85,8 +85,8 @@ impl Cluster {
         Self::within(shape, None, |id| id)
     }
 
-    /// One controller, a broker of Kafka and two of Levada, for transactions whose coordinators move
-    /// and are killed.
+    /// One controller, a broker of Kafka and two of Levada, for transactions whose coordinators
+    /// move and are killed.
     pub fn of_both_kinds() -> Self {
         let shape = Shape { controllers: 1, kafka: 1, levada: 2, discovery: Discovery::BootstrapServers };
         Self::new(shape)
