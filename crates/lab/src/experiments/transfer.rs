@@ -4,11 +4,14 @@
 //! not wait, as in the broker; sends of memory by reference read into buffers first. A run sends a
 //! part of the file before the clock starts, so that the connection has found its window.
 //!
-//! One group sends a file in memory (tmpfs), where a second descriptor with `O_DIRECT` has the
-//! kernel copy pages for `splice`: the cost of each `splice` on a kernel without references.
+//! Some groups send a file in memory (tmpfs), where a second descriptor with `O_DIRECT` has the
+//! kernel copy pages for `splice`: the cost of each `splice` on a kernel without references. With
+//! several receivers, each gets another part of the file, by turns of 1 MiB from one thread; where
+//! the engine has no pipe for a connection, its bytes go by `sendfile`.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
@@ -66,7 +69,25 @@ struct Setting {
     group: &'static str,
     place: Place,
     take: ReceiveMode,
+    receivers: usize,
 }
+
+impl Setting {
+    const fn one(group: &'static str, place: Place, take: ReceiveMode) -> Self {
+        Self { group, place, take, receivers: 1 }
+    }
+
+    /// Bytes of a file of this length that each receiver gets: whole pages.
+    fn share(self, len: u64) -> u64 {
+        len / self.receivers as u64 / PAGE_BYTES * PAGE_BYTES
+    }
+
+    fn takes(self, way: TransferMethod) -> bool {
+        (self.place == Place::Tmpfs || !way.copies_pages()) && (self.receivers == 1 || way.is_for_many())
+    }
+}
+
+const PAGE_BYTES: u64 = 4096;
 
 /// Location of the file's bytes before a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,11 +100,24 @@ enum Place {
     Tmpfs,
 }
 
-const SETTINGS: [Setting; 4] = [
-    Setting { group: "hot, receiver discards", place: Place::Hot, take: ReceiveMode::Discard },
-    Setting { group: "hot, receiver copies", place: Place::Hot, take: ReceiveMode::Copy },
-    Setting { group: "cold, receiver discards", place: Place::Cold, take: ReceiveMode::Discard },
-    Setting { group: "tmpfs, receiver discards", place: Place::Tmpfs, take: ReceiveMode::Discard },
+const SETTINGS: [Setting; 7] = [
+    Setting::one("hot, receiver discards", Place::Hot, ReceiveMode::Discard),
+    Setting::one("hot, receiver copies", Place::Hot, ReceiveMode::Copy),
+    Setting::one("cold, receiver discards", Place::Cold, ReceiveMode::Discard),
+    Setting::one("tmpfs, receiver discards", Place::Tmpfs, ReceiveMode::Discard),
+    Setting::one("tmpfs, receiver copies", Place::Tmpfs, ReceiveMode::Copy),
+    Setting {
+        group: "tmpfs, 10 receivers copy",
+        place: Place::Tmpfs,
+        take: ReceiveMode::Copy,
+        receivers: 10,
+    },
+    Setting {
+        group: "tmpfs, 100 receivers copy",
+        place: Place::Tmpfs,
+        take: ReceiveMode::Copy,
+        receivers: 100,
+    },
 ];
 
 impl<'a> Transfers<'a> {
@@ -108,6 +142,19 @@ impl<'a> Transfers<'a> {
         }))
     }
 
+    /// The sum of the checksums of all shares.
+    fn checksum(&self, setting: Setting, file: &File) -> Result<u64, LabError> {
+        if setting.receivers == 1 {
+            return Ok(self.checksum);
+        }
+        let share = setting.share(self.len);
+        let mut bytes = vec![0; usize::try_from(share).unwrap_or(0)];
+        (0..setting.receivers as u64).try_fold(0_u64, |sum, index| {
+            file.read_exact_at(&mut bytes, index * share).map_err(LabError::step("cannot read the file"))?;
+            Ok(sum.wrapping_add(payload::checksum(&bytes)))
+        })
+    }
+
     fn send(
         &mut self,
         (way, file): (TransferMethod, &Arc<File>),
@@ -125,20 +172,21 @@ impl<'a> Transfers<'a> {
         }
         // Of a cold file nothing may be read before the clock starts.
         let is_warm = setting.place != Place::Cold && pass == Pass::Timed;
-        let warm_up = if is_warm { self.len / 4 } else { 0 };
-        let parts = [warm_up, self.len];
-        let socket = if way.is_sealed() {
-            self.peer.connect_sealed(take, &parts)?
+        let share = setting.share(self.len);
+        let warm_up = if is_warm { share / 4 } else { 0 };
+        let parts = [warm_up, share].map(|bytes| bytes * setting.receivers as u64);
+        let sockets = if way.is_sealed() {
+            vec![self.peer.connect_sealed(take, &parts)?]
         } else {
-            self.peer.connect(take, &parts)?
+            self.peer.connect_many(take, &parts, setting.receivers)?
         };
         let _pinned = self.bench.places().pin_sender();
-        let ready = way.ready(self.bench.caps(), file, socket);
+        let ready = way.ready(self.bench.caps(), file, sockets);
         let mut sender = ready.map_err(LabError::step(format!("cannot prepare {}", way.name())))?;
         sender.send(warm_up)?;
         self.peer.part()?;
         let (before, watch, start_ns) = (sender.tally(way), Stopwatch::start(), cpu::monotonic_ns());
-        sender.send(self.len)?;
+        sender.send(share)?;
         let elapsed = watch.elapsed();
         let part = self.peer.part()?;
         let wall_ns = part.done_ns.saturating_sub(start_ns);
@@ -213,10 +261,9 @@ impl Experiment for Transfers<'_> {
 
     fn cases(&self) -> Vec<Case> {
         let ways = TransferMethod::all();
-        let cases = SETTINGS.iter().flat_map(|setting| {
-            let fits = move |way: &&TransferMethod| setting.place == Place::Tmpfs || !way.copies_pages();
-            ways.iter().filter(fits).map(|way| way.case(*setting))
-        });
+        let cases = SETTINGS
+            .iter()
+            .flat_map(|setting| ways.iter().filter(|way| setting.takes(**way)).map(|way| way.case(*setting)));
         cases.collect()
     }
 
@@ -235,16 +282,16 @@ impl Experiment for Transfers<'_> {
         };
         let sent = self.send((way, &file), setting, pass)?;
         // Encrypted here, bytes are counted as they leave, with what encryption adds.
-        let by_way = sent.tally.by_way;
-        if by_way < self.len || (by_way > self.len && !way.is_sealed()) {
-            let text = format!("{} of {} bytes left by {}", sent.tally.by_way, self.len, way.path());
+        let (by_way, len) = (sent.tally.by_way, setting.share(self.len) * setting.receivers as u64);
+        if by_way < len || (by_way > len && !way.is_sealed()) {
+            let text = format!("{by_way} of {len} bytes left by {}", way.path());
             return Ok(Outcome::Skipped(text));
         }
         Ok(match pass {
             Pass::Timed => Outcome::Measured(sent.metrics()),
             Pass::Integrity => {
                 let arrived = (sent.part.bytes, sent.part.checksum);
-                Outcome::Checked(Verdict::of_bytes((self.len, self.checksum), arrived))
+                Outcome::Checked(Verdict::of_bytes((len, self.checksum(setting, &file)?), arrived))
             }
         })
     }

@@ -10,7 +10,6 @@ pub(crate) fn digest() -> crc_fast::Digest {
 }
 
 /// The checksum of some bytes.
-#[cfg(test)]
 pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     let mut digest = digest();
     digest.update(bytes);

@@ -42,13 +42,22 @@ pub enum ReceiveMode {
 enum Request {
     /// Bind a port.
     Listen { address: IpAddr, cpu: Option<usize> },
-    /// Accept a connection and receive this number of bytes from it, part by part. Sealed: the
-    /// bytes are TLS records, and parts count their contents.
-    Receive { take: ReceiveMode, sealed: bool, parts: Vec<u64> },
+    /// Accept connections and receive from them.
+    Receive(Order),
     /// Set a route up to send on.
     Route { route: Route, sender: Option<usize>, receiver: Option<usize> },
     /// Send on it.
     Send(Load),
+}
+
+/// Bytes to receive, part by part: from each connection an equal share of each part.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Order {
+    take: ReceiveMode,
+    /// The bytes of the only connection are TLS records, and parts count their contents.
+    sealed: bool,
+    connections: usize,
+    parts: Vec<u64>,
 }
 
 /// An answer of the receiver.
@@ -174,19 +183,34 @@ impl Peer {
     /// # Errors
     /// The process or the connection failed.
     pub fn connect(&mut self, take: ReceiveMode, parts: &[u64]) -> Result<TcpStream, LabError> {
-        self.open((take, false), parts)
+        self.tell(&Request::Receive(Order { take, sealed: false, connections: 1, parts: parts.to_vec() }))?;
+        self.open()
     }
 
-    /// The same for records of TLS; parts count the bytes in them.
+    /// The same for several connections; each sends an equal share of each part.
+    ///
+    /// # Errors
+    /// As for [`connect`](Peer::connect).
+    pub(crate) fn connect_many(
+        &mut self,
+        take: ReceiveMode,
+        parts: &[u64],
+        connections: usize,
+    ) -> Result<Vec<TcpStream>, LabError> {
+        self.tell(&Request::Receive(Order { take, sealed: false, connections, parts: parts.to_vec() }))?;
+        (0..connections).map(|_| self.open()).collect()
+    }
+
+    /// The same for records of TLS over one connection; parts count the bytes in them.
     ///
     /// # Errors
     /// As for [`connect`](Peer::connect).
     pub(crate) fn connect_sealed(&mut self, take: ReceiveMode, parts: &[u64]) -> Result<TcpStream, LabError> {
-        self.open((take, true), parts)
+        self.tell(&Request::Receive(Order { take, sealed: true, connections: 1, parts: parts.to_vec() }))?;
+        self.open()
     }
 
-    fn open(&mut self, (take, sealed): (ReceiveMode, bool), parts: &[u64]) -> Result<TcpStream, LabError> {
-        self.tell(&Request::Receive { take, sealed, parts: parts.to_vec() })?;
+    fn open(&self) -> Result<TcpStream, LabError> {
         let connect = || {
             let socket = TcpStream::connect(self.address)?;
             // Recorded as the environment's if it is not allowed.
@@ -296,9 +320,9 @@ impl PeerProcess {
                 self.listener = Some(listener);
                 Answer::Listening { port }
             }
-            Request::Receive { take, sealed, parts } => {
+            Request::Receive(order) => {
                 let each = |part| send_line(&mut self.answers, &Answer::Part(part));
-                let last = receive::all(self.listener.as_ref(), (take, sealed), &parts, each);
+                let last = receive::all(self.listener.as_ref(), &order, each);
                 Answer::Part(last.map_err(failed("cannot receive"))?)
             }
             Request::Route { route, sender, receiver } => {

@@ -1,5 +1,6 @@
 //! The ways from file to socket, each ready to send a part of a file and to return its cost.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::net::TcpStream;
@@ -95,9 +96,24 @@ impl TransferMethod {
         }
     }
 
+    /// The path of an engine that has no pipe left for a connection.
+    fn without_pipe(self) -> Option<Path> {
+        match self.kind {
+            Kind::Engine(Path::Splice) => Some(Path::Sendfile),
+            Kind::Engine(Path::SpliceCopy) => Some(Path::SendfileCopy),
+            _ => None,
+        }
+    }
+
     /// True if the kernel copies pages for it: from a descriptor with `O_DIRECT`.
     pub(super) fn copies_pages(self) -> bool {
         self.kind == Kind::Engine(Path::SpliceCopy)
+    }
+
+    /// True for ways that are measured with many connections: one of each path of the engine.
+    pub(super) fn is_for_many(self) -> bool {
+        let Kind::Engine(path) = self.kind else { return false };
+        path == Path::Sendfile || self.step_bytes == 1 << 20
     }
 
     /// True if the received bytes are TLS records.
@@ -121,8 +137,13 @@ impl TransferMethod {
         }
     }
 
-    /// Gets ready to send over a connection.
-    pub(super) fn ready(self, caps: &Caps, file: &Arc<File>, socket: TcpStream) -> io::Result<Sender> {
+    /// Gets ready to send over connections. Only the [ways for many](Self::is_for_many) use all.
+    pub(super) fn ready(
+        self,
+        caps: &Caps,
+        file: &Arc<File>,
+        mut sockets: Vec<TcpStream>,
+    ) -> io::Result<Sender> {
         Ok(match self.kind {
             Kind::Engine(_) | Kind::UserTls | Kind::KernelTls => {
                 let counters = Arc::new(Counters::default());
@@ -140,13 +161,14 @@ impl TransferMethod {
                 let path = if self.copies_pages() { Path::Splice } else { self.path() };
                 engine.force(path.to_socket());
                 if self.kind == Kind::KernelTls {
-                    ktls::enable(socket.as_fd())?;
-                    ktls::install(socket.as_fd(), Direction::Send, &tls_records::kernel_keys())?;
+                    ktls::enable(sockets[0].as_fd())?;
+                    ktls::install(sockets[0].as_fd(), Direction::Send, &tls_records::kernel_keys())?;
                 }
                 let sealer = (self.kind == Kind::UserTls).then(Sealer::new).transpose()?;
-                Sender::Engine(Box::new(engine), counters, Source { file: Arc::clone(file), socket, sealer })
+                Sender::Engine(Box::new(engine), counters, Source { file: Arc::clone(file), sockets, sealer })
             }
             Kind::Memory(how) => {
+                let socket = sockets.swap_remove(0);
                 socket.set_nonblocking(false)?;
                 let file = Arc::clone(file);
                 Sender::Memory(Box::new(FileSender::new(how, self.step_bytes, file, socket)?))
@@ -161,40 +183,68 @@ pub(super) enum Sender {
     Memory(Box<FileSender>),
 }
 
-/// Data, destination and encryption of an engine.
+/// Data, destinations and encryption of an engine.
 pub(super) struct Source {
     file: Arc<File>,
-    socket: TcpStream,
+    sockets: Vec<TcpStream>,
     sealer: Option<Sealer>,
 }
 
+/// Bytes that a connection sends before the next one has its turn.
+const TURN_BYTES: u64 = 1 << 20;
+
 impl Source {
-    fn send(&mut self, engine: &mut Engine, len: u64) -> Result<(), LabError> {
-        let piece = Piece::Extent(Extent { file: Arc::clone(&self.file), offset: 0, len });
+    /// Sends adjacent parts of the file, of this length each, one over each connection.
+    fn send(&mut self, engine: &mut Engine, share: u64) -> Result<(), LabError> {
         let failed = |error| LabError::Step {
             what: "cannot send the file".to_owned(),
             cause: io::Error::other(error),
         };
-        let wait = |socket: &TcpStream| {
-            // A signal that requests a stop takes effect after the run.
-            retry_on_intr(|| poll(&mut [PollFd::new(socket, PollFlags::OUT)], None))
-                .map(|_| ())
-                .map_err(LabError::step("cannot wait for the socket"))
+        let piece = |index: usize| {
+            let offset = index as u64 * share;
+            Piece::Extent(Extent { file: Arc::clone(&self.file), offset, len: share })
         };
-        let socket = self.socket.as_fd();
         if let Some(sealer) = &mut self.sealer {
-            let mut transfer = SealedTransfer::new([piece]);
+            let mut transfer = SealedTransfer::new([piece(0)]);
+            let socket = self.sockets[0].as_fd();
             while transfer.step(engine, (socket, &mut *sealer), u64::MAX).map_err(failed)? != Turn::Done {
-                wait(&self.socket)?;
+                await_any(&self.sockets, &[0])?;
             }
             return Ok(());
         }
-        let mut transfer = Transfer::new([piece]);
-        while transfer.step(engine, socket, u64::MAX).map_err(failed)? != Turn::Done {
-            wait(&self.socket)?;
+        let mut transfers: Vec<Transfer> =
+            (0..self.sockets.len()).map(|index| Transfer::new([piece(index)])).collect();
+        let budget = if transfers.len() > 1 { TURN_BYTES } else { u64::MAX };
+        let (mut ready, mut blocked): (VecDeque<usize>, Vec<usize>) =
+            ((0..transfers.len()).collect(), Vec::new());
+        loop {
+            while let Some(index) = ready.pop_front() {
+                let socket = self.sockets[index].as_fd();
+                match transfers[index].step(engine, socket, budget).map_err(failed)? {
+                    Turn::Done => {}
+                    Turn::Yield => ready.push_back(index),
+                    _ => blocked.push(index),
+                }
+            }
+            if blocked.is_empty() {
+                return Ok(());
+            }
+            let is_ready = await_any(&self.sockets, &blocked)?;
+            let (now, later): (Vec<_>, Vec<_>) =
+                blocked.into_iter().zip(is_ready).partition(|(_, is_ready)| *is_ready);
+            ready.extend(now.into_iter().map(|(index, _)| index));
+            blocked = later.into_iter().map(|(index, _)| index).collect();
         }
-        Ok(())
     }
+}
+
+/// Waits until some of these connections take bytes, and says which. A signal that requests a stop
+/// takes effect after the run.
+fn await_any(sockets: &[TcpStream], indices: &[usize]) -> Result<Vec<bool>, LabError> {
+    let mut polled: Vec<PollFd<'_>> =
+        indices.iter().map(|index| PollFd::new(&sockets[*index], PollFlags::OUT)).collect();
+    retry_on_intr(|| poll(&mut polled, None)).map_err(LabError::step("cannot wait for the socket"))?;
+    Ok(polled.iter().map(|polled| !polled.revents().is_empty()).collect())
 }
 
 /// Progress of a sender.
@@ -209,11 +259,11 @@ pub(super) struct Tally {
 }
 
 impl Sender {
-    /// Sends the start of the file, and waits whenever the socket is full.
-    pub(super) fn send(&mut self, len: u64) -> Result<(), LabError> {
+    /// Sends this number of bytes over each connection, and waits whenever all are full.
+    pub(super) fn send(&mut self, share: u64) -> Result<(), LabError> {
         match self {
-            Self::Engine(engine, _, source) => source.send(engine, len),
-            Self::Memory(sender) => sender.send(len).map_err(LabError::step("cannot send the file")),
+            Self::Engine(engine, _, source) => source.send(engine, share),
+            Self::Memory(sender) => sender.send(share).map_err(LabError::step("cannot send the file")),
         }
     }
 
@@ -223,7 +273,7 @@ impl Sender {
                 let seen = counters.snapshot();
                 Tally {
                     calls: Path::ALL.iter().map(|path| seen.calls(*path)).sum(),
-                    by_way: seen.bytes(way.path()),
+                    by_way: seen.bytes(way.path()) + way.without_pipe().map_or(0, |path| seen.bytes(path)),
                     copies: seen.copied() + seen.copied_by_kernel(),
                 }
             }

@@ -37,6 +37,32 @@ fn parts_are_counted_and_checked() {
 }
 
 #[test]
+fn connections_share_each_part() {
+    let mut peer = Peer::start(&bench()).unwrap();
+    let (one, other) = (Payload::bytes(3, 75_000), Payload::bytes(4, 75_000));
+    let sockets = peer.connect_many(ReceiveMode::Check, &[50_000, 100_000], 2).unwrap();
+    for (mut socket, bytes) in sockets.iter().zip([&one, &other]) {
+        socket.set_nonblocking(false).unwrap();
+        socket.write_all(bytes).unwrap();
+    }
+    let parts = [peer.part().unwrap(), peer.part().unwrap()];
+    assert_eq!(parts.map(|part| part.bytes), [50_000, 100_000]);
+    let sum =
+        |range: std::ops::Range<usize>| checksum(&one[range.clone()]).wrapping_add(checksum(&other[range]));
+    assert_eq!(parts.map(|part| part.checksum), [sum(0..25_000), sum(25_000..75_000)]);
+}
+
+#[test]
+fn part_ends_with_connections_that_end_early() {
+    let mut peer = Peer::start(&bench()).unwrap();
+    let sockets = peer.connect_many(ReceiveMode::Copy, &[2000], 2).unwrap();
+    (&sockets[0]).write_all(&[1; 1000]).unwrap();
+    (&sockets[1]).write_all(&[1; 400]).unwrap();
+    drop(sockets);
+    assert_eq!(peer.part().unwrap().bytes, 1400);
+}
+
+#[test]
 fn a_connection_that_ends_early_is_seen() {
     let mut peer = Peer::start(&bench()).unwrap();
     let socket = peer.connect(ReceiveMode::Copy, &[1000, 1000]).unwrap();
@@ -48,7 +74,8 @@ fn a_connection_that_ends_early_is_seen() {
 #[test]
 fn peer_serves_next_request_after_invalid_one() {
     let mut peer = Peer::start(&bench()).unwrap();
-    peer.tell(&Request::Receive { take: ReceiveMode::Copy, sealed: false, parts: Vec::new() }).unwrap();
+    let order = Order { take: ReceiveMode::Copy, sealed: false, connections: 1, parts: Vec::new() };
+    peer.tell(&Request::Receive(order)).unwrap();
     let error = peer.part().unwrap_err().to_string();
     assert!(error.contains("nothing at all"), "{error}");
     let socket = peer.connect(ReceiveMode::Copy, &[1]).unwrap();
