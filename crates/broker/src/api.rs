@@ -450,6 +450,10 @@ async fn encode<R: KafkaResponse + AnswerFields + Send + 'static>(
     elsewhere: bool,
 ) -> Result<Reply, RequestError> {
     response.each(|code| context.count_error(code));
+    let uncounted = response.uncounted();
+    if uncounted > 0 {
+        context.service.requests.errors(context.header.api, 0, uncounted);
+    }
     if let Some(throttle_time_ms) = response.throttle_time_ms() {
         *throttle_time_ms = context.throttle_ms().max(*throttle_time_ms);
     }

@@ -15,6 +15,7 @@ use crate::access::Access;
 use crate::cluster::ClusterMembership;
 use crate::controller::Controller;
 use crate::coordinator::Coordinators;
+use crate::encoded_topics::EncodedTopics;
 use crate::fetch_session::Sessions;
 use crate::live_config::LiveConfig;
 use crate::peers::PeerRequests;
@@ -64,6 +65,7 @@ pub(crate) struct Broker {
     share_partitions: Arc<SharePartitions>,
     streams_topics: StreamsTopics,
     telemetry: Arc<ClientTelemetry>,
+    encoded_topics: EncodedTopics,
     request_memory: Arc<RequestMemory>,
     turns: WorkTurns,
     transfers: Transfers,
@@ -155,6 +157,11 @@ impl Broker {
     /// Share groups in the partitions that this broker leads.
     pub(crate) fn share_partitions(&self) -> &Arc<SharePartitions> {
         &self.share_partitions
+    }
+
+    /// Topics encoded for responses to Metadata.
+    pub(crate) fn encoded_topics(&self) -> &EncodedTopics {
+        &self.encoded_topics
     }
 
     /// Client telemetry.

@@ -28,6 +28,7 @@ mod cluster;
 mod controller;
 mod coordinator;
 pub mod desk;
+mod encoded_topics;
 mod error_map;
 mod fetch_session;
 mod fetchers;

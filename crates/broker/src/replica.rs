@@ -203,6 +203,18 @@ impl Replicas {
         move |index| online(index).unwrap_or_else(|| is_opening(index))
     }
 
+    /// Number of changes after which [`Replicas::online`] may differ, for topics that are
+    /// [opened](Replicas::is_opened).
+    pub(crate) fn changes(&self) -> u64 {
+        self.partitions.changes()
+    }
+
+    /// True if each partition of the topic that has a replica here is open, or was.
+    pub(crate) fn is_opened(&self, topic: &Topic) -> bool {
+        let (online, own) = (self.partitions.online(topic.id()), self.config.load().node_id);
+        topic.partitions().all(|(index, one)| !one.replicas.contains(&own) || online(index).is_some())
+    }
+
     /// True if the partition serves, or will as soon as its log is checked.
     pub(crate) fn may_serve(&self, topic: &str, index: i32) -> bool {
         let partition = self.partitions.by_name(topic, index);

@@ -21,12 +21,14 @@ use crate::{LogError, ReadError};
 
 mod batches;
 mod flush;
+mod outages;
 mod refusals;
 mod tiers;
 mod timestamps;
 mod transactions;
 
 pub use batches::BatchSpan;
+pub use outages::outages;
 pub use timestamps::TimestampOffset;
 pub use transactions::AbortedTransaction;
 pub(crate) use transactions::aborted_among;
@@ -470,7 +472,7 @@ impl Partition {
     }
 
     pub(crate) fn go_offline(&self, error: &LogError) {
-        self.offline.store(true, Ordering::Release);
+        self.abandon();
         self.report_failure(error);
     }
 
@@ -493,5 +495,6 @@ impl Partition {
     /// Takes the log out of use: its directory has failed, or its content is unknown.
     pub fn abandon(&self) {
         self.offline.store(true, Ordering::Release);
+        outages::count();
     }
 }

@@ -1,5 +1,6 @@
 //! Kafka's wire protocol: frames with limits, the table of API versions, message types, and the hot
-//! pair Produce and Fetch decoded and encoded by hand, as are the responses to ShareFetch.
+//! pair Produce and Fetch decoded and encoded by hand, as are the responses to ShareFetch. Topics
+//! in responses to Metadata may be encoded before ([`metadata`]).
 //!
 //! A request travels [`frame`] → [`header`] → [`decode`] (or [`produce`], [`fetch`]); a response is
 //! [`encode_response`] or, where records must stay in files, a [`gather::Gather`] of bytes and
@@ -17,6 +18,7 @@ mod golden;
 pub mod header;
 pub mod json;
 pub mod messages;
+pub mod metadata;
 pub mod primitives;
 pub mod produce;
 pub mod record_json;

@@ -7,6 +7,7 @@
 //! Catalogue: one line per API.
 
 use levada_wire::messages::*;
+use levada_wire::metadata::MetadataAnswer;
 
 /// The fields that all answers have.
 pub(super) trait AnswerFields {
@@ -19,6 +20,11 @@ pub(super) trait AnswerFields {
 
     /// Calls `count` with the code of each entry, 0 included.
     fn entries(&self, count: &mut dyn FnMut(i16));
+
+    /// Number of entries without an error that [`AnswerFields::entries`] leaves out.
+    fn uncounted(&self) -> u64 {
+        0
+    }
 
     /// Calls `count` with each code, 0 included.
     fn each(&self, mut count: impl FnMut(i16))
@@ -113,7 +119,6 @@ macro_rules! answers {
 
 answers! {
     ListOffsetsResponse [] { topics { partitions { error_code } } }
-    MetadataResponse [error_code] { topics { error_code partitions { error_code } } }
     OffsetCommitResponse [] { topics { partitions { error_code } } }
     OffsetFetchResponse [error_code] {
         topics { partitions { error_code } }
@@ -194,6 +199,25 @@ answers! {
     DeleteShareGroupOffsetsResponse [error_code] { responses { error_code } }
     StreamsGroupTopologyDescriptionUpdateResponse [error_code] {}
     UnregisterControllerResponse [error_code] {}
+}
+
+impl AnswerFields for MetadataAnswer {
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.response.throttle_time_ms)
+    }
+
+    fn whole(&self) -> Option<i16> {
+        Some(self.response.error_code)
+    }
+
+    fn entries(&self, count: &mut dyn FnMut(i16)) {
+        walk!(self.response, count; topics { error_code partitions { error_code } });
+        self.encoded.iter().for_each(|topic| count(topic.error_code()));
+    }
+
+    fn uncounted(&self) -> u64 {
+        self.encoded.iter().map(|topic| topic.partitions() as u64).sum()
+    }
 }
 
 /// Kafka's sentence for `UNKNOWN_TOPIC_OR_PARTITION`.

@@ -7,6 +7,9 @@
 //! in Kafka, the answer still reports it as unknown. If the broker is its own controller, the topic
 //! exists when the answer is sent; a broker of a cluster gets it with the metadata log.
 //!
+//! Topics that are asked for again within a second are encoded once for each image of the metadata
+//! (`crate::encoded_topics`).
+//!
 //! Topics that the client may not describe are left out of all, and refused by name or id; to have
 //! one created it needs Create on the cluster or on the topic.
 
@@ -15,6 +18,7 @@ use std::sync::Arc;
 
 use levada_metadata::controller::{check_topic_name, is_internal};
 use levada_metadata::image::{Image, Topic};
+use levada_process::clock::steady_ms;
 use levada_security::acl::{Operation, ResourceType};
 use levada_wire::Uuid;
 use levada_wire::error_code::ErrorCode;
@@ -23,10 +27,12 @@ use levada_wire::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use levada_wire::messages::{MetadataRequest, MetadataResponse, StrBytes};
+use levada_wire::metadata::{EncodedTopic, MetadataAnswer};
 
 use crate::api::changes::log_change;
 use crate::api::nodes::{NodeEndpoint, Nodes};
 use crate::api::{Context, text};
+use crate::encoded_topics::State;
 
 /// Names may be null and ids are honoured from this version on; 10 and 11 carry ids but may not use
 /// them.
@@ -41,9 +47,14 @@ const LISTENER_VERSION_MIN: i16 = 6;
 const REACHABLE_VERSION_MIN: i16 = 1;
 const EPOCH_VERSION_MIN: i16 = 7;
 
-pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> MetadataResponse {
+/// A topic to describe, or the answer about one that is not described.
+type Found = Result<Arc<Topic>, MetadataResponseTopic>;
+
+pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> MetadataAnswer {
     let version = context.version();
     let broker = context.broker();
+    // Before the image: a later change is not missed.
+    let changes = broker.replicas().changes();
     let image = broker.metadata().image();
     let nodes = Nodes::of(context, &image);
     let mut response = message!(MetadataResponse {
@@ -57,7 +68,7 @@ pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> Metad
         response.cluster_authorized_operations = context.cluster_operations();
     }
     let named = request.topics.filter(|topics| version > 0 || !topics.is_empty());
-    response.topics = match named {
+    let found = match named {
         None => all(context, &image),
         Some(mut topics) => {
             if version >= BY_ID_VERSION_MIN && topics.iter().any(|topic| !topic.topic_id.is_zero()) {
@@ -69,9 +80,16 @@ pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> Metad
             let mut seen = HashSet::with_capacity(topics.len());
             topics.retain(|topic| seen.insert((topic.name.clone(), topic.topic_id)));
             let create = version < AUTO_CREATE_FLAG_VERSION_MIN || request.allow_auto_topic_creation;
-            some(context, &topics, create).await
+            some(context, &nodes, &topics, create).await
         }
     };
+    if !request.include_topic_authorized_operations
+        && let Some(encoded) = encoded(context, &nodes, State { image: &image, changes }, &found)
+    {
+        return MetadataAnswer { response, encoded };
+    }
+    let show = |topic: Arc<Topic>| show(context, &nodes, &topic);
+    response.topics = found.into_iter().map(|found| found.map_or_else(|refused| refused, show)).collect();
     if request.include_topic_authorized_operations {
         // As in Kafka, also of topics that do not exist, if the client may describe their names.
         let described = [ErrorCode::None, ErrorCode::UnknownTopicOrPartition, ErrorCode::InvalidTopic];
@@ -81,7 +99,28 @@ pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> Metad
             topic.topic_authorized_operations = context.operations(ResourceType::Topic, name);
         }
     }
-    response
+    response.into()
+}
+
+/// The topics as they were encoded for an earlier request, or are now for later ones; none if no
+/// client asks again, or if a partition has an error.
+fn encoded(
+    context: &Context,
+    nodes: &Nodes<'_>,
+    state: State<'_>,
+    found: &[Found],
+) -> Option<Vec<EncodedTopic>> {
+    let (broker, version) = (context.broker(), context.version());
+    let mut lent = broker.encoded_topics().lend(state, (nodes.listener(), version), steady_ms())?;
+    let encode = |topic| EncodedTopic::new(topic, version).ok().flatten();
+    let encoded = found.iter().map(|found| match found {
+        Ok(topic) => lent.topic(topic.id(), || {
+            let encoded = encode(show(context, nodes, topic))?;
+            Some((encoded, broker.replicas().is_opened(topic)))
+        }),
+        Err(refused) => encode(refused.clone()),
+    });
+    encoded.collect()
 }
 
 fn show_broker(version: i16, node: NodeEndpoint<'_>) -> MetadataResponseBroker {
@@ -93,21 +132,24 @@ fn show_broker(version: i16, node: NodeEndpoint<'_>) -> MetadataResponseBroker {
     })
 }
 
-fn all(context: &Context, image: &Image) -> Vec<MetadataResponseTopic> {
+fn all(context: &Context, image: &Image) -> Vec<Found> {
     let visible = |topic: &&Arc<Topic>| context.might(Operation::Describe, ResourceType::Topic, topic.name());
-    let nodes = Nodes::of(context, image);
-    image.topics().iter().filter(visible).map(|topic| show(context, &nodes, topic)).collect()
+    image.topics().iter().filter(visible).map(|topic| Ok(topic.clone())).collect()
 }
 
-async fn some(context: &Context, asked: &[MetadataRequestTopic], create: bool) -> Vec<MetadataResponseTopic> {
+async fn some(
+    context: &Context,
+    nodes: &Nodes<'_>,
+    asked: &[MetadataRequestTopic],
+    create: bool,
+) -> Vec<Found> {
     let version = context.version();
     if version < BY_ID_VERSION_MIN
         && asked.iter().any(|topic| topic.name.is_none() || !topic.topic_id.is_zero())
     {
-        return asked.iter().map(|topic| refuse(context, topic, ErrorCode::InvalidRequest)).collect();
+        return asked.iter().map(|topic| Err(refuse(context, topic, ErrorCode::InvalidRequest))).collect();
     }
-    let broker = context.broker();
-    let image = broker.metadata().image();
+    let (broker, image) = (context.broker(), nodes.image());
     if create && broker.config().auto_create_topics {
         let names = asked.iter().filter_map(|topic| topic.name.as_ref()).map(StrBytes::as_str);
         let missing = names.filter(|name| image.topic(name).is_none() && check_topic_name(name).is_ok());
@@ -124,8 +166,7 @@ async fn some(context: &Context, asked: &[MetadataRequestTopic], create: bool) -
     }
     let by_id = asked.iter().any(|topic| !topic.topic_id.is_zero());
     let creates = create && broker.config().auto_create_topics;
-    let nodes = Nodes::of(context, &image);
-    asked.iter().map(|topic| look_up(context, &nodes, topic, (by_id, creates))).collect()
+    asked.iter().map(|topic| look_up(context, image, topic, (by_id, creates))).collect()
 }
 
 fn may_describe(context: &Context, name: &str) -> bool {
@@ -138,33 +179,32 @@ fn may_create(context: &Context, name: &str) -> bool {
 
 fn look_up(
     context: &Context,
-    nodes: &Nodes<'_>,
+    image: &Image,
     asked: &MetadataRequestTopic,
     (by_id, creates): (bool, bool),
-) -> MetadataResponseTopic {
+) -> Found {
+    let refused = |error| Err(refuse(context, asked, error));
     if by_id {
-        return match nodes.image().topic_by_id(asked.topic_id) {
+        return match image.topic_by_id(asked.topic_id) {
             // An id is not a secret, but a name is.
             Some(topic) if !may_describe(context, topic.name()) => {
-                refuse(context, asked, ErrorCode::TopicAuthorizationFailed)
+                refused(ErrorCode::TopicAuthorizationFailed)
             }
-            Some(topic) => show(context, nodes, topic),
-            None => refuse(context, asked, ErrorCode::UnknownTopicId),
+            Some(topic) => Ok(topic.clone()),
+            None => refused(ErrorCode::UnknownTopicId),
         };
     }
     let name = asked.name.as_ref().map_or("", StrBytes::as_str);
     if !may_describe(context, name) {
         let mut refused = refuse(context, asked, ErrorCode::TopicAuthorizationFailed);
         refused.is_internal = false;
-        return refused;
+        return Err(refused);
     }
-    match nodes.image().topic(name) {
-        Some(topic) => show(context, nodes, topic),
-        None if creates && !may_create(context, name) => {
-            refuse(context, asked, ErrorCode::TopicAuthorizationFailed)
-        }
-        None if check_topic_name(name).is_err() => refuse(context, asked, ErrorCode::InvalidTopic),
-        None => refuse(context, asked, ErrorCode::UnknownTopicOrPartition),
+    match image.topic(name) {
+        Some(topic) => Ok(topic.clone()),
+        None if creates && !may_create(context, name) => refused(ErrorCode::TopicAuthorizationFailed),
+        None if check_topic_name(name).is_err() => refused(ErrorCode::InvalidTopic),
+        None => refused(ErrorCode::UnknownTopicOrPartition),
     }
 }
 

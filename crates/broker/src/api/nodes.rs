@@ -55,6 +55,11 @@ impl<'a> Nodes<'a> {
         self.image
     }
 
+    /// Name of the listener that the endpoints are of.
+    pub(crate) fn listener(&self) -> &str {
+        &self.listener
+    }
+
     /// A registered broker and its endpoint, if it has the client's listener.
     pub(crate) fn endpoint(&self, node_id: i32) -> Option<NodeEndpoint<'a>> {
         let (broker, _) = *self.brokers.get(&node_id)?;

@@ -13,7 +13,7 @@ type Work = fn(&Broker);
 
 /// The rooms, in this order. A room that panics runs again in the next round, and does not delay
 /// the others.
-const ROOMS: [(&str, Work); 14] = [
+const ROOMS: [(&str, Work); 15] = [
     ("upkeep of logs", |broker| broker.replicas.keep_logs()),
     ("opening of partitions", |broker| broker.publisher.open_unopened()),
     ("threads that follow other brokers", |broker| broker.publisher.follow_pending()),
@@ -27,6 +27,7 @@ const ROOMS: [(&str, Work); 14] = [
     ("expiry of fetch sessions", |broker| broker.fetch_sessions().end_idle(steady_ms())),
     ("expiry of client metrics", |broker| broker.telemetry.expire()),
     ("memory that was freed", |broker| broker.heap.give_back(steady_ms())),
+    ("expiry of encoded topics", |broker| broker.encoded_topics.expire(steady_ms())),
     ("count of audit entries", |broker| broker.access.audit().tell_left_out()),
 ];
 

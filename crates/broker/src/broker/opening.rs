@@ -29,6 +29,7 @@ use crate::broker::outages::Outages;
 use crate::cluster::ClusterMembership;
 use crate::controller::Controller;
 use crate::coordinator::Coordinators;
+use crate::encoded_topics::EncodedTopics;
 use crate::fetch_session::Sessions;
 use crate::fetchers::Fetchers;
 use crate::live_config::LiveConfig;
@@ -185,6 +186,7 @@ impl Broker {
             coordinators,
             quotas: publisher.quotas.clone(),
             telemetry: publisher.telemetry.clone(),
+            encoded_topics: EncodedTopics::default(),
             publisher,
             controller,
             tls,

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use levada_cluster::directories::ReplicaKey;
@@ -344,6 +344,8 @@ impl Partition {
 #[derive(Default)]
 pub(crate) struct Partitions {
     tables: ArcSwap<Tables>,
+    /// Number of changes of the tables, counted after each change.
+    changes: AtomicU64,
 }
 
 #[derive(Default, Clone)]
@@ -362,6 +364,16 @@ impl Partitions {
 
     pub(crate) fn by_id(&self, topic_id: Uuid, index: i32) -> Option<Arc<Partition>> {
         pick(self.tables.load().by_id.get(&topic_id)?, index)
+    }
+
+    /// Number of changes of the partitions that are served, and of outages of their storage.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire).wrapping_add(levada_log::outages())
+    }
+
+    fn change(&self, change: impl FnMut(&Arc<Tables>) -> Tables) {
+        self.tables.rcu(change);
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// Every partition, in no order.
@@ -398,7 +410,7 @@ impl Partitions {
     /// Adds partitions.
     pub(crate) fn add(&self, new: Vec<Partition>) {
         let new: Vec<_> = new.into_iter().map(Arc::new).collect();
-        self.tables.rcu(|tables| {
+        self.change(|tables| {
             let mut tables = Tables::clone(tables);
             for partition in &new {
                 let mut topic =
@@ -417,7 +429,7 @@ impl Partitions {
     /// Takes a deleted topic's partitions out of service and wakes their waiters.
     pub(crate) fn remove(&self, topic_id: Uuid) -> Arc<Topic> {
         let mut removed = Arc::default();
-        self.tables.rcu(|tables| {
+        self.change(|tables| {
             let mut tables = Tables::clone(tables);
             if let Some(topic) = tables.by_id.remove(&topic_id) {
                 tables.by_name.retain(|_, named| !Arc::ptr_eq(named, &topic));
@@ -432,7 +444,7 @@ impl Partitions {
     /// Takes one partition out of service and wakes its waiters.
     pub(crate) fn remove_one(&self, topic_id: Uuid, index: i32) -> Option<Arc<Partition>> {
         let mut removed = None;
-        self.tables.rcu(|tables| {
+        self.change(|tables| {
             let mut tables = Tables::clone(tables);
             let Some(topic) = tables.by_id.get(&topic_id) else { return tables };
             removed = pick(topic, index);

@@ -205,9 +205,14 @@ impl Recorder {
 
     /// Counts an error code in an answer, 0 included.
     pub fn error(&self, api: ApiKey, code: i16) {
+        self.errors(api, code, 1);
+    }
+
+    /// Counts an error code that an answer has this number of times.
+    pub(crate) fn errors(&self, api: ApiKey, code: i16, times: u64) {
         if let Some(counts) = self.counts(api) {
             let slot = usize::try_from(code.saturating_add(1)).unwrap_or(0);
-            add(counts.errors.get(slot).unwrap_or(&counts.errors[0]), 1);
+            add(counts.errors.get(slot).unwrap_or(&counts.errors[0]), times);
         }
     }
 

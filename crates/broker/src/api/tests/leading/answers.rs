@@ -24,6 +24,7 @@ use levada_wire::messages::{
     DeleteTopicsRequest, DescribeLogDirsRequest, ElectLeadersRequest, ListOffsetsRequest, MetadataRequest,
     WriteTxnMarkersRequest,
 };
+use levada_wire::metadata::MetadataAnswer;
 use levada_wire::{ApiKey, Uuid};
 
 use super::rig::{Produced, Rig, TOPIC};
@@ -251,6 +252,7 @@ fn the_topics_of_coordinators_are_internal() {
     let request = message!(MetadataRequest { topics: None });
     let answer = rig.run(k03_metadata::answer(&context, request));
     let mut internal: Vec<_> = answer
+        .response
         .topics
         .iter()
         .filter(|topic| topic.is_internal)
@@ -260,6 +262,30 @@ fn the_topics_of_coordinators_are_internal() {
     assert_eq!(internal, names.map(Into::into));
     let share = rig.broker.replicas().partition(names[1], 0).unwrap();
     assert!(share.is_internal(), "clients may not produce to it");
+}
+
+#[test]
+fn repeated_metadata_requests_get_the_same_bytes() {
+    let mut rig = Rig::start();
+    // In version 0, replicas on brokers that are not registered are an error.
+    for version in 1..=13 {
+        // The next image: nothing is kept from before.
+        let name = format!("topic-{version}");
+        rig.create_alone(Uuid::from_bytes([100 + version as u8; 16]), &name);
+        let context = context(&rig, ApiKey::Metadata, version);
+        let ask = || rig.run(k03_metadata::answer(&context, message!(MetadataRequest { topics: None })));
+        let bytes = |mut answer: MetadataAnswer| {
+            // Drawn among the brokers for each response.
+            answer.response.controller_id = 1;
+            levada_wire::encode_response(1, version, &answer).unwrap()
+        };
+        let (first, second, third) = (ask(), ask(), ask());
+        assert_eq!((first.encoded.len(), first.response.topics.len()), (0, 1 + version as usize));
+        assert_eq!((second.encoded.len(), second.response.topics.len()), (1 + version as usize, 0));
+        let expected = bytes(first);
+        assert_eq!(bytes(second), expected, "{version}");
+        assert_eq!(bytes(third), expected, "{version}");
+    }
 }
 
 #[test]
@@ -274,7 +300,8 @@ fn operations_on_missing_topic_need_describe_permission() {
     let told = |rig: &Rig| {
         let context = context(rig, ApiKey::Metadata, 12);
         let answer = rig.run(k03_metadata::answer(&context, request.clone()));
-        let told = answer.topics.iter().map(|topic| (topic.error_code, topic.topic_authorized_operations));
+        let topics = answer.response.topics.iter();
+        let told = topics.map(|topic| (topic.error_code, topic.topic_authorized_operations));
         told.collect::<Vec<_>>()
     };
     let all = ResourceType::Topic.operations().iter().fold(0, |bits, one| bits | 1 << one.code());
@@ -361,6 +388,7 @@ fn metadata_request_by_topic_id_ignores_names() {
     let request = message!(MetadataRequest { topics: Some(topics), allow_auto_topic_creation: true });
     let answer = rig.run(k03_metadata::answer(&context(&rig, ApiKey::Metadata, 12), request));
     let found = answer
+        .response
         .topics
         .iter()
         .map(|topic| (topic.error_code, topic.topic_id, topic.name.as_ref().map(|name| name.as_str())));

@@ -1,0 +1,15 @@
+//! Number of the partitions that have gone offline: a cheap sign that one of many may have.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Partitions of this process that have gone offline.
+static OUTAGES: AtomicU64 = AtomicU64::new(0);
+
+/// Number of partitions of this process that have gone offline so far, counted after the fact.
+pub fn outages() -> u64 {
+    OUTAGES.load(Ordering::Acquire)
+}
+
+pub(super) fn count() {
+    OUTAGES.fetch_add(1, Ordering::Release);
+}
