@@ -1,8 +1,8 @@
 //! Runs a command with less than this machine allows: system calls that fail, little memory to
 //! lock, no privileges.
 //!
-//! `restricted [--deny NAME,…=EPERM|ENOSYS] [--locked-memory BYTES] [--namespace] -- COMMAND`. The
-//! command is a child of this process.
+//! `restricted [--deny NAME,…=EPERM|ENOSYS] [--locked-memory BYTES] [--namespace]
+//! [--copying-splice] -- COMMAND`. The command is a child of this process.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -23,6 +23,10 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             }
             // An unprivileged user, also outside of the namespace, with no capability.
             "--namespace" => program.extend(["unshare", "-U"].map(str::to_owned)),
+            // A kernel whose splice copies pages, as Levada assumes by this variable.
+            "--copying-splice" => {
+                program.extend(["env", "LEVADA_ASSUME_COPYING_SPLICE=1"].map(str::to_owned))
+            }
             "--" => break,
             other => return Err(format!("{other}?").into()),
         }

@@ -32,7 +32,7 @@ const BY_REFERENCE: &[&str] = &["splice", "sendfile"];
 /// One copy from a mapping, or two through a buffer.
 const BY_COPY: &[&str] = &["mmap_write", "read_write"];
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 9] = [
     Case {
         name: "no io_uring, as Docker has it",
         restrictions: &NO_RING,
@@ -56,6 +56,12 @@ const CASES: [Case; 8] = [
         restrictions: &["--deny", "splice,sendfile,copy_file_range=ENOSYS"],
         paths: BY_COPY,
         missing: &["splice", "sendfile", "copy_file_range"],
+    },
+    Case {
+        name: "a splice that copies",
+        restrictions: &["--copying-splice"],
+        paths: &["mmap_write", "splice_copy"],
+        missing: &["page references"],
     },
     Case {
         name: "no cachestat, as before Linux 6.5",
