@@ -77,7 +77,7 @@ impl StreamsGroup {
         let mut before = known.cloned().unwrap_or_default();
         if known.is_some() && self.is_settled(&before, request, limits) {
             self.check_tasks(request)?;
-            let mut beat = self.answer(request, (&before, lacks_tasks(&before, request)), topics);
+            let mut beat = self.answer(request, (&before, is_uninformed(&before, request)), topics);
             beat.status.splice(0..0, self.stale_topology(&before.metadata));
             beat.status.extend(missing_tags(&before.metadata, request, limits));
             return Ok(StreamsBeatDraft { draft: None, beat, delays: false, replaced });
@@ -106,9 +106,7 @@ impl StreamsGroup {
         if has_new_endpoint || (has_new_tasks && after.metadata.user_endpoint.is_some()) {
             group.endpoint_epoch = group.endpoint_epoch.wrapping_add(1);
         }
-        // A member that only reports fewer tasks gets them once its assignment is the latest.
-        let is_lost = request.owned.is_some() && request.member_epoch < before.current.epoch;
-        let is_told = is_joining || has_new_tasks || is_lost;
+        let is_told = is_joining || has_new_tasks || is_uninformed(&before, request);
         let mut beat = group.answer(request, (&after, is_told), topics);
         beat.status.splice(0..0, status);
         beat.status.extend(missing_tags(&after.metadata, request, limits));
@@ -350,11 +348,16 @@ fn check_epoch(member: &StreamsMember, request: &StreamsHeartbeatRequest) -> Res
     }
 }
 
-/// True if the answer with the member's tasks was lost: it has the epoch before, or reports that it
-/// does not have all of its tasks.
-fn lacks_tasks(member: &StreamsMember, request: &StreamsHeartbeatRequest) -> bool {
-    let lacks = |owned| !is_within(&told(&member.current.assigned), owned);
-    request.owned.as_ref().is_some_and(|owned| request.member_epoch < member.current.epoch || lacks(owned))
+/// True if the answer with the member's tasks was lost: it has the epoch before, or reports other
+/// tasks than it is assigned. Kafka does not repeat such an answer. A client reports its tasks once
+/// after a failed heartbeat: without the answer it would never take tasks that no other member
+/// gets, or give up tasks that another member waits for.
+fn is_uninformed(member: &StreamsMember, request: &StreamsHeartbeatRequest) -> bool {
+    let Some(owned) = &request.owned else { return false };
+    let assigned = told(&member.current.assigned);
+    request.member_epoch < member.current.epoch
+        || !is_within(&assigned, owned)
+        || !is_within(owned, &assigned)
 }
 
 /// True if the first tasks are among the others.

@@ -78,6 +78,32 @@ fn a_lost_answer_is_repeated() {
 }
 
 #[test]
+fn a_lost_answer_is_repeated_in_later_epochs() {
+    let mut rig = rig();
+    ok(&mut rig, enter("a"));
+    ok(&mut rig, enter("b"));
+    ok(&mut rig, owning("a", 2, &[0, 1, 2, 3]));
+    ok(&mut rig, owning("a", 2, &[0, 1]));
+    assert_eq!(ok(&mut rig, beat("b", 3)).assigned, active(&[2, 3]), "which gets lost");
+    // The next target assigns the same tasks.
+    ok(&mut rig, StreamsHeartbeatRequest { rack_id: Some("r".into()), ..beat("a", 3) });
+    let again = ok(&mut rig, owning("b", 3, &[]));
+    assert_eq!((again.member_epoch, again.assigned), (4, active(&[2, 3])));
+    assert_eq!(ok(&mut rig, owning("b", 4, &[2, 3])).assigned, None);
+}
+
+#[test]
+fn a_lost_revocation_is_repeated() {
+    let mut rig = rig();
+    ok(&mut rig, enter("a"));
+    ok(&mut rig, enter("b"));
+    assert_eq!(ok(&mut rig, owning("a", 2, &[0, 1, 2, 3])).assigned, active(&[0, 1]), "which gets lost");
+    let again = ok(&mut rig, owning("a", 2, &[0, 1, 2, 3]));
+    assert_eq!((again.member_epoch, again.assigned), (2, active(&[0, 1])));
+    assert_eq!(ok(&mut rig, beat("a", 2)).assigned, None);
+}
+
+#[test]
 fn standby_tasks_are_in_other_processes() {
     let mut rig = rig_with(|config| config.num_standby_replicas = 1);
     ok(&mut rig, enter("a"));

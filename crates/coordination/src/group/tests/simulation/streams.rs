@@ -1,6 +1,6 @@
 //! Random lives of streams groups: members come, leave, crash and fall silent; topics come, go and
 //! grow; the number of standby tasks changes; administrators delete the group; appends are slow or
-//! fail; the broker is killed and starts again from its log.
+//! fail; answers get lost; the broker is killed and starts again from its log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn promises_hold_in_random_lives_of_streams_groups() {
         world.come_to_rest();
         reached.add(&world.reached);
     }
-    let Reached { taken, standby, fenced, restarts, failures, losses } = reached;
+    let Reached { taken, standby, fenced, restarts, failures, losses, lost_answers } = reached;
     for (what, count, minimum) in [
         ("active tasks that members took", taken, 600),
         ("standby tasks that members took", standby, 200),
@@ -45,6 +45,7 @@ fn promises_hold_in_random_lives_of_streams_groups() {
         ("restarts", restarts, 100),
         ("failed appends", failures, 15),
         ("lost logs", losses, 8),
+        ("lost answers", lost_answers, 100),
     ] {
         println!("{count} {what}");
         assert!(count >= least(minimum), "only {count} {what}");
@@ -59,6 +60,7 @@ struct Reached {
     restarts: usize,
     failures: usize,
     losses: usize,
+    lost_answers: usize,
 }
 
 impl Reached {
@@ -69,6 +71,7 @@ impl Reached {
         self.restarts += other.restarts;
         self.failures += other.failures;
         self.losses += other.losses;
+        self.lost_answers += other.lost_answers;
     }
 }
 
@@ -84,6 +87,26 @@ struct Client {
     has: TaskSets,
     /// Tasks that it has been assigned last.
     assigned: TaskSets,
+    /// Tasks that it has reported last; none since a heartbeat failed. As in Kafka's client, it
+    /// reports its tasks only if they differ.
+    reported: Option<TaskSets>,
+}
+
+impl Client {
+    /// The next heartbeat of the client, which has this place among all.
+    fn request(&mut self, place: usize) -> StreamsHeartbeatRequest {
+        if self.epoch == 0 {
+            self.member_id = format!("m{place}-{}", self.life);
+            self.reported = None;
+            let process_id = Some(self.process_id.clone());
+            return StreamsHeartbeatRequest { process_id, ..enter(&self.member_id) };
+        }
+        let owned = Some(self.has.clone()).filter(|has| self.reported.as_ref() != Some(has));
+        if owned.is_some() {
+            self.reported.clone_from(&owned);
+        }
+        StreamsHeartbeatRequest { owned, ..beat(&self.member_id, self.epoch) }
+    }
 }
 
 struct World {
@@ -95,6 +118,8 @@ struct World {
     group_epoch: i32,
     /// The group may have been deleted since its epoch was looked at.
     is_forgotten: bool,
+    /// No answer gets lost any more.
+    is_quiet: bool,
     reached: Reached,
 }
 
@@ -113,6 +138,7 @@ impl World {
             asked: BTreeSet::new(),
             group_epoch: 0,
             is_forgotten: false,
+            is_quiet: false,
             reached: Reached::default(),
         };
         world.tell_topics();
@@ -131,9 +157,10 @@ impl World {
                 self.act(client);
             }
             65..75 => self.pass(),
-            75..87 => {
+            75..85 => {
                 self.rig.finish_append(None);
             }
+            85..87 => self.delay_append(),
             87..90 => {
                 let failures = [Some(PersistFailure::Unavailable), Some(PersistFailure::TooLarge), None];
                 match failures[self.random.below(3)] {
@@ -224,20 +251,20 @@ impl World {
         if known.asked.is_some() {
             return;
         }
-        let request = if known.epoch == 0 {
-            known.member_id = format!("m{client}-{}", known.life);
-            StreamsHeartbeatRequest { process_id: Some(known.process_id.clone()), ..enter(&known.member_id) }
-        } else {
-            if self.random.below(3) > 0 {
-                // The client has closed tasks that it was to give up, and opened others.
-                known.has = known.assigned.clone();
-            }
-            let says = self.random.below(4) > 0;
-            let owned = says.then(|| known.has.clone());
-            StreamsHeartbeatRequest { owned, ..beat(&known.member_id, known.epoch) }
-        };
+        if known.epoch > 0 && self.random.below(3) > 0 {
+            // The client has closed tasks that it was to give up, and opened others.
+            known.has = known.assigned.clone();
+        }
+        let request = known.request(client);
         let epoch = request.member_epoch;
         known.asked = Some((self.rig.send(request), epoch));
+    }
+
+    /// The oldest append takes longer than members wait for it.
+    fn delay_append(&mut self) {
+        if let Some((id, _)) = self.rig.held.front() {
+            self.rig.step(Event::Overdue(*id));
+        }
     }
 
     /// The broker is killed; what it was writing is in the log or not.
@@ -262,7 +289,9 @@ impl World {
         self.asked.clear();
         self.is_forgotten = true;
         for client in &mut self.clients {
-            client.asked = None;
+            if client.asked.take().is_some() {
+                client.reported = None;
+            }
         }
     }
 
@@ -282,7 +311,14 @@ impl World {
             let Some((ticket, epoch)) = self.clients[client].asked else { continue };
             let Some(outcome) = self.rig.answer::<StreamsHeartbeatRequest>(ticket) else { continue };
             self.clients[client].asked = None;
+            if outcome.is_err() {
+                self.clients[client].reported = None;
+            }
             match outcome {
+                Ok(_) if self.random.below(12) == 0 && !self.is_quiet => {
+                    self.clients[client].reported = None;
+                    self.reached.lost_answers += 1;
+                }
                 Ok(_) if epoch < 0 => {
                     self.clients[client].epoch = 0;
                     self.clients[client].life += u32::from(self.random.below(2) == 0);
@@ -356,21 +392,15 @@ impl World {
         self.rig.finish_appends();
         self.listen();
         let mut written = 0;
-        for _ in 0..40 {
+        for round in 0..40 {
+            self.is_quiet = round >= 15;
             written = self.rig.log.len();
             self.rig.pass(4_000);
             for client in 0..self.clients.len() {
                 self.clients[client].has = self.clients[client].assigned.clone();
                 self.listen();
                 let known = &mut self.clients[client];
-                let request = if known.epoch == 0 {
-                    known.member_id = format!("m{client}-{}", known.life);
-                    let process_id = Some(known.process_id.clone());
-                    StreamsHeartbeatRequest { process_id, ..enter(&known.member_id) }
-                } else {
-                    let owned = Some(known.has.clone());
-                    StreamsHeartbeatRequest { owned, ..beat(&known.member_id, known.epoch) }
-                };
+                let request = known.request(client);
                 let epoch = request.member_epoch;
                 known.asked = Some((self.rig.send(request), epoch));
                 self.listen();
