@@ -237,11 +237,11 @@ pub fn check_group(broker: &BrokerConfig, values: &Values) -> Result<(), String>
 fn check_bounds(broker: &BrokerConfig, known: &GroupKey, value: &str) -> Result<(), String> {
     let (Ok(value), [least, most]) = (value.trim().parse::<i64>(), known.bounds) else { return Ok(()) };
     let name = known.key.name;
-    if let Some((least, _)) = least.filter(|least| value < broker.bound(*least)) {
-        return Err(format!("{name} must be greater than or equal to {least}"));
+    if let Some(least) = least.filter(|least| value < broker.bound(*least)) {
+        return Err(format!("{name} must be greater than or equal to {}", broker.bound_name(least)));
     }
-    if let Some((most, _)) = most.filter(|most| value > broker.bound(*most)) {
-        return Err(format!("{name} must be less than or equal to {most}"));
+    if let Some(most) = most.filter(|most| value > broker.bound(*most)) {
+        return Err(format!("{name} must be less than or equal to {}", broker.bound_name(most)));
     }
     Ok(())
 }
@@ -298,6 +298,12 @@ impl BrokerConfig {
     /// A bound: the broker's where its table has the key, else Kafka's default.
     fn bound(&self, (name, default): Bound) -> i64 {
         self.settings().text(name).and_then(|text| text.parse().ok()).unwrap_or(default)
+    }
+
+    /// A bound in messages: its key, as in Kafka 4.3, or the value of a key that the table lacks,
+    /// as in Kafka 4.4.
+    fn bound_name(&self, (name, default): Bound) -> String {
+        self.settings().text(name).map_or_else(|| default.to_string(), |_| name.to_owned())
     }
 
     /// Every group key, for a group with these settings, in order of name.
