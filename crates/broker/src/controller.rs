@@ -12,11 +12,12 @@
 
 use std::sync::Arc;
 
+use levada_base::Requester;
 use levada_metadata::Metadata;
 use levada_metadata::controller::{Node, Refusal};
 use levada_metadata::image::Image;
 use levada_metadata::store::{Store, StoreError};
-use levada_process::blocking::off_shard;
+use levada_process::turns::Turns;
 use levada_wire::Uuid;
 use levada_wire::error_code::{ErrorCode, Failure};
 
@@ -43,6 +44,10 @@ pub(crate) use self::rules::ByConfig;
 use self::tokens::TokenSweep;
 pub(crate) use self::topics::{Created, remote_log_metadata_configs};
 
+/// Threads for changes. One change at a time is made; the other threads check theirs meanwhile. All
+/// further changes wait without a thread.
+const THREADS_MAX: usize = 4;
+
 /// The interface of the controller for the rest of the broker.
 pub(crate) struct Controller {
     config: Arc<LiveConfig>,
@@ -50,6 +55,7 @@ pub(crate) struct Controller {
     backend: Backend,
     producer_ids: ProducerIds,
     token_sweep: TokenSweep,
+    threads: Turns,
 }
 
 /// The decision maker.
@@ -82,7 +88,7 @@ impl Controller {
 
     fn with(config: Arc<LiveConfig>, metadata: Arc<Metadata>, backend: Backend) -> Self {
         let (producer_ids, token_sweep) = (ProducerIds::default(), TokenSweep::new());
-        Self { config, metadata, backend, producer_ids, token_sweep }
+        Self { config, metadata, backend, producer_ids, token_sweep, threads: Turns::of(THREADS_MAX) }
     }
 
     /// The controller of the cluster, if that is another process.
@@ -151,13 +157,14 @@ impl Controller {
         }
     }
 
-    /// Runs `work` on a thread that may block, so that no shard does.
+    /// Runs `work` on one of a few threads that may block, so that no shard does. Work of a request
+    /// that is given up goes on once it has begun.
     async fn off_shard<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> T {
         let controller = self.clone();
-        off_shard(move || work(&controller)).await
+        self.threads.run(Requester::Broker, move || work(&controller)).await
     }
 }
 
@@ -185,3 +192,6 @@ fn flatten_keyed<K, T>(results: Result<Keyed<K, T, Refusal>, Failure>, keys: Vec
 fn storage_failure(error: levada_log::LogError) -> Failure {
     Failure::new(ErrorCode::KafkaStorageError, error.to_string())
 }
+
+#[cfg(test)]
+mod tests;
