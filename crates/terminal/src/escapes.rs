@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+pub use levada_base::is_steering;
+
 /// The byte of an escape; `rest` begins after the backslash and is moved past the escape.
 pub fn escape(rest: &mut &[u8]) -> Result<u8, String> {
     let (letter, after) = rest.split_first().ok_or("a lone \\ at the end; \\\\ is a backslash")?;
@@ -82,12 +84,6 @@ pub fn quiet_json(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(escaped)
-}
-
-/// Control characters, line separators, and characters that change the direction of text.
-pub fn is_steering(one: char) -> bool {
-    one.is_control()
-        || matches!(one, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

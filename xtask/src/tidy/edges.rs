@@ -92,7 +92,7 @@ const EDGES: [(&str, &[&str]); 27] = [
     ("levada-security", &["levada-base", "levada-testing", "levada-wire"]),
     // Neither a log nor a process: times, texts and bytes go in.
     ("levada-telemetry", &["levada-base", "levada-testing", "levada-wire"]),
-    ("levada-terminal", &["levada-client", "levada-wire"]),
+    ("levada-terminal", &["levada-base", "levada-client", "levada-wire"]),
     ("levada-testing", &[]),
     (
         "levada-tests",

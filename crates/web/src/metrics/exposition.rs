@@ -1,7 +1,9 @@
 //! The two text forms of `/metrics`: OpenMetrics, and Prometheus' older text format 0.0.4.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use levada_base::is_steering;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeGaugeValue, EncodeLabel, EncodeLabelSet, LabelSetEncoder, MetricEncoder,
     NoLabelSet,
@@ -148,7 +150,26 @@ struct Labels<'a> {
 
 impl EncodeLabelSet for Labels<'_> {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
-        let mut pairs = self.names.iter().copied().zip(self.values.iter().copied());
+        let mut pairs = self.names.iter().copied().zip(self.values.iter().map(|value| quiet(value)));
         pairs.try_for_each(|pair| pair.encode(encoder.encode_label()))
     }
+}
+
+/// A value of a label, with escapes of characters that steer a terminal. Both forms allow these
+/// characters, but a printed scrape would let clients steer the terminal. The encoder escapes ends
+/// of lines, quotes and backslashes.
+fn quiet(value: &str) -> Cow<'_, str> {
+    let steers = |one: char| one != '\n' && is_steering(one);
+    if !value.contains(steers) {
+        return Cow::Borrowed(value);
+    }
+    let mut quiet = String::with_capacity(value.len());
+    for one in value.chars() {
+        if steers(one) {
+            quiet.extend(one.escape_unicode());
+        } else {
+            quiet.push(one);
+        }
+    }
+    Cow::Owned(quiet)
 }

@@ -76,6 +76,33 @@ fn plain_metrics_format_has_suffixed_family_names() {
     assert_eq!(exposition::to_plain(open), plain);
 }
 
+/// A scrape with one series, whose label is a text of a client.
+#[derive(Debug)]
+struct Hostile;
+
+const HOSTILE: &Family = catalogue::CONNECTIONS;
+
+impl Collector for Hostile {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let value = "a\"b\\c\nd\0e\u{1b}[2Jf\rg\u{202e}h\u{2028}\u{85}é";
+        Families { encoder }.family(HOSTILE)?.gauge(&[value], 1)
+    }
+}
+
+#[test]
+fn labels_contain_no_characters_that_steer_terminals() {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Hostile));
+    let mut open = String::new();
+    text::encode(&mut open, &registry).unwrap();
+    let (name, label) = (HOSTILE.name, HOSTILE.labels[0]);
+    let value = r#"a\"b\\c\nd\\u{0}e\\u{1b}[2Jf\\u{d}g\\u{202e}h\\u{2028}\\u{85}é"#;
+    let series = format!("{name}{{{label}=\"{value}\"}} 1");
+    for text in [exposition::to_plain(&open), open] {
+        assert!(text.lines().any(|line| line == series), "{text}");
+    }
+}
+
 #[test]
 fn topic_series_are_capped_and_optional() {
     let beyond = TOPICS_MAX + 3;
