@@ -2,6 +2,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
+import java.util.stream.Collectors;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KeyValue;
@@ -22,8 +23,8 @@ import org.apache.kafka.streams.kstream.TimeWindows;
  * within five seconds of each other, and sums the amounts by region and window of ten seconds. Orders have a region as their
  * value, payments an amount; the topic {@code sums} gets the sum after each payment, under the key {@code REGION@START}.
  *
- * <p>Usage: StreamsGroups BOOTSTRAP STATE APPLICATION [KEY=VALUE]... Prints each state that it enters. The end of standard
- * input ends it.
+ * <p>Usage: StreamsGroups BOOTSTRAP STATE APPLICATION [KEY=VALUE]... Prints each state that it enters, and for each line of
+ * standard input its threads with their active tasks. The end of standard input ends it.
  */
 public final class StreamsGroups {
     private static final Duration GRACE = Duration.ofDays(1);
@@ -75,6 +76,36 @@ public final class StreamsGroups {
         return properties;
     }
 
+    /** Prints the threads for each line of standard input, and counts down when it ends. */
+    static void listen(KafkaStreams streams, CountDownLatch over) {
+        Thread asked = new Thread(() -> {
+            try {
+                for (int read = System.in.read(); read >= 0; read = System.in.read()) {
+                    if (read == '\n') {
+                        System.out.println("threads " + threads(streams));
+                    }
+                }
+            } catch (java.io.IOException closed) {
+                // So it is asked to end.
+            }
+            over.countDown();
+        });
+        asked.setDaemon(true);
+        asked.start();
+    }
+
+    /** State and active tasks of each thread; only the state of the application unless it runs. */
+    private static String threads(KafkaStreams streams) {
+        try {
+            return streams.metadataForLocalThreads().stream()
+                .map(thread -> thread.threadState() + thread.activeTasks().stream()
+                    .map(task -> " " + task.taskId()).sorted().collect(Collectors.joining()))
+                .collect(Collectors.joining("; "));
+        } catch (IllegalStateException stopped) {
+            return streams.state().toString();
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         Properties settings =
             settings(arguments[0], arguments[1], arguments[2], List.of(arguments).subList(3, arguments.length));
@@ -92,16 +123,7 @@ public final class StreamsGroups {
             return StreamThreadExceptionResponse.REPLACE_THREAD;
         });
         streams.start();
-        Thread asked = new Thread(() -> {
-            try {
-                while (System.in.read() >= 0) { }
-            } catch (java.io.IOException closed) {
-                // So it is asked to end.
-            }
-            over.countDown();
-        });
-        asked.setDaemon(true);
-        asked.start();
+        listen(streams, over);
         over.await();
         boolean closed = streams.close(Duration.ofSeconds(60));
         System.exit(closed && streams.state() == KafkaStreams.State.NOT_RUNNING ? 0 : 1);

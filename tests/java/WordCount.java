@@ -17,8 +17,8 @@ import org.apache.kafka.streams.kstream.Produced;
  * Counts words exactly once: lines of the topic {@code lines} become words of a repartition topic, which become counts
  * in a store with a changelog; each count that a word reaches goes to the topic {@code counts}, none is skipped.
  *
- * <p>Usage: WordCount BOOTSTRAP STATE [KEY=VALUE]... Prints {@code counted N} as it goes on, and each state that it
- * enters. The end of standard input ends it.
+ * <p>Usage: WordCount BOOTSTRAP STATE [KEY=VALUE]... Prints {@code counted N} as it goes on, each state that it
+ * enters, and for each line of standard input its threads with their active tasks. The end of standard input ends it.
  */
 public final class WordCount {
     private static final int STEP = 40;
@@ -67,16 +67,7 @@ public final class WordCount {
             return StreamThreadExceptionResponse.REPLACE_THREAD;
         });
         streams.start();
-        Thread asked = new Thread(() -> {
-            try {
-                while (System.in.read() >= 0) { }
-            } catch (java.io.IOException closed) {
-                // So it is asked to end.
-            }
-            over.countDown();
-        });
-        asked.setDaemon(true);
-        asked.start();
+        StreamsGroups.listen(streams, over);
         over.await();
         boolean closed = streams.close(Duration.ofSeconds(60));
         System.exit(closed && streams.state() == KafkaStreams.State.NOT_RUNNING ? 0 : 1);

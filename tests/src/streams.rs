@@ -1,6 +1,7 @@
 //! Streams groups: brokers with short limits for them, and an application that joins payments with
 //! orders and sums them by region and window.
 
+mod report;
 mod work;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use rand::rngs::StdRng;
 
 use crate::{Node, Tool};
 
-pub use self::work::{Applications, described};
+pub use self::work::{Applications, Untold, described};
 
 /// Name of the application and of its group.
 pub const APPLICATION: &str = "paid-orders";
@@ -48,7 +49,12 @@ pub fn node() -> Node {
 
 /// The application that sums, as an instance that keeps its state in this directory.
 pub fn application(bootstrap: &str, state: &Path) -> Tool {
-    let mut tool = Tool::own_java("StreamsGroups");
+    application_at("OFF", bootstrap, state)
+}
+
+/// The application with its log from this level on.
+fn application_at(level: &str, bootstrap: &str, state: &Path) -> Tool {
+    let mut tool = Tool::own_java_at(level, "StreamsGroups");
     tool.args([bootstrap, &state.display().to_string(), APPLICATION]).args(SETTINGS);
     tool
 }

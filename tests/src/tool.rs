@@ -37,8 +37,15 @@ impl Tool {
 
     /// A program of `tests/java`. It logs nothing.
     pub fn own_java(class: &str) -> Self {
-        let flags = paths::JVM_FLAGS.into_iter().chain(["-Dlog4j2.level=OFF"]);
-        Self::jvm(&paths::own_class_path(), flags.map(str::to_owned).collect(), class)
+        Self::own_java_at("OFF", class)
+    }
+
+    /// A program of `tests/java` whose standard output has the lines of Kafka's log from this level
+    /// on.
+    pub fn own_java_at(level: &str, class: &str) -> Self {
+        let level = format!("-Dlog4j2.level={level}");
+        let flags = paths::JVM_FLAGS.into_iter().map(str::to_owned).chain([level]);
+        Self::jvm(&paths::own_class_path(), flags.collect(), class)
     }
 
     /// The same with the classes of the next Kafka.
@@ -84,6 +91,13 @@ impl Tool {
     /// kcat.
     pub fn kcat() -> Self {
         Self::new(Command::new("kcat"), "kcat")
+    }
+
+    /// The stacks of all threads of a Java process.
+    pub fn stacks(pid: u32) -> Self {
+        let mut tool = Self::new(Command::new("jstack"), "jstack");
+        tool.arg(pid.to_string());
+        tool
     }
 
     /// promtool.
@@ -153,6 +167,12 @@ impl Tool {
     pub fn stdout(&mut self, path: &Path) -> &mut Self {
         let file = File::create(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         self.stdout = Some(file);
+        self
+    }
+
+    /// Lets the program run no longer than this.
+    pub fn within(&mut self, limit: Duration) -> &mut Self {
+        self.limit = limit;
         self
     }
 

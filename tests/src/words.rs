@@ -62,7 +62,12 @@ impl Words {
 
 /// The application; `state` is the directory of its state.
 pub fn application(bootstrap: &str, state: &Path) -> Tool {
-    let mut tool = Tool::own_java("WordCount");
+    application_at("OFF", bootstrap, state)
+}
+
+/// The application with its log from this level on.
+pub fn application_at(level: &str, bootstrap: &str, state: &Path) -> Tool {
+    let mut tool = Tool::own_java_at(level, "WordCount");
     tool.args([bootstrap, &state.display().to_string(), "num.stream.threads=2"]);
     tool
 }

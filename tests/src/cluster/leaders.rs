@@ -16,17 +16,38 @@ impl Cluster {
             let replicas = replicas.join(",");
             moves.push(format!(r#"{{"topic":"{topic}","partition":{index},"replicas":[{replicas}]}}"#));
         }
-        let plan = self.node(super::CONTROLLER).scratch().join("plan.json");
-        let text = format!(r#"{{"version":1,"partitions":[{}]}}"#, moves.join(","));
-        std::fs::write(&plan, text).expect("a file");
-        let plan = plan.display();
-        tools.run(&format!("ReassignPartitionsCommand --reassignment-json-file {plan} --execute"));
+        self.reassign(tools, &moves);
         await_some("the preferred leaders", LIMIT, || {
             tools.outcome("LeaderElectionCommand --election-type preferred --all-topic-partitions");
             let described = tools.run("TopicCommand --describe");
             let lines: Vec<&str> = described.lines().filter(|line| line.contains("Leader: ")).collect();
             (!lines.is_empty() && lines.iter().all(|line| is_led_by_the_first(line))).then_some(())
         });
+    }
+
+    /// Has running brokers other than this one lead the partitions of a topic, which have replicas
+    /// at all brokers.
+    pub fn lead_elsewhere(&self, tools: &mut Tools, (topic, partitions): (&str, u32), broker: i32) {
+        let mut brokers = self.brokers();
+        brokers.sort_by_key(|id| (*id == broker, !self.node(*id).is_running()));
+        let replicas = brokers.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
+        let moves = (0..partitions)
+            .map(|index| format!(r#"{{"topic":"{topic}","partition":{index},"replicas":[{replicas}]}}"#));
+        self.reassign(tools, &moves.collect::<Vec<_>>());
+        for index in 0..partitions {
+            let line = format!(
+                "LeaderElectionCommand --election-type preferred --topic {topic} --partition {index}"
+            );
+            tools.outcome(&line);
+        }
+    }
+
+    fn reassign(&self, tools: &mut Tools, moves: &[String]) {
+        let plan = self.node(super::CONTROLLER).scratch().join("plan.json");
+        let text = format!(r#"{{"version":1,"partitions":[{}]}}"#, moves.join(","));
+        std::fs::write(&plan, text).expect("a file");
+        let plan = plan.display();
+        tools.run(&format!("ReassignPartitionsCommand --reassignment-json-file {plan} --execute"));
     }
 
     /// Waits until each partition has all of its replicas in sync.

@@ -5,6 +5,11 @@
 //! brokers and instances are killed. In the end each word and each payment must have counted once,
 //! the groups have no lag, and the replicas of `__consumer_offsets` are equal.
 //!
+//! A coordinator of Kafka tells a member about its tasks once. If that answer is lost, or comes
+//! later than `offsets.commit.timeout.ms` because a replica in sync was killed, no thread ever runs
+//! the tasks. The suite moves such a group to a coordinator of Levada, to which the members report
+//! what they have, and prints that.
+//!
 //! Each broker and one instance of each application is killed once. A long run has faults in an
 //! order that follows from the seed.
 //!
@@ -15,8 +20,8 @@ use std::time::Duration;
 
 use levada_testing::{long_run, seed};
 use levada_tests::cluster::{CONTROLLER, KAFKA, LEVADA, LIMIT, Tools};
-use levada_tests::streams::{self, Applications};
-use levada_tests::{Cluster, internal, words};
+use levada_tests::streams::{self, Applications, Untold, described};
+use levada_tests::{Cluster, await_some, internal, words};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -33,13 +38,16 @@ const CREATED: [&str; 6] = [
     "paid-orders-paid-this-join-store-changelog",
     "paid-orders-paid-other-join-store-changelog",
 ];
+/// Time without results after which the suite looks for tasks that no thread knows.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Duration of a long run for each unit of its scale.
 const LONG_RUN: Duration = Duration::from_secs(30);
 
 struct Stage {
+    // The first to be dropped: its report asks the brokers.
+    applications: Applications,
     cluster: Cluster,
     tools: Tools,
-    applications: Applications,
 }
 
 #[test]
@@ -48,15 +56,15 @@ fn results_are_exact_wherever_the_coordinators_are() {
     let seed = seed();
     let mut stage = Stage::set(!seed);
     let (brokers, instances) = (stage.cluster.brokers(), stage.applications.instances());
-    stage.applications.progress();
+    stage.progress();
     match time {
         None => {
             for (turn, broker) in brokers.iter().enumerate() {
                 stage.move_leaders(turn + 1);
                 stage.kill(*broker);
             }
-            stage.applications.replace(0);
-            stage.applications.replace(instances - 1);
+            stage.replace(0);
+            stage.replace(instances - 1);
         }
         Some(time) => {
             let mut plan = StdRng::seed_from_u64(seed);
@@ -64,7 +72,7 @@ fn results_are_exact_wherever_the_coordinators_are() {
                 match plan.random_range(0..10) {
                     0..4 => stage.move_leaders(plan.random_range(0..brokers.len())),
                     4..7 => stage.kill(*brokers.choose(&mut plan).expect("a broker")),
-                    _ => stage.applications.replace(plan.random_range(0..instances)),
+                    _ => stage.replace(plan.random_range(0..instances)),
                 }
             }
         }
@@ -86,29 +94,65 @@ impl Stage {
         let settings = ["producer.transaction.timeout.ms=10000", "replication.factor=3"];
         let scratch = cluster.node(CONTROLLER).scratch();
         let applications = Applications::start(&cluster.bootstrap(), scratch, &settings, (seed, LIMIT));
-        Self { cluster, tools, applications }
+        Self { applications, cluster, tools }
+    }
+
+    /// Writes more, and waits until everything written so far has its result.
+    fn progress(&mut self) {
+        self.applications.write();
+        if !self.applications.have_results_within(PATIENCE) {
+            for untold in self.applications.untold_tasks() {
+                self.tell_again(&untold);
+            }
+        }
+        self.applications.await_results();
+    }
+
+    fn survive(&mut self, fault: &str) {
+        self.progress();
+        self.applications.survived(fault);
+    }
+
+    /// Has another broker than Kafka's coordinate a group whose members do not know their tasks.
+    fn tell_again(&mut self, untold: &Untold) {
+        println!("{} s: no thread knows {untold:?}", self.applications.running().as_secs());
+        if untold.coordinator != i64::from(KAFKA) {
+            return;
+        }
+        let (bootstrap, topic) = (self.cluster.bootstrap(), INTERNAL[0]);
+        await_some("a coordinator of Levada", LIMIT, || {
+            self.cluster.lead_elsewhere(&mut self.tools, (topic, PARTITIONS), KAFKA);
+            let coordinator = described(&bootstrap, untold.group)["coordinator"].as_i64()?;
+            (coordinator != i64::from(KAFKA)).then_some(())
+        });
+    }
+
+    fn replace(&mut self, which: usize) {
+        self.applications.replace(which);
+        self.survive(&format!("instance {which} killed and replaced"));
     }
 
     fn move_leaders(&mut self, turn: usize) {
         let topics: Vec<&str> = topics().chain(INTERNAL).chain(CREATED).collect();
         self.applications.write();
         self.cluster.move_leaders(&mut self.tools, &topics, PARTITIONS as usize, turn);
-        self.applications.survive(&format!("leaders moved, turn {turn}"));
+        self.survive(&format!("leaders moved, turn {turn}"));
     }
 
     /// Kills a broker, and starts it again when the applications have made progress.
     fn kill(&mut self, id: i32) {
         self.applications.write();
         self.cluster.node_mut(id).kill();
-        self.applications.progress();
+        self.progress();
         self.cluster.node_mut(id).start();
         let all = self.cluster.brokers();
         self.cluster.await_brokers(&all);
         self.cluster.await_in_sync(&mut self.tools);
-        self.applications.survive(&format!("broker {id} killed and back"));
+        self.survive(&format!("broker {id} killed and back"));
     }
 
     fn judge(mut self) {
+        self.progress();
         self.applications.judge();
         let offsets = ("__consumer_offsets", "--offsets-decoder");
         internal::assert_equal_replicas(&self.cluster, &mut self.tools, offsets, PARTITIONS);

@@ -31,8 +31,9 @@ fn started() -> Node {
 
 /// The broker, and both applications at work.
 struct Stage {
-    node: Node,
+    // The first to be dropped: its report asks the broker.
     applications: Applications,
+    node: Node,
 }
 
 impl Stage {
@@ -46,7 +47,7 @@ impl Stage {
             Tool::python("topics.py").args([&node.bootstrap(), topic, "3"]).run();
         }
         let applications = Applications::start(&node.bootstrap(), node.scratch(), &[], (seed, LIMIT));
-        Self { node, applications }
+        Self { applications, node }
     }
 
     fn kill(&mut self) {
@@ -54,6 +55,11 @@ impl Stage {
         self.node.kill();
         self.node.start();
         self.applications.survive("broker killed and back");
+    }
+
+    fn replace(&mut self, which: usize) {
+        self.applications.replace(which);
+        self.applications.survive(&format!("instance {which} killed and replaced"));
     }
 }
 
@@ -66,16 +72,16 @@ fn words_and_sums_are_exact_through_kills() {
     stage.applications.progress();
     match time {
         None => {
-            stage.applications.replace(0);
+            stage.replace(0);
             stage.kill();
-            stage.applications.replace(instances - 1);
+            stage.replace(instances - 1);
         }
         Some(time) => {
             let mut plan = StdRng::seed_from_u64(seed);
             while stage.applications.running() < time {
                 match plan.random_range(0..2) {
                     0 => stage.kill(),
-                    _ => stage.applications.replace(plan.random_range(0..instances)),
+                    _ => stage.replace(plan.random_range(0..instances)),
                 }
             }
         }
