@@ -7,6 +7,8 @@ use serde::Serialize;
 /// Start offset of a partition whose start is not known yet, and of a write that does not change
 /// the start.
 pub const NO_START_OFFSET: i64 = -1;
+/// Delivery states of records that are not delivered again.
+const COMPLETE: [i8; 2] = [2, 4];
 
 /// A range of offsets with one delivery state and one delivery count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -65,6 +67,12 @@ impl StateBatches {
     /// Number of ranges.
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Number of offsets that are acknowledged or archived.
+    pub(super) fn complete(&self) -> i64 {
+        let complete = self.0.iter().filter(|batch| COMPLETE.contains(&batch.delivery_state));
+        complete.map(|batch| batch.last_offset - batch.first_offset + 1).sum()
     }
 
     /// True if there is no range.

@@ -86,9 +86,8 @@ impl Share {
 
     /// Changes the state by an update.
     pub(super) fn update(&mut self, update: &Update) {
-        if update.start_offset != NO_START_OFFSET {
-            self.start_offset = update.start_offset;
-        }
+        // Another coordinator may have moved it back: see `Share::start_after`.
+        self.start_offset = self.start_offset.max(update.start_offset);
         if update.leader_epoch != NO_EPOCH {
             self.leader_epoch = update.leader_epoch;
         }
@@ -124,7 +123,7 @@ impl Share {
             state_epoch: self.state_epoch,
             leader_epoch,
             start_offset,
-            delivery_complete_count: part.delivery_complete_count,
+            delivery_complete_count: self.complete_after(part),
             create_ms: now_ms,
             write_ms: now_ms,
             batches: batches.as_slice().to_vec(),
@@ -133,12 +132,13 @@ impl Share {
 
     /// The update of a write.
     pub(super) fn updated(&self, part: &WritePart, leader_epoch: i32) -> Update {
+        let start_offset = if self.is_overtaken(part) { self.start_offset } else { part.start_offset };
         Update {
             snapshot_epoch: self.snapshot_epoch,
             leader_epoch,
-            start_offset: part.start_offset,
-            delivery_complete_count: part.delivery_complete_count,
-            batches: StateBatches::of(&part.batches, part.start_offset).as_slice().to_vec(),
+            start_offset,
+            delivery_complete_count: self.complete_after(part),
+            batches: StateBatches::of(&part.batches, start_offset).as_slice().to_vec(),
         }
     }
 
@@ -163,8 +163,27 @@ impl Share {
         batches.len()
     }
 
+    /// The start offset never goes back: the state of the records before it is gone, so that they
+    /// would be delivered again.
     fn start_after(&self, part: &WritePart) -> i64 {
-        if part.start_offset == NO_START_OFFSET { self.start_offset } else { part.start_offset }
+        self.start_offset.max(part.start_offset)
+    }
+
+    /// True if a write that its leader began later has moved the start offset already. A leader
+    /// may have several writes under way, and repeat one that a coordinator has refused.
+    fn is_overtaken(&self, part: &WritePart) -> bool {
+        (NO_START_OFFSET + 1..self.start_offset).contains(&part.start_offset)
+    }
+
+    /// The number of complete deliveries after a write. That of an overtaken write counts from
+    /// another start offset: at least those that the state tells of are complete.
+    fn complete_after(&self, part: &WritePart) -> i32 {
+        if part.delivery_complete_count == UNKNOWN_COUNT || !self.is_overtaken(part) {
+            return part.delivery_complete_count;
+        }
+        let mut batches = self.batches.clone();
+        batches.merge(&part.batches, self.start_offset);
+        self.delivery_complete_count.max(i32::try_from(batches.complete()).unwrap_or(i32::MAX))
     }
 
     /// The state for the partition's leader.

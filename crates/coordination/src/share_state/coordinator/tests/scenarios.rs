@@ -61,6 +61,32 @@ fn an_initialization_is_a_snapshot() {
 }
 
 #[test]
+fn an_overtaken_write_keeps_the_start_offset() {
+    for updates_per_snapshot in [0, 500] {
+        let mut rig = rig_with(updates_per_snapshot);
+        rig.ask(initialize(0, 100)).unwrap();
+        let counted =
+            |part: WritePart, delivery_complete_count| WritePart { delivery_complete_count, ..part };
+        rig.ask(counted(write(100, &[batch(100, 104, 2, 1)]), 5)).unwrap();
+        rig.ask(counted(write(105, &[batch(110, 110, 2, 1)]), 1)).unwrap();
+        // A write that was begun before the start offset has moved comes again.
+        rig.ask(counted(write(100, &[batch(100, 106, 0, 1), batch(107, 109, 4, 1)]), 8)).unwrap();
+        let batches = vec![batch(105, 106, 0, 1), batch(107, 109, 4, 1), batch(110, 110, 2, 1)];
+        assert_eq!(rig.state(), StoredState { state_epoch: 0, start_offset: 105, batches });
+        assert_eq!(rig.summary().delivery_complete_count, 4);
+        let before = rig.state();
+        rig.restart(rig.log.len());
+        assert_eq!(rig.state(), before);
+        // An earlier version of the request has no count.
+        rig.ask(counted(write(100, &[]), -1)).unwrap();
+        assert_eq!((rig.summary().start_offset, rig.summary().delivery_complete_count), (105, -1));
+        // Another state begins anywhere.
+        rig.ask(initialize(1, 50)).unwrap();
+        assert_eq!(rig.state().start_offset, 50);
+    }
+}
+
+#[test]
 fn a_write_is_an_update_of_the_state() {
     let mut rig = rig();
     rig.ask(initialize(0, 100)).unwrap();

@@ -40,6 +40,12 @@ impl Known {
         self.offsets = self.offsets.split_off(&self.start_offset);
     }
 
+    /// Number of offsets that are acknowledged or archived.
+    fn complete(&self) -> i32 {
+        let complete = self.offsets.values().filter(|(_, state)| [2, 4].contains(state));
+        i32::try_from(complete.count()).unwrap()
+    }
+
     pub(super) fn stored(&self) -> StoredState {
         let mut batches: Vec<StateBatch> = Vec::new();
         for (&offset, &(delivery_count, delivery_state)) in &self.offsets {
@@ -114,11 +120,15 @@ pub(super) fn apply(
                 return refused(ShareStateError::FencedStateEpoch);
             }
             let mut next = known.clone();
-            if part.start_offset != -1 {
-                next.start_offset = part.start_offset;
-            }
+            next.start_offset = known.start_offset.max(part.start_offset);
             next.delivery_complete_count = part.delivery_complete_count;
             next.add(&part.batches);
+            if part.start_offset != -1
+                && part.start_offset < known.start_offset
+                && part.delivery_complete_count != -1
+            {
+                next.delivery_complete_count = known.delivery_complete_count.max(next.complete());
+            }
             (Ok(PartAnswer::Done), Some(next))
         }
     }
@@ -150,9 +160,7 @@ pub(super) fn of_log<'a>(log: impl Iterator<Item = &'a EncodedRecord>) -> BTreeM
                     let fences = (i32::MIN, i32::MIN);
                     (Known { start_offset: update.start_offset, fences, ..Known::default() }, 0)
                 });
-                if update.start_offset != -1 {
-                    known.start_offset = update.start_offset;
-                }
+                known.start_offset = known.start_offset.max(update.start_offset);
                 known.leader_epoch = update.leader_epoch;
                 known.fences.0 = known.fences.0.max(update.leader_epoch);
                 known.delivery_complete_count = update.delivery_complete_count;
