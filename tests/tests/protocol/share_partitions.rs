@@ -22,16 +22,22 @@ use serde_json::{Value, json};
 
 mod compare;
 
-use compare::{expand, int, list, same};
+use compare::{expand, int, list, same, starts_between};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 const HISTORIES: usize = 200;
 const STEPS: usize = 120;
-/// Commands at scale 1.
-const COMMANDS: usize = 10_000;
+/// Minimum of commands at scale 1: about half of the mean, because known differences end histories
+/// at any step.
+const COMMANDS: usize = 5_000;
 /// Locks of records that no history exhausts.
 const MANY_LOCKS: u32 = 2_000;
 const MEMBERS: [&str; 3] = ["a", "b", "c"];
+/// Reason of a known difference: a batch that begins before the log, or of which some records are
+/// gone, is divided while its write is under way.
+const DIVIDED: &str = "forgets the write of a batch that it divides";
+/// Reason of a known difference.
+const EMPTY_GAP: &str = "looks for offsets of a loaded state that the log does not have";
 
 /// End of a history before its last step.
 enum Stop {
@@ -185,21 +191,39 @@ impl<'a> World<'a> {
             "do": "fetch", "member": *request.member, "exact": is_exact, "size": request.batch_size,
             "max": request.max_records, "at": next, "batches": sent,
         }));
-        if asked.is_err() && batches[0].base > self.partition.end_offset() {
-            return Err(Stop::Known("throws if the records to deliver again are gone and no lock is left"));
-        }
-        let answer = asked?;
+        let (first, divides) = (batches[0], self.divides_pending(next, batches[0].base));
+        let answer = match asked {
+            Err(_) if first.base > self.partition.end_offset() => {
+                return Err(Stop::Known(
+                    "throws if the records to deliver again are gone and no lock is left",
+                ));
+            }
+            Err(_) if first.base < self.log_start && first.is_aborted => {
+                return Err(Stop::Known("throws at an aborted batch in which the log begins"));
+            }
+            Err(_) if divides => return Err(Stop::Known(DIVIDED)),
+            asked => asked?,
+        };
         let fetched = FetchedRange { fetch_offset: next, batches: &batches };
         let got = self.partition.acquire(&request, fetched, &self.limits, self.now_ms);
         match self.compare_acquired(&answer, &got) {
-            Err(Stop::Differs(_)) if batches[0].base < self.log_start => {
+            Err(Stop::Differs(_)) if first.base < self.log_start => {
                 Err(Stop::Known("acquires records before the start of the log"))
             }
-            Err(Stop::Differs(_)) if self.has_empty_gap() => {
-                Err(Stop::Known("looks for offsets of a loaded state that the log does not have"))
-            }
+            Err(Stop::Differs(_)) if divides => Err(Stop::Known(DIVIDED)),
+            Err(Stop::Differs(_)) if self.has_empty_gap() => Err(Stop::Known(EMPTY_GAP)),
             end => end,
         }
+    }
+
+    /// True if records from `next` on are gone, and the first record after them is in a batch that
+    /// begins before it and whose write has not ended.
+    fn divides_pending(&self, next: i64, first: i64) -> bool {
+        next < first
+            && self
+                .partition
+                .tracked()
+                .any(|records| records.is_pending && records.first < first && first <= records.last)
     }
 
     fn compare_acquired(&mut self, answer: &Value, got: &Acquisition) -> Result<(), Stop> {
@@ -215,8 +239,11 @@ impl<'a> World<'a> {
 
     /// True if the log does not have all offsets that the loaded state has left out.
     fn has_empty_gap(&self) -> bool {
-        let is_in_log = |at: &i64| self.log.iter().any(|batch| (batch.base..=batch.last).contains(at));
-        !self.gaps.iter().all(is_in_log)
+        !self.gaps.iter().all(|at| self.is_in_log(*at))
+    }
+
+    fn is_in_log(&self, at: i64) -> bool {
+        self.log.iter().any(|batch| (batch.base..=batch.last).contains(&at))
     }
 
     /// A range to acknowledge: mostly a part of the records that the member holds.
@@ -317,8 +344,12 @@ impl<'a> World<'a> {
             letters = self.partition.written(write.id, result, &self.limits, self.now_ms).dead_letters;
         }
         let Some(answer) = answer else { return Ok(()) };
-        if !is_stored && !letters.is_empty() && list(&answer["letters"]).is_empty() {
+        let lacks_letters = !letters.is_empty() && list(&answer["letters"]).is_empty();
+        if lacks_letters && !is_stored {
             return Err(Stop::Known("archives records without dead letters after a failed write"));
+        }
+        if lacks_letters && starts_between(&answer) {
+            return Err(Stop::Known("throws, unseen, at a start offset between records: no dead letters"));
         }
         self.compare(&answer, None, &letters)
     }
@@ -372,9 +403,7 @@ impl<'a> World<'a> {
         let moves = self.partition.log_start_moved(start);
         self.count("moved starts", usize::from(moves));
         match self.compare(&answer, None, &[]) {
-            Err(Stop::Differs(_)) if divided => {
-                Err(Stop::Known("forgets the write of a batch in which the log begins"))
-            }
+            Err(Stop::Differs(_)) if divided => Err(Stop::Known(DIVIDED)),
             end => end,
         }
     }
