@@ -11,8 +11,11 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
@@ -21,7 +24,9 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicIdPartition;
+import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -32,8 +37,9 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * <pre>
  * writer BOOTSTRAP TOPIC PARTITIONS SEED JOURNAL
  *     OUTCOME PARTITION OFFSET:VALUE...          committed, aborted or unknown; the offset is -1 if it is not known
+ *     leader TIME TOPIC PARTITION BROKER         a new leader of a partition of the topic, or of the states of share groups
  * workers BOOTSTRAP TOPIC GROUP MEMBERS SEED JOURNAL
- *     d MEMBER TIME PARTITION OFFSET COUNT VALUE     a delivery by a poll that began at this time
+ *     d MEMBER TIME PARTITION OFFSET COUNT VALUE     a delivery; the client got the record after this time
  *     s MEMBER TIME PARTITION OFFSET COUNT KIND      an acknowledgement that the member sends
  *     a MEMBER TIME PARTITION OFFSET COUNT KIND RESULT    its result: ok, or the class of an error
  *     e MEMBER TEXT                                  an error of a poll or a commit
@@ -61,6 +67,9 @@ public final class ShareWorkers {
         journal = new PrintWriter(Files.newBufferedWriter(Path.of(words[words.length - 1])));
         long seed = Long.parseLong(words[words.length - 2]);
         if (words[0].equals("writer")) {
+            Thread watcher = new Thread(() -> watchLeaders(words[1], List.of(words[2], "__share_group_state")));
+            watcher.setDaemon(true);
+            watcher.start();
             new Writer(words[1], words[2], Integer.parseInt(words[3]), new Random(seed)).run();
             return;
         }
@@ -77,6 +86,35 @@ public final class ShareWorkers {
         System.out.println(ACCEPTED.get());
     }
 
+    private static void watchLeaders(String bootstrap, List<String> topics) {
+        Map<String, Integer> known = new HashMap<>();
+        try (Admin admin = Admin.create(connection(bootstrap))) {
+            while (!stop) {
+                try {
+                    admin.describeTopics(topics).topicNameValues().forEach((topic, described) -> note(topic, described, known));
+                    Thread.sleep(200);
+                } catch (KafkaException | InterruptedException unanswered) {
+                    // Brokers are down.
+                }
+            }
+        }
+    }
+
+    /** Notes the leaders of a topic that are not known. A topic may not exist yet. */
+    private static void note(String topic, KafkaFuture<TopicDescription> described, Map<String, Integer> known) {
+        try {
+            for (TopicPartitionInfo partition : described.get().partitions()) {
+                String place = topic + " " + partition.partition();
+                int leader = partition.leader() == null ? -1 : partition.leader().id();
+                if (!Integer.valueOf(leader).equals(known.put(place, leader))) {
+                    note("leader " + System.nanoTime() / 1_000 + " " + place + " " + leader + "\n");
+                }
+            }
+        } catch (ExecutionException | InterruptedException unknown) {
+            // The next round asks again.
+        }
+    }
+
     private static synchronized void note(CharSequence lines) {
         journal.append(lines);
         journal.flush();
@@ -88,6 +126,8 @@ public final class ShareWorkers {
     }
 
     private static final class Worker implements Runnable {
+        private static final int POLL_RECORDS = 20;
+
         private record Place(int partition, long offset) { }
 
         private record Sent(int count, String kind) { }
@@ -96,6 +136,12 @@ public final class ShareWorkers {
         private final String name;
         private final boolean isExplicit;
         private final Random random;
+        /** Start of the last poll that has returned all records that the client had. */
+        private long emptied = now();
+        /** Renewals without a result. */
+        private int renewals = 0;
+        /** Polls since there was one. */
+        private int polls = 0;
         /** Acknowledgements without a result. */
         private final Map<Place, Deque<Sent>> sent = new HashMap<>();
 
@@ -108,7 +154,7 @@ public final class ShareWorkers {
             settings.put("client.id", name);
             settings.put("share.acknowledgement.mode", isExplicit ? "explicit" : "implicit");
             settings.put("share.acquire.mode", number % 3 == 1 ? "record_limit" : "batch_optimized");
-            settings.put("max.poll.records", 20);
+            settings.put("max.poll.records", POLL_RECORDS);
             settings.put("fetch.max.wait.ms", 200);
             consumer = new KafkaShareConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
             consumer.setAcknowledgementCommitCallback(this::completed);
@@ -132,9 +178,15 @@ public final class ShareWorkers {
         private void work() throws InterruptedException {
             long begun = now();
             ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(100));
+            long since = emptied;
+            polls = renewals == 0 ? polls + 1 : 0;
+            // Renewed records come alone, in the poll after the result or in that with it.
+            if (records.count() < POLL_RECORDS && polls > 2) {
+                emptied = begun;
+            }
             StringBuilder lines = new StringBuilder();
             for (ConsumerRecord<String, String> record : records) {
-                lines.append("d ").append(name).append(' ').append(begun).append(' ').append(record.partition())
+                lines.append("d ").append(name).append(' ').append(since).append(' ').append(record.partition())
                         .append(' ').append(record.offset()).append(' ').append(count(record)).append(' ')
                         .append(record.value()).append('\n');
             }
@@ -150,6 +202,7 @@ public final class ShareWorkers {
             long at = now();
             for (ConsumerRecord<String, String> record : records) {
                 AcknowledgeType kind = isExplicit ? draw(count(record)) : AcknowledgeType.ACCEPT;
+                renewals += kind == AcknowledgeType.RENEW ? 1 : 0;
                 Sent one = new Sent(count(record), kind.toString().toLowerCase(Locale.ROOT));
                 sent.computeIfAbsent(new Place(record.partition(), record.offset()), place -> new ArrayDeque<>()).add(one);
                 line(sending.append("s "), at, record.partition(), record.offset(), one).append('\n');
@@ -188,6 +241,7 @@ public final class ShareWorkers {
                 if (waiting.isEmpty()) {
                     sent.remove(place);
                 }
+                renewals -= one.kind().equals("renew") ? 1 : 0;
                 if (failed == null && one.kind().equals("accept")) {
                     ACCEPTED.incrementAndGet();
                 }
@@ -274,14 +328,14 @@ public final class ShareWorkers {
             try {
                 send(plain, partition, values, places);
                 return "committed";
-            } catch (java.util.concurrent.ExecutionException failed) {
+            } catch (ExecutionException failed) {
                 places.clear();
                 return "unknown";
             }
         }
 
         private void send(KafkaProducer<String, String> producer, int partition, List<String> values, List<String> places)
-                throws InterruptedException, java.util.concurrent.ExecutionException {
+                throws InterruptedException, ExecutionException {
             List<Future<RecordMetadata>> sent = new ArrayList<>();
             for (String value : values) {
                 sent.add(producer.send(new ProducerRecord<>(topic, partition, null, value)));

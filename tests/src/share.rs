@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 use crate::tool::Conversation;
 use crate::{Node, Tool};
 
-pub use self::work::{
-    GROUP, LIMIT_OF_WORK, MARGIN_US, TOPIC, WORK_SETTINGS, Workers, is_without_lag, writer,
-};
+pub use self::work::{GROUP, LIMIT_OF_WORK, MARGIN_US, TOPIC, WORK_SETTINGS, Workers, await_no_lag, writer};
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// Time of one poll.

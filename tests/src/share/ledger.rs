@@ -14,6 +14,9 @@ const WITHOUT_EFFECT: [&str; 1] = ["InvalidRecordStateException"];
 
 /// Complaints that a failure shows.
 const SHOWN: usize = 5;
+/// Time before the first line about a record from which on a failure shows the leaders, in
+/// microseconds.
+const HISTORY_US: u64 = 20_000_000;
 
 /// Partition and offset.
 type Place = (u32, u64);
@@ -29,6 +32,8 @@ pub struct Journals {
     pub errors: Vec<String>,
     /// Lines about each record.
     lines: HashMap<Place, Vec<String>>,
+    /// Lines about leaders of the topic and of the states, with their times.
+    leaders: Vec<(u64, String)>,
 }
 
 /// A fault, and the record that has it.
@@ -48,11 +53,9 @@ struct Written {
 
 #[derive(Debug)]
 struct Delivered {
-    /// Shown in complaints.
-    #[expect(dead_code, reason = "shown by the Debug form")]
     member: String,
-    /// Start of the poll, in microseconds.
-    begun: u64,
+    /// Time before the client got the record, in microseconds.
+    since: u64,
     place: Place,
     count: u16,
     value: String,
@@ -60,11 +63,25 @@ struct Delivered {
 
 #[derive(Debug)]
 struct Acknowledged {
+    member: String,
     at: u64,
     place: Place,
+    count: u16,
     is_accept: bool,
     /// None in the line that tells of the start.
     result: Option<String>,
+}
+
+impl Delivered {
+    fn key(&self) -> (&str, Place, u16) {
+        (&self.member, self.place, self.count)
+    }
+}
+
+impl Acknowledged {
+    fn is_confirmed(&self) -> bool {
+        self.result.as_deref() == Some("ok")
+    }
 }
 
 impl Journals {
@@ -81,6 +98,7 @@ impl Journals {
     fn add_written(&mut self, line: &str) {
         let mut words = line.split(' ');
         let outcome = match words.next() {
+            Some("leader") => return self.leaders.push((number(line, words.next()), line.to_owned())),
             Some("committed") => Outcome::Committed,
             Some("aborted") => Outcome::Aborted,
             Some("unknown") => Outcome::Unknown,
@@ -106,14 +124,16 @@ impl Journals {
         match words[0] {
             "d" => self.deliveries.push(Delivered {
                 member: words[1].to_owned(),
-                begun: at(),
+                since: at(),
                 place: place(),
                 count: number(line, word(5)),
                 value: words[6].to_owned(),
             }),
             "s" | "a" => self.acknowledgements.push(Acknowledged {
+                member: words[1].to_owned(),
                 at: at(),
                 place: place(),
+                count: number(line, word(5)),
                 is_accept: words[6] == "accept",
                 result: word(7).map(str::to_owned),
             }),
@@ -151,21 +171,31 @@ impl Journals {
         self.errors.iter().take(SHOWN).for_each(|error| println!("{error}"));
         let complaints = self.complaints(limit, margin_us);
         let first = complaints.iter().take(SHOWN).map(|complaint| {
-            let lines = complaint.place.and_then(|place| self.lines.get(&place));
-            format!("{}\n  {}", complaint.text, lines.map_or(String::new(), |lines| lines.join("\n  ")))
+            let lines = complaint.place.map_or_else(Vec::new, |place| self.history(place));
+            format!("{}\n  {}", complaint.text, lines.join("\n  "))
         });
         let first: Vec<String> = first.collect();
         assert!(complaints.is_empty(), "{} complaints, first:\n{}", complaints.len(), first.join("\n"));
         assert!(self.committed() > 0, "too little happened");
     }
 
+    /// Lines about a record, and about the leaders at that time.
+    fn history(&self, place: Place) -> Vec<&str> {
+        let lines = self.lines.get(&place).map_or(&[][..], Vec::as_slice);
+        let times = || lines.iter().map(|line| number::<u64>(line, line.split(' ').nth(2)));
+        let from = times().min().unwrap_or(0).saturating_sub(HISTORY_US);
+        let until = times().max().unwrap_or(0);
+        let leaders = self.leaders.iter().filter(|(at, _)| (from..=until).contains(at));
+        let leaders = leaders.map(|(_, line)| line.as_str());
+        lines.iter().map(String::as_str).chain(leaders).collect()
+    }
+
     /// Compares the journals. `limit` is the group's delivery count limit. `margin_us` is the
-    /// longest time from the acquisition of a record to the start of the poll that returns it, in
-    /// microseconds.
+    /// longest way of an acquired record to the client, in microseconds.
     fn complaints(&self, limit: u16, margin_us: u64) -> Vec<Complaint> {
         let mut complaints = Vec::new();
         let mut complain = |place, text| complaints.push(Complaint { place, text });
-        let accepted = self.confirmed();
+        let (accepted, confirmed) = (self.accepted(), self.confirmed());
         for delivery in &self.deliveries {
             let place = Some(delivery.place);
             if let Some(text) = self.stranger(delivery) {
@@ -175,7 +205,8 @@ impl Journals {
                 complain(place, format!("count out of range: {delivery:?}"));
             }
             if let Some(at) = accepted.get(&delivery.place)
-                && delivery.begun > at + margin_us
+                && delivery.since > at + margin_us
+                && confirmed.get(&delivery.key()).is_some_and(|at| *at > delivery.since)
             {
                 complain(place, format!("accepted at {at}, delivered again: {delivery:?}"));
             }
@@ -190,14 +221,25 @@ impl Journals {
     /// the order of deliveries: a new leader does not know deliveries without an acknowledgement.
     /// Brokers also confirm acknowledgements of records before the start of the partition, by
     /// members whose locks have expired.
-    fn confirmed(&self) -> HashMap<Place, u64> {
+    fn accepted(&self) -> HashMap<Place, u64> {
         let mut accepted = HashMap::new();
-        let confirmed = |one: &&Acknowledged| one.is_accept && one.result.as_deref() == Some("ok");
+        let confirmed = |one: &&Acknowledged| one.is_accept && one.is_confirmed();
         for one in self.acknowledgements.iter().filter(confirmed) {
             let at = accepted.entry(one.place).or_insert(one.at);
             *at = one.at.min(*at);
         }
         accepted
+    }
+
+    /// Time of the last confirmed acknowledgement of each delivery. A leader that does not know yet
+    /// that it has lost the partition delivers records from memory, and confirms nothing.
+    fn confirmed(&self) -> HashMap<(&str, Place, u16), u64> {
+        let mut confirmed = HashMap::new();
+        for one in self.acknowledgements.iter().filter(|one| one.is_confirmed()) {
+            let at = confirmed.entry((one.member.as_str(), one.place, one.count)).or_insert(one.at);
+            *at = one.at.max(*at);
+        }
+        confirmed
     }
 
     /// A complaint about a delivery that is none of a record that the writer has written there.
@@ -277,7 +319,11 @@ mod tests {
         let with = |lines: &[&'static str]| [&accepted[..], lines].concat();
         check(&written, &accepted, &[]);
         check(&written, &with(&["d n 90 0 7 1 r0", "d n 30 0 12 1 r2"]), &[]);
-        check(&written, &with(&["d n 121 0 7 1 r0"]), &["accepted at 20"]);
+        let again = ["d n 121 0 7 1 r0", "s n 122 0 7 1 accept"];
+        let and = |line: &'static str| with(&[again[0], again[1], line]);
+        check(&written, &and("a n 123 0 7 1 accept ok"), &["accepted at 20"]);
+        check(&written, &and("a n 123 0 7 1 accept NotLeaderOrFollowerException"), &[]);
+        check(&written, &with(&again), &[]);
         check(&written, &with(&["d n 15 0 7 1 r0", "s n 121 0 7 1 accept", "a n 121 0 7 1 accept ok"]), &[]);
         check(&written, &with(&["d n 30 0 8 1 r1"]), &["aborted"]);
         check(&written, &with(&["d n 30 0 9 1 r9"]), &["never written"]);

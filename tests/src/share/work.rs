@@ -2,7 +2,7 @@
 //! random.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::Tool;
 use crate::cluster::Tools;
@@ -21,9 +21,8 @@ pub const WORK_SETTINGS: [&str; 4] = [
     "share.delivery.count.limit=10",
     "share.record.lock.duration.ms=1000",
 ];
-/// Longest time from the acquisition of a record to the start of the poll that returns it, in
-/// microseconds. Workers sleep for 1.5 s at most, and wait for a commit for 1 s.
-pub const MARGIN_US: u64 = 5_000_000;
+/// Longest way of an acquired record to the client, in microseconds.
+pub const MARGIN_US: u64 = 2_000_000;
 
 /// Starts the writer. The topic must exist.
 pub fn writer(bootstrap: &str, partitions: u32, seed: u32, journal: &Path) -> Conversation {
@@ -77,10 +76,18 @@ impl Workers {
     }
 }
 
-/// True if the tools describe this number of partitions of the group, each without lag.
-pub fn is_without_lag(tools: &mut Tools, partitions: u32) -> bool {
-    let (_, said) = tools.outcome(&format!("ShareGroupCommand --describe --group {GROUP}"));
-    let rows = said.lines().filter(|line| line.starts_with(GROUP));
-    let lags: Vec<&str> = rows.filter_map(|line| line.split_whitespace().last()).collect();
-    lags.len() == partitions as usize && lags.iter().all(|lag| *lag == "0")
+/// Waits until the tools describe this number of partitions of the group, each without lag, and
+/// tends the workers meanwhile. Panics after `limit` with the last description.
+pub fn await_no_lag(tools: &mut Tools, partitions: u32, limit: Duration, mut tend: impl FnMut()) {
+    let start = Instant::now();
+    loop {
+        tend();
+        let (_, said) = tools.outcome(&format!("ShareGroupCommand --describe --group {GROUP}"));
+        let rows = said.lines().filter(|line| line.starts_with(GROUP));
+        let lags: Vec<&str> = rows.filter_map(|line| line.split_whitespace().last()).collect();
+        if lags.len() == partitions as usize && lags.iter().all(|lag| *lag == "0") {
+            return;
+        }
+        assert!(start.elapsed() < limit, "the group still has lag after {limit:?}:\n{said}");
+    }
 }

@@ -124,10 +124,8 @@ impl Stage {
     /// Ends all clients, and compares their journals.
     fn judge(mut self) {
         self.writer.finish(LIMIT);
-        await_some("a group without lag", LIMIT, || {
-            self.workers.iter_mut().for_each(Workers::tend);
-            share::is_without_lag(&mut self.tools, PARTITIONS).then_some(())
-        });
+        let tend = || self.workers.iter_mut().for_each(Workers::tend);
+        share::await_no_lag(&mut self.tools, PARTITIONS, LIMIT, tend);
         for workers in std::mem::take(&mut self.workers) {
             workers.finish(LIMIT);
         }

@@ -100,10 +100,8 @@ impl Stage {
         let writer_journal = self.node.scratch().join("writer");
         self.writer.finish(LIMIT);
         let mut tools = Tools::of(&self.node.bootstrap(), self.node.scratch());
-        await_some("a group without lag", LIMIT, || {
-            self.workers.iter_mut().for_each(Workers::tend);
-            share::is_without_lag(&mut tools, PARTITIONS).then_some(())
-        });
+        let tend = || self.workers.iter_mut().for_each(Workers::tend);
+        share::await_no_lag(&mut tools, PARTITIONS, LIMIT, tend);
         for workers in self.workers {
             workers.finish(LIMIT);
         }
