@@ -3,6 +3,11 @@
 //! The leader of a partition stores which records a group is done with. Version 1 has the number
 //! of offsets on whose delivery is complete. See `share_state` for what all requests about the
 //! state check.
+//!
+//! A request may have several writes of one partition. If one of them fails, the response tells of
+//! the failure for each: Kafka's leaders take the first result of a partition for all of them.
+
+use std::collections::BTreeMap;
 
 use levada_coordination::share_state::StateBatch;
 use levada_coordination::share_state::request::WritePart;
@@ -12,7 +17,7 @@ use levada_wire::messages::write_share_group_state_response::{PartitionResult, W
 use levada_wire::messages::{WriteShareGroupStateRequest, WriteShareGroupStateResponse};
 
 use crate::api::Context;
-use crate::api::share_state::{self, changed};
+use crate::api::share_state::{self, PartResponse, changed};
 
 pub(crate) async fn answer(
     context: &Context,
@@ -22,8 +27,32 @@ pub(crate) async fn answer(
         let parts = topic.partitions.into_iter().map(|part| write_part(topic.topic_id, part));
         (topic.topic_id, parts.collect())
     });
-    let responses = share_state::ask(context, request.group_id.as_str(), topics.collect()).await;
+    let mut responses = share_state::ask(context, request.group_id.as_str(), topics.collect()).await;
+    share_failures(&mut responses);
     changed!(responses => WriteShareGroupStateResponse, WriteStateResult, PartitionResult)
+}
+
+/// Responses about partitions of a topic.
+type TopicResponses = (Uuid, Vec<(i32, PartResponse<()>)>);
+
+/// Gives all writes of a partition the failure of one of them.
+fn share_failures(responses: &mut [TopicResponses]) {
+    let mut failures: BTreeMap<(Uuid, i32), PartResponse<()>> = BTreeMap::new();
+    for (topic_id, partitions) in &*responses {
+        for (partition, response) in partitions.iter().filter(|(_, response)| response.is_err()) {
+            failures.insert((*topic_id, *partition), response.clone());
+        }
+    }
+    if failures.is_empty() {
+        return;
+    }
+    for (topic_id, partitions) in responses {
+        for (partition, response) in partitions {
+            if let Some(failure) = failures.get(&(*topic_id, *partition)) {
+                *response = failure.clone();
+            }
+        }
+    }
 }
 
 fn write_part(topic_id: Uuid, part: PartitionData) -> WritePart {
@@ -41,5 +70,30 @@ fn write_part(topic_id: Uuid, part: PartitionData) -> WritePart {
         start_offset: part.start_offset,
         delivery_complete_count: part.delivery_complete_count,
         batches: batches.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use levada_wire::Uuid;
+
+    use super::share_failures;
+
+    #[test]
+    fn writes_of_a_partition_fail_together() {
+        let (one, other) = (Uuid::from_bytes([1; 16]), Uuid::from_bytes([2; 16]));
+        let failure = || Err((16, None));
+        let mut responses = vec![
+            (one, vec![(0, Ok(())), (1, Ok(())), (0, failure())]),
+            (other, vec![(0, Ok(()))]),
+            (one, vec![(0, Ok(()))]),
+        ];
+        share_failures(&mut responses);
+        let expected = vec![
+            (one, vec![(0, failure()), (1, Ok(())), (0, failure())]),
+            (other, vec![(0, Ok(()))]),
+            (one, vec![(0, failure())]),
+        ];
+        assert_eq!(responses, expected);
     }
 }

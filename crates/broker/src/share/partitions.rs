@@ -117,6 +117,8 @@ async fn read_state(broker: &Arc<Broker>, entry: &ShareEntry) -> Result<LoadedSt
     if start_offset == NO_OFFSET {
         start_offset = first_offset(broker, entry).await?;
     }
+    // AlterShareGroupOffsets accepts any number, as in Kafka: all records come after this one.
+    start_offset = start_offset.max(0);
     let spans = batches.into_iter().map(span).collect();
     Ok(LoadedState { state_epoch, start_offset, spans })
 }

@@ -526,6 +526,19 @@ fn later_state_epochs_end_entries() {
 }
 
 #[test]
+fn negative_start_offsets_are_before_all_records() {
+    let rig = start(&[], &[]);
+    rig.run(async {
+        let part = InitializePart { topic_id: SHARED, partition: 0, state_epoch: 1, start_offset: -9 };
+        assert_eq!(share::states::request(&rig.broker, "g", vec![part]).await, [Ok(())]);
+        rig.produce_shared(2).await;
+        let mut one = Member::new(&rig, "one");
+        assert_eq!(one.fetch(&[], LONG_MS).await.0, [(0, 1, 1)]);
+        assert_eq!(one.acknowledge(1, &[(0, 1, ACCEPT)]).await, (OK, OK));
+    });
+}
+
+#[test]
 fn later_leader_epochs_load_the_state_again() {
     let mut rig = start(&[], &[]);
     let connection = rig.run(async {
