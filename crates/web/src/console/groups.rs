@@ -1,5 +1,4 @@
-//! The list of groups of all kinds, those with the largest lag first. The lag of share groups is on
-//! their pages.
+//! The list of groups of all kinds, those with the largest lag first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,6 +51,7 @@ impl Console {
         // Without other brokers the states have all lags.
         let mut lags =
             if self.has_others() { self.group_lags(visitor, &groups, None).await? } else { BTreeMap::new() };
+        lags.extend(self.share_lags(visitor, &groups).await?);
         let row = |group: Coordinated| {
             let (state, lag) = (states.remove(group.id()), lags.remove(group.id()));
             GroupRow { lag, state, group }
@@ -90,7 +90,7 @@ pub(super) fn age(seconds: Option<f64>) -> String {
 /// A row of the list.
 pub(super) struct GroupRow {
     pub(super) group: Coordinated,
-    /// The lag in all partitions, if there are other brokers.
+    /// The lag in all partitions, of a share group or if there are other brokers.
     lag: Option<GroupLag>,
     /// The state of a group whose coordinator is here.
     state: Option<GroupState>,

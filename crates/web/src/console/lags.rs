@@ -1,15 +1,16 @@
-//! Committed offsets and lags of many groups, from their coordinators and from the leaders of the
-//! partitions.
+//! Lags of many groups, from their coordinators and from the leaders of the partitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use levada_security::acl::{Operation, ResourceType};
 use levada_wire::StrBytes;
+use levada_wire::messages::describe_share_group_offsets_request::DescribeShareGroupOffsetsRequestGroup;
+use levada_wire::messages::describe_share_group_offsets_response::DescribeShareGroupOffsetsResponseGroup;
 use levada_wire::messages::list_groups_response::ListedGroup;
 use levada_wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use levada_wire::messages::offset_fetch_response::OffsetFetchResponseGroup;
-use levada_wire::messages::{ListGroupsRequest, OffsetFetchRequest};
+use levada_wire::messages::{DescribeShareGroupOffsetsRequest, ListGroupsRequest, OffsetFetchRequest};
 
 use super::Console;
 use super::failure::{Failed, check};
@@ -41,7 +42,7 @@ impl Coordinated {
 pub(super) struct GroupLag {
     pub(super) records: u64,
     pub(super) partitions: usize,
-    /// Partitions with a committed offset whose leader did not answer.
+    /// Partitions of which the end, or the place of a share group, is not known.
     pub(super) unknown: usize,
 }
 
@@ -76,6 +77,26 @@ impl Console {
         let places: BTreeSet<Place> = committed.iter().map(|(_, place, _)| place.clone()).collect();
         let ends = self.offsets(visitor, places.into_iter().map(|place| (place, LATEST))).await?;
         Ok(sums(&committed, &ends))
+    }
+
+    /// Lag of share groups, which their coordinators know. A group of which no lag is known is not
+    /// there.
+    pub(super) async fn share_lags(
+        &self,
+        visitor: &Visitor,
+        groups: &[Coordinated],
+    ) -> Result<BTreeMap<String, GroupLag>, Failed> {
+        let mut requests: BTreeMap<i32, DescribeShareGroupOffsetsRequest> = BTreeMap::new();
+        let shared = groups.iter().filter(|one| one.listed.group_type.as_str() == SHARE);
+        for one in shared.take(GROUPS_MAX) {
+            let mut asked = DescribeShareGroupOffsetsRequestGroup::default();
+            (asked.group_id, asked.topics) = (one.listed.group_id.clone(), None);
+            requests.entry(one.node).or_default().groups.push(asked);
+        }
+        let answers = self.ask_brokers(visitor, (i16::MAX, Duration::ZERO), requests).await?;
+        let groups = answers.values().flat_map(|answer| &answer.groups);
+        let permits = |topic: &str| self.permits(visitor, (Operation::Describe, ResourceType::Topic, topic));
+        Ok(share_sums(groups, permits))
     }
 
     async fn committed_of(
@@ -138,6 +159,31 @@ fn sums(committed: &[(String, Place, i64)], ends: &BTreeMap<Place, i64>) -> BTre
                 lag.partitions += 1;
             }
             None => lag.unknown += 1,
+        }
+    }
+    lags
+}
+
+/// Lags of share groups in the topics that the visitor may describe.
+fn share_sums<'a>(
+    groups: impl Iterator<Item = &'a DescribeShareGroupOffsetsResponseGroup>,
+    permits: impl Fn(&str) -> bool,
+) -> BTreeMap<String, GroupLag> {
+    let mut lags = BTreeMap::new();
+    for group in groups {
+        let mut lag = GroupLag::default();
+        let topics = group.topics.iter().filter(|topic| permits(topic.topic_name.as_str()));
+        for one in topics.flat_map(|topic| &topic.partitions) {
+            match u64::try_from(one.lag).ok().filter(|_| one.error_code == 0) {
+                Some(records) => {
+                    lag.records += records;
+                    lag.partitions += 1;
+                }
+                None => lag.unknown += 1,
+            }
+        }
+        if lag.partitions > 0 {
+            lags.insert(group.group_id.to_string(), lag);
         }
     }
     lags
