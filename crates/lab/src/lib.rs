@@ -45,7 +45,7 @@
 //! | `runner` | alternation, rounds, the round that checks | the above |
 //! | `experiments` | the measurements; those on brokers with a separate harness | the above |
 //! | `report` | the page of a record | `record` |
-//! | `published` | claims and goals, held against records | `record`, `report` |
+//! | `published` | claims, goals and the page about a splice that copies, held against records | `record`, `report` |
 //! | `command` | `levada lab`: sessions, tables, programs side by side | the above |
 
 pub mod command;
@@ -70,7 +70,7 @@ pub use machine::{cpu, environment, flame, noise};
 pub use method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 pub use method::limits::{Limits, Scale};
 pub use method::statistics;
-pub use published::{claims, goals};
+pub use published::{claims, copying, goals};
 pub use record::{compare, summary};
 pub use runner::Method;
 

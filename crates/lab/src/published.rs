@@ -2,4 +2,5 @@
 //! these pages.
 
 pub mod claims;
+pub mod copying;
 pub mod goals;

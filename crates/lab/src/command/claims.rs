@@ -1,10 +1,11 @@
-//! `levada lab claims`: the page about the claims of articles, the records behind it, and the
-//! pictures of the documentation.
+//! `levada lab claims`: the pages about the claims of articles and about a splice that copies, the
+//! records of both, and the pictures of the documentation.
 
 use std::fs;
 use std::path::Path;
 
 use crate::claims::{self, PICTURES, Picture};
+use crate::copying;
 use crate::record::Line;
 use crate::report;
 
@@ -19,6 +20,7 @@ pub(super) fn run(args: &ClaimsArgs) -> Result<(), Failure> {
         write(&args.docs.join(format!("lab/runs/{experiment}.jsonl")), &json(lines))?;
     }
     write(&args.docs.join("lab/claims.md"), &claims::page(&kept))?;
+    write(&args.docs.join("lab/copying-splice.md"), &copying::page(&kept))?;
     for Picture { name, experiment, group } in PICTURES {
         let lines = kept.get(experiment).map_or(&[][..], Vec::as_slice);
         let drawn = report::picture(lines, experiment, group).ok_or_else(|| {

@@ -93,13 +93,6 @@ impl ClaimVerdict {
     }
 }
 
-impl At {
-    fn is(&self, sample: &Sample) -> bool {
-        (sample.experiment.as_str(), sample.group.as_str(), sample.case.as_str())
-            == (self.experiment, self.group, self.case)
-    }
-}
-
 /// The page of a set of records, by experiment, as [`kept`] gives them.
 pub fn page(records: &BTreeMap<String, Vec<Line>>) -> String {
     let lines: Vec<&Line> = records.values().flatten().collect();
@@ -270,14 +263,20 @@ fn samples<'l>(lines: &'l [&Line]) -> impl Iterator<Item = &'l Sample> {
 }
 
 /// Of those that the sample has, if it has any.
-fn sum(sample: &Sample, metric: Sum) -> Option<f64> {
+fn sum(sample: &Sample, metric: &[&str]) -> Option<f64> {
     let present = metric.iter().filter_map(|name| sample.metrics.get(*name).copied());
     present.reduce(|sum, value| sum + value)
 }
 
 /// By round.
 pub(crate) fn values(lines: &[&Line], metric: Sum, at: At) -> BTreeMap<u32, f64> {
-    let own = samples(lines).filter(|sample| at.is(sample));
+    values_of(lines, metric, (at.experiment, at.group, at.case))
+}
+
+/// The same for names of an experiment, a group and a case.
+pub(crate) fn values_of(lines: &[&Line], metric: &[&str], at: (&str, &str, &str)) -> BTreeMap<u32, f64> {
+    let own = samples(lines)
+        .filter(|sample| (sample.experiment.as_str(), sample.group.as_str(), sample.case.as_str()) == at);
     own.filter_map(|sample| Some((sample.round, sum(sample, metric)?))).collect()
 }
 
@@ -334,6 +333,7 @@ fn needed(at: (&str, &str, &str)) -> bool {
     let (experiment, group, _) = at;
     PICTURES.iter().any(|picture| picture.experiment == experiment && group.starts_with(picture.group))
         || CLAIMS.iter().any(|claim| claim.says.needs(at))
+        || super::copying::needs(at)
 }
 
 /// Records that claims and pictures need, by experiment: one each. Of an experiment that

@@ -121,7 +121,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             times: 1.5,
         },
         if_so: "A copy costs more than the entry of pages into the page table",
-        if_not: "The entry of pages into the page table costs as much as the saved copy; for this reason Levada never plans this path",
+        if_not: "The entry of pages into the page table costs as much as the saved copy; Levada plans this path only where splice copies",
     },
     Claim {
         source: 'A',
