@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use super::{Complaint, Source};
 
 /// A crate may use these crates of the workspace and no others.
-const EDGES: [(&str, &[&str]); 27] = [
+const EDGES: [(&str, &[&str]); 28] = [
     (
         "levada",
         &[
@@ -20,6 +20,7 @@ const EDGES: [(&str, &[&str]); 27] = [
             "levada-metadata",
             "levada-process",
             "levada-remote",
+            "levada-schema",
             "levada-security",
             "levada-terminal",
             "levada-testing",
@@ -89,6 +90,8 @@ const EDGES: [(&str, &[&str]); 27] = [
     ("levada-process", &["levada-base", "levada-testing"]),
     // A store knows segments, and neither logs nor brokers.
     ("levada-remote", &["levada-base", "levada-testing", "levada-tiered", "levada-wire"]),
+    // A client of a registry, and no part of a broker.
+    ("levada-schema", &["levada-security"]),
     ("levada-security", &["levada-base", "levada-testing", "levada-wire"]),
     // Neither a log nor a process: times, texts and bytes go in.
     ("levada-telemetry", &["levada-base", "levada-testing", "levada-wire"]),
@@ -119,6 +122,7 @@ const EDGES: [(&str, &[&str]); 27] = [
             "levada-coordination",
             "levada-io",
             "levada-process",
+            "levada-schema",
             "levada-security",
             "levada-telemetry",
             "levada-wire",
