@@ -1,5 +1,6 @@
 //! Arguments that name a cluster: brokers, and a login by `--command-config` or a profile.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::{env, fs};
@@ -7,6 +8,7 @@ use std::{env, fs};
 use clap::Subcommand;
 use levada_client::{Cluster, ConnectionOptions, Login, properties};
 use levada_config::{Property, parse_properties};
+use levada_schema::{Registry, RegistrySettings};
 use levada_terminal::failure::Failure;
 
 use crate::kafka_error;
@@ -50,14 +52,28 @@ const DEFAULT_BROKER: &str = "127.0.0.1:9092";
 impl BrokerArgs {
     /// Connects to the first of the brokers that answers.
     pub(crate) fn connect(&self) -> Result<Cluster, Failure> {
-        let (brokers, login) = self.target()?;
+        let target = self.target()?;
+        let login = target.login()?;
         let options =
             ConnectionOptions { client_id: "levada-cli".to_owned(), ..ConnectionOptions::default() };
-        Ok(Cluster::connect(&brokers, login, options)?)
+        Ok(Cluster::connect(&target.brokers, login, options)?)
     }
 
-    /// The brokers, and the login there.
-    fn target(&self) -> Result<(String, Login), Failure> {
+    /// The schema registry of the client properties, or the one at `url` with the login of the
+    /// properties. None without a URL.
+    pub(crate) fn registry(&self, url: Option<&str>) -> Result<Option<Registry>, Failure> {
+        let target = self.target()?;
+        let place = url.map_or(target.place.clone(), |_| "--schema-registry".to_owned());
+        let value = |key: &str| match url {
+            Some(url) if key == levada_schema::URL => Some(url),
+            _ => target.value(key),
+        };
+        let settings = RegistrySettings::of(&place, value);
+        Ok(settings.map_err(|error| Failure::Usage(error.to_string()))?.map(Registry::new))
+    }
+
+    /// The brokers, and the client properties for them.
+    fn target(&self) -> Result<Target, Failure> {
         let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
         if let Some(name) = &self.profile {
             return self.of_profile(name, &Profiles::load()?);
@@ -74,8 +90,11 @@ impl BrokerArgs {
                 return self.of_profile(name, &profiles);
             }
         }
-        let login = config.as_deref().map(load).transpose()?.unwrap_or_default();
-        Ok((brokers.unwrap_or_else(|| DEFAULT_BROKER.to_owned()), login))
+        let brokers = brokers.unwrap_or_else(|| DEFAULT_BROKER.to_owned());
+        match config {
+            Some(path) => Target::of_file(brokers, &path),
+            None => Ok(Target { brokers, place: String::new(), properties: None }),
+        }
     }
 
     /// True if an option names brokers or a login.
@@ -83,44 +102,62 @@ impl BrokerArgs {
         self.brokers.is_some() || self.command_config.is_some() || self.profile.is_some()
     }
 
-    /// Brokers and login of a profile, except values that an option overrides.
-    fn of_profile(&self, name: &str, profiles: &Profiles) -> Result<(String, Login), Failure> {
+    /// Brokers and properties of a profile, except values that an option overrides.
+    fn of_profile(&self, name: &str, profiles: &Profiles) -> Result<Target, Failure> {
         let profile = profiles.profile(name)?;
-        let login = match &self.command_config {
-            Some(file) => load(file)?,
+        let brokers = self.brokers.clone().unwrap_or_else(|| profile.brokers.clone());
+        match &self.command_config {
+            Some(file) => Target::of_file(brokers, file),
             None => {
-                let value = |key: &str| profile.properties.get(key).map(String::as_str);
-                login(&format!("profile {name}"), value)?
+                let place = format!("profile {name}");
+                Ok(Target { brokers, place, properties: Some(profile.properties.clone()) })
             }
-        };
-        Ok((self.brokers.clone().unwrap_or_else(|| profile.brokers.clone()), login))
+        }
     }
 }
 
-/// Reads a file with Kafka's client properties. Names that have no effect cause a warning, once a
-/// process.
-fn load(path: &Path) -> Result<Login, Failure> {
-    static WARNING: Once = Once::new();
-    let shown = path.display();
-    let text = fs::read(path)
-        .map_err(|error| Failure::Usage(format!("cannot read --command-config {shown}: {error}")))?;
-    let properties: Vec<Property> = parse_properties(&text).map_err(|error| {
-        Failure::Usage(format!("--command-config {shown}: line {}: {}", error.line, error.reason))
-    })?;
-    let place = format!("--command-config {shown}");
-    let names = properties.iter().map(|property| property.key.as_str());
-    if let Some(warning) = properties::check_names(&place, names).map_err(Failure::Usage)? {
-        WARNING.call_once(|| tell!("warning: {warning}"));
-    }
-    let value = |key: &str| {
-        properties.iter().rev().find(|property| property.key == key).map(|property| property.value.trim())
-    };
-    login(&place, value)
+/// Brokers, and client properties with their place, for errors.
+struct Target {
+    brokers: String,
+    place: String,
+    /// None without a profile and without a file.
+    properties: Option<BTreeMap<String, String>>,
 }
 
-/// The login that these client properties describe. `place` is where they are, for errors.
-fn login<'a>(place: &str, value: impl Fn(&str) -> Option<&'a str> + Copy + 'a) -> Result<Login, Failure> {
-    let login = Login::of(place, value).map_err(|error| Failure::Usage(error.to_string()))?;
-    kafka_error::ask_as(login.user().map(str::to_owned));
-    Ok(login)
+impl Target {
+    /// Reads a file with Kafka's client properties. Names that have no effect cause a warning, once
+    /// a process.
+    fn of_file(brokers: String, path: &Path) -> Result<Self, Failure> {
+        static WARNING: Once = Once::new();
+        let shown = path.display();
+        let text = fs::read(path)
+            .map_err(|error| Failure::Usage(format!("cannot read --command-config {shown}: {error}")))?;
+        let properties: Vec<Property> = parse_properties(&text).map_err(|error| {
+            Failure::Usage(format!("--command-config {shown}: line {}: {}", error.line, error.reason))
+        })?;
+        let place = format!("--command-config {shown}");
+        let names = properties.iter().map(|property| property.key.as_str());
+        if let Some(warning) = properties::check_names(&place, names).map_err(Failure::Usage)? {
+            WARNING.call_once(|| tell!("warning: {warning}"));
+        }
+        // The last line of a key counts.
+        let trimmed = |property: Property| (property.key, property.value.trim().to_owned());
+        Ok(Self { brokers, place, properties: Some(properties.into_iter().map(trimmed).collect()) })
+    }
+
+    /// The value of a client property.
+    fn value(&self, key: &str) -> Option<&str> {
+        self.properties.as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// The login that the client properties describe.
+    fn login(&self) -> Result<Login, Failure> {
+        if self.properties.is_none() {
+            return Ok(Login::default());
+        }
+        let login = Login::of(&self.place, |key: &str| self.value(key));
+        let login = login.map_err(|error| Failure::Usage(error.to_string()))?;
+        kafka_error::ask_as(login.user().map(str::to_owned));
+        Ok(login)
+    }
 }

@@ -5,6 +5,7 @@ mod format;
 mod grouped;
 mod keys;
 mod limit;
+mod schemas;
 mod shared;
 mod sink;
 mod start;
@@ -14,6 +15,7 @@ use std::io::Write;
 
 use clap::ValueEnum;
 use levada_client::{Cluster, Isolation};
+use levada_schema::Schemas;
 use regex::bytes::Regex;
 
 pub(crate) use self::start::Start;
@@ -24,12 +26,17 @@ use crate::consume::shared::Ack;
 use crate::consume::sink::Sink;
 use crate::consume::topics::Wanted;
 use crate::interrupt;
+use crate::schema::RegistryArgs;
 use levada_terminal::failure::Failure;
 
 /// Consume records
 ///
 /// Prints the records of all partitions as they arrive, until Ctrl-C. Continues after restarts of
 /// the broker, without losing a record or printing one twice. Commits offsets only with --group.
+///
+/// With a schema registry, keys and values that begin with the id of a schema (Confluent's wire
+/// format) are printed as JSON. A part that cannot be decoded is printed unchanged, and a message
+/// on stderr has the cause.
 ///
 /// With --share, the records are those that the share group delivers to this member, and the member
 /// acknowledges each record after printing it.
@@ -47,6 +54,7 @@ use levada_terminal::failure::Failure;
   levada consume clicks -e --grep 'user-4[0-9]'
   levada consume clicks -o @1700000000000 -f '%T %p/%o %k=%v\\n'
   levada consume clicks -e --output json | jq .value
+  levada consume orders -e --schema-registry http://127.0.0.1:8081    Avro, Protobuf as JSON
 
 Format: %v value, %k key, %t topic, %p partition, %o offset, %T timestamp in ms, %h headers,
         %V and %K lengths of value and key in bytes, %d deliveries of a share group, %% percent,
@@ -57,6 +65,8 @@ pub(crate) struct Args {
     topics: Vec<String>,
     #[command(flatten)]
     brokers: BrokerArgs,
+    #[command(flatten)]
+    registry: RegistryArgs,
     /// Start: earliest, latest, an offset, -N (the last N of each partition) or @TIME; in a group,
     /// only for partitions without a committed offset
     #[arg(short, long, value_name = "WHERE", default_value = "earliest", allow_hyphen_values = true)]
@@ -144,24 +154,24 @@ impl Args {
 
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     let wanted = Wanted::new(&args.topics)?;
+    let schemas = args.registry.registry(&args.brokers)?.map(Schemas::new);
     let cluster = args.brokers.connect()?;
     if args.group.is_some() || args.share.is_some() {
         interrupt::catch()?;
     }
-    read(&args, &wanted, cluster, out)
+    read(&args, &wanted, cluster, &mut Sink::new(&args, schemas, out))
 }
 
-fn read(args: &Args, wanted: &Wanted, cluster: Cluster, out: &mut dyn Write) -> Result<(), Failure> {
+fn read(args: &Args, wanted: &Wanted, cluster: Cluster, sink: &mut Sink<'_>) -> Result<(), Failure> {
     let limit = Limit::new(args.exit, args.until);
-    let mut sink = Sink::new(args, out);
     if let Some(group) = &args.share {
-        return shared::run(args, group, wanted, (cluster, &mut sink));
+        return shared::run(args, group, wanted, (cluster, sink));
     }
     match &args.group {
-        None => alone::run(args, cluster, wanted, &limit, &mut sink),
+        None => alone::run(args, cluster, wanted, &limit, sink),
         Some(group) => {
             let task = grouped::Task { group, wanted, limit: &limit };
-            grouped::run(args, task, cluster, &mut sink)
+            grouped::run(args, task, cluster, sink)
         }
     }
 }

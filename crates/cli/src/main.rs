@@ -41,6 +41,7 @@ mod planner;
 mod produce;
 mod profile;
 mod question;
+mod schema;
 mod selection;
 mod serve;
 mod settings;
@@ -90,7 +91,8 @@ enum Command {
     Files(Box<files::Args>),
     Topic(cluster::ClusterCommand<topic::Verb>),
     Produce(produce::Args),
-    Consume(consume::Args),
+    Consume(Box<consume::Args>),
+    Schema(cluster::ClusterCommand<schema::Verb>),
     Offsets(offsets::Args),
     Bench(cluster::ClusterCommand<bench::Verb>),
     Group(cluster::ClusterCommand<group::Verb>),
@@ -140,7 +142,8 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Files(args) => files::run(*args),
         Command::Topic(args) => topic::run(args, out),
         Command::Produce(args) => produce::run(args),
-        Command::Consume(args) => consume::run(args, out),
+        Command::Consume(args) => consume::run(*args, out),
+        Command::Schema(args) => schema::run(args, out),
         Command::Offsets(args) => offsets::run(&args, out),
         Command::Bench(args) => bench::run(args, out),
         Command::Group(args) => group::run(args, out),

@@ -3,6 +3,7 @@
 mod json;
 mod lines;
 mod record;
+mod schemas;
 
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
@@ -17,6 +18,8 @@ use crate::cluster::BrokerArgs;
 use crate::notices::Reporter;
 use crate::produce::lines::{Input, Lines};
 use crate::produce::record::Reader;
+use crate::produce::schemas::Encoders;
+use crate::schema::{Chosen, RegistryArgs};
 use crate::{interrupt, kafka_error, time};
 use levada_terminal::escapes;
 use levada_terminal::failure::Failure;
@@ -43,12 +46,23 @@ const IDLE: Duration = Duration::from_millis(100);
   levada produce clicks -p 0 -z zstd -H source=import < clicks.txt
   tail -F app.log | levada produce logs
   levada topic create copy -p 12        at least the partitions of clicks, for the next line
-  levada consume clicks -e --output json | levada produce copy --input json")]
+  levada consume clicks -e --output json | levada produce copy --input json
+  echo '{\"id\": 1}' | levada produce orders --value-schema latest
+  levada produce orders --value-schema 'orders-value:3#shop.Order' < orders.ndjson")]
 pub(crate) struct Args {
     /// Name of the topic
     topic: String,
     #[command(flatten)]
     brokers: BrokerArgs,
+    #[command(flatten)]
+    registry: RegistryArgs,
+    /// Encode values, which are JSON, by this schema: an id, SUBJECT[:VERSION], or latest, which is
+    /// that of TOPIC-value. #MESSAGE after it names a message of a Protobuf file
+    #[arg(long, value_name = "SCHEMA")]
+    value_schema: Option<Chosen>,
+    /// Encode keys by this schema; latest is that of TOPIC-key
+    #[arg(long, value_name = "SCHEMA")]
+    key_schema: Option<Chosen>,
     /// Form of a line: text, or a JSON object as `levada consume --output json` prints it
     #[arg(long, value_name = "FORM", default_value = "text")]
     input: Form,
@@ -117,6 +131,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let what = "--key-separator is for lines of text: with --input json the key is a field of each line";
         return Err(Failure::Usage(what.to_owned()));
     }
+    let encoders = Encoders::of(&args)?;
     let mut cluster = args.brokers.connect()?;
     let option = format!("--topic {}", args.topic);
     let led = Led::These(args.partition.as_slice());
@@ -132,7 +147,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let bar = progress(lines.size());
     let mut producer = Producer::new(cluster, topic, args.options(), &Reporter)?;
     interrupt::catch()?;
-    let ended = feed(&args, &mut producer, &mut lines, &bar, &interrupt::is_asked);
+    let reader = Reader::new(&args, encoders);
+    let ended = feed(reader, &mut producer, &mut lines, &bar, &interrupt::is_asked);
     bar.finish_and_clear();
     if ended.is_err() {
         producer.report_unsent();
@@ -147,13 +163,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 
 /// Sends the lines until their end, or until `is_asked`.
 fn feed<R: Read + AsFd>(
-    args: &Args,
+    mut reader: Reader<'_>,
     producer: &mut Producer<'_>,
     lines: &mut Lines<R>,
     bar: &ProgressBar,
     is_asked: &dyn Fn() -> bool,
 ) -> Result<(), Failure> {
-    let mut reader = Reader::new(args);
     let ended = feed_lines(&mut reader, producer, lines, bar, is_asked);
     reader.warn();
     ended.map_err(|failure| reader.explained(failure))

@@ -1,15 +1,32 @@
-//! Kafka's client properties: the names that a [`Login`](crate::Login) reads, misspelt names, and
-//! the values of protocol and mechanism.
+//! Kafka's client properties: the names that a [`Login`](crate::Login) or the client of a schema
+//! registry reads, misspelt names, and the values of protocol and mechanism.
 //!
 //! Catalogue: the names of Kafka's client properties.
 
 use levada_security::sasl::Mechanism;
 
-/// The client properties that a login reads, and true for those that hold a secret.
-const PROPERTIES: [(&str, bool); 17] = [
+/// The client properties that a login or the client of a schema registry reads, and true for those
+/// that may hold a secret.
+const PROPERTIES: [(&str, bool); 33] = [
+    ("basic.auth.credentials.source", false),
+    ("basic.auth.user.info", true),
     ("sasl.jaas.config", true),
     ("sasl.mechanism", false),
     ("sasl.oauthbearer.token.endpoint.url", false),
+    ("schema.registry.basic.auth.credentials.source", false),
+    ("schema.registry.basic.auth.user.info", true),
+    ("schema.registry.ssl.endpoint.identification.algorithm", false),
+    ("schema.registry.ssl.key.password", true),
+    ("schema.registry.ssl.keystore.certificate.chain", false),
+    ("schema.registry.ssl.keystore.key", true),
+    ("schema.registry.ssl.keystore.location", false),
+    ("schema.registry.ssl.keystore.password", true),
+    ("schema.registry.ssl.keystore.type", false),
+    ("schema.registry.ssl.truststore.certificates", false),
+    ("schema.registry.ssl.truststore.location", false),
+    ("schema.registry.ssl.truststore.password", true),
+    ("schema.registry.ssl.truststore.type", false),
+    ("schema.registry.url", true),
     ("security.protocol", false),
     ("ssl.cipher.suites", false),
     ("ssl.enabled.protocols", false),
@@ -94,12 +111,12 @@ const OMITTED: [&str; 59] = [
 const DISTANCE_MAX: usize = 3;
 
 /// The read properties, for messages.
-pub const READ: &str = "security.protocol, sasl.* and ssl.*";
+pub const READ: &str = "security.protocol, sasl.*, ssl.*, basic.auth.* and schema.registry.*";
 
 /// A name in a file of client properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// A login reads it.
+    /// A login or the client of a schema registry reads it.
     Read,
     /// Kafka's admin client reads it, and a login does not.
     Omitted,

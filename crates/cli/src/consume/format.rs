@@ -1,5 +1,6 @@
 //! Format of a printed record: `%` fields and `\` escapes, compiled once; or JSON.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::str::FromStr;
 
@@ -7,8 +8,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use levada_base::batch::{Header, Record};
 use levada_client::FetchedRecord;
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::schemas::{self, Part as Decoded, Parts};
 use levada_terminal::escapes::{escape, shown_on_terminal};
 use levada_terminal::failure::Failure;
 
@@ -85,12 +89,13 @@ fn field(rest: &mut &[u8]) -> Result<Option<Part>, String> {
 }
 
 impl Template {
-    /// Prints a record; an absent key or value prints nothing, its length is -1. On a terminal,
-    /// bytes of the record that would steer it are escaped.
+    /// Prints a record; an absent key or value prints nothing, its length is -1. A decoded part is
+    /// printed as JSON, and its length is that of its bytes. On a terminal, bytes of the record
+    /// that would steer it are escaped.
     pub(super) fn print(
         &self,
         out: &mut dyn Write,
-        shown: &FetchedRecord<'_>,
+        (shown, parts): (&FetchedRecord<'_>, &Parts),
         is_terminal: bool,
     ) -> Result<(), Failure> {
         let record = shown.record;
@@ -108,9 +113,15 @@ impl Template {
                 Part::Partition => write!(out, "{}", shown.partition)?,
                 Part::Offset => write!(out, "{}", shown.offset)?,
                 Part::Timestamp => write!(out, "{}", shown.timestamp_ms)?,
-                Part::Key => print(out, record.key.as_deref().unwrap_or_default())?,
+                Part::Key => {
+                    let key = Parts::shown(parts.key.as_ref(), record.key.as_deref());
+                    print(out, key.unwrap_or_default())?;
+                }
                 Part::KeyLength => write!(out, "{}", length(record.key.as_deref()))?,
-                Part::Value => print(out, record.value.as_deref().unwrap_or_default())?,
+                Part::Value => {
+                    let value = Parts::shown(parts.value.as_ref(), record.value.as_deref());
+                    print(out, value.unwrap_or_default())?;
+                }
                 Part::ValueLength => write!(out, "{}", length(record.value.as_deref()))?,
                 Part::Headers => print(out, &headers(record))?,
                 Part::Deliveries => write!(out, "{}", shown.deliveries.unwrap_or(1))?,
@@ -130,8 +141,17 @@ fn headers(record: &Record) -> Vec<u8> {
     record.headers.iter().map(header).collect::<Vec<_>>().join(&b","[..])
 }
 
-/// The record as a JSON object. Bytes that are not UTF-8 are under a name with `_base64` added.
-pub(super) fn json(shown: &FetchedRecord<'_>) -> Value {
+/// A value of a printed object: one that is made here, or the JSON of a decoded part.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Field {
+    Made(Value),
+    Decoded(Box<RawValue>),
+}
+
+/// The record as a JSON object. Bytes that are not UTF-8 are under a name with `_base64` added. A
+/// decoded part has the names of its schema beside it, a part that could not be decoded the reason.
+pub(super) fn json(shown: &FetchedRecord<'_>, parts: &Parts) -> BTreeMap<String, Field> {
     let mut object = Map::new();
     object.insert("topic".to_owned(), json!(shown.topic));
     object.insert("partition".to_owned(), json!(shown.partition));
@@ -140,8 +160,6 @@ pub(super) fn json(shown: &FetchedRecord<'_>) -> Value {
     if let Some(deliveries) = shown.deliveries {
         object.insert("deliveries".to_owned(), json!(deliveries));
     }
-    insert_bytes(&mut object, "key", shown.record.key.as_deref());
-    insert_bytes(&mut object, "value", shown.record.value.as_deref());
     let header = |header: Header<'_>| {
         let mut object = Map::new();
         insert_bytes(&mut object, "key", Some(header.key));
@@ -149,7 +167,27 @@ pub(super) fn json(shown: &FetchedRecord<'_>) -> Value {
         Value::Object(object)
     };
     object.insert("headers".to_owned(), shown.record.headers.iter().map(header).collect());
-    Value::Object(object)
+    let mut decoded = BTreeMap::new();
+    for (name, bytes, part) in [
+        ("key", shown.record.key.as_deref(), &parts.key),
+        ("value", shown.record.value.as_deref(), &parts.value),
+    ] {
+        match raw(part.as_ref()) {
+            Some(json) => drop(decoded.insert(name.to_owned(), Field::Decoded(json))),
+            None => insert_bytes(&mut object, name, bytes),
+        }
+        match part {
+            None => None,
+            Some(Ok(part)) => object.insert(format!("{name}_schema"), schemas::names(&part.label)),
+            Some(Err(fault)) => object.insert(format!("{name}_error"), json!(fault.to_string())),
+        };
+    }
+    decoded.extend(object.into_iter().map(|(name, value)| (name, Field::Made(value))));
+    decoded
+}
+
+fn raw(part: Option<&Decoded>) -> Option<Box<RawValue>> {
+    RawValue::from_string(part?.as_ref().ok()?.json.clone()).ok()
 }
 
 fn insert_bytes(object: &mut Map<String, Value>, name: &str, bytes: Option<&[u8]>) {

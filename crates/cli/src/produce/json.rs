@@ -8,8 +8,12 @@ use levada_client::Record;
 use levada_client::producer::Header;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
-/// A line. Topic and offset are those of the original record.
+use super::schemas::Encoders;
+
+/// A line. Topic and offset are those of the original record, and so are the schemas and the
+/// reasons why a part was not decoded.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -17,14 +21,22 @@ struct Line {
     _topic: Option<IgnoredAny>,
     #[serde(rename = "offset", default)]
     _offset: Option<IgnoredAny>,
+    #[serde(rename = "key_schema", default)]
+    _key_schema: Option<IgnoredAny>,
+    #[serde(rename = "key_error", default)]
+    _key_error: Option<IgnoredAny>,
+    #[serde(rename = "value_schema", default)]
+    _value_schema: Option<IgnoredAny>,
+    #[serde(rename = "value_error", default)]
+    _value_error: Option<IgnoredAny>,
     partition: Option<i32>,
     timestamp_ms: Option<i64>,
     #[serde(default)]
     headers: Vec<Entry>,
-    key: Option<String>,
+    key: Option<Box<RawValue>>,
     key_base64: Option<String>,
     #[serde(default, deserialize_with = "present")]
-    value: Option<Option<String>>,
+    value: Option<Option<Box<RawValue>>>,
     value_base64: Option<String>,
 }
 
@@ -39,13 +51,13 @@ struct Entry {
 }
 
 /// Distinguishes `null` from an absent field.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::<String>::deserialize(deserializer).map(Some)
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Box<RawValue>>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 /// The record of a line. Only `"value": null` makes a tombstone: a misspelt or missing field is an
-/// error.
-pub(super) fn record(line: &[u8]) -> Result<Record<'static>, String> {
+/// error. The encoders take any JSON as key and value, and leave bytes in base64 as they are.
+pub(super) fn record(line: &[u8], encoders: &Encoders) -> Result<Record<'static>, String> {
     let line: Line = serde_json::from_slice(line).map_err(|error| shown(&error))?;
     if line.value.is_none() && line.value_base64.is_none() {
         return Err("there is no value; a tombstone has \"value\": null".to_owned());
@@ -55,12 +67,25 @@ pub(super) fn record(line: &[u8]) -> Result<Record<'static>, String> {
         Ok((key.ok_or("a header has no key")?, bytes("value", entry.value, entry.value_base64)?))
     };
     Ok(Record {
-        key: bytes("key", line.key, line.key_base64)?,
-        value: bytes("value", line.value.flatten(), line.value_base64)?,
+        key: match (&encoders.key, &line.key, &line.key_base64) {
+            (Some(encoder), Some(json), None) => Some(Cow::Owned(encoder.encode("key", json.get())?)),
+            _ => bytes("key", string("key", line.key)?, line.key_base64)?,
+        },
+        value: match (&encoders.value, &line.value, &line.value_base64) {
+            (Some(encoder), Some(Some(json)), None) => Some(Cow::Owned(encoder.encode("value", json.get())?)),
+            _ => bytes("value", string("value", line.value.flatten())?, line.value_base64)?,
+        },
         headers: line.headers.into_iter().map(header).collect::<Result<_, _>>()?,
         timestamp_ms: line.timestamp_ms,
         partition: line.partition,
     })
+}
+
+/// The text of a part without a schema.
+fn string(name: &str, json: Option<Box<RawValue>>) -> Result<Option<String>, String> {
+    let Some(json) = json else { return Ok(None) };
+    let parsed = serde_json::from_str(json.get());
+    parsed.map(Some).map_err(|_| format!("{name}: expected a string; other JSON needs --{name}-schema"))
 }
 
 /// The error with its column alone: the text is one line of the input.

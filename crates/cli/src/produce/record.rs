@@ -7,6 +7,7 @@ use levada_terminal::failure::Failure;
 use levada_terminal::output::counted;
 use levada_wire::error_code::ErrorCode;
 
+use super::schemas::Encoders;
 use super::{Args, Form, Separator, json};
 
 /// Reads lines in the form of `--input`.
@@ -16,15 +17,16 @@ pub(super) struct Reader<'a> {
     headers: &'a [(String, String)],
     /// Partition of every record.
     partition: Option<i32>,
+    encoders: Encoders,
     lines: u64,
     with_separator: u64,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(args: &'a Args) -> Self {
+    pub(super) fn new(args: &'a Args, encoders: Encoders) -> Self {
         let separator = args.key_separator.as_ref();
         let (input, headers, partition) = (args.input, args.headers.as_slice(), args.partition);
-        Self { input, separator, headers, partition, lines: 0, with_separator: 0 }
+        Self { input, separator, headers, partition, encoders, lines: 0, with_separator: 0 }
     }
 
     /// The record of a line, with the headers of `--header` after its own, and the partition of
@@ -34,8 +36,11 @@ impl<'a> Reader<'a> {
         'a: 'l,
     {
         let mut record = match self.input {
-            Form::Json => json::record(line).map_err(|error| wrong(number, &error))?,
-            Form::Text => self.split(line),
+            Form::Json => json::record(line, &self.encoders).map_err(|error| wrong(number, &error))?,
+            Form::Text => {
+                let record = self.split(line);
+                self.encoders.encode(record).map_err(|error| misfit(number, &error))?
+            }
         };
         record.partition = self.partition.or(record.partition);
         let bytes = |text: &'a String| Cow::Borrowed(text.as_bytes());
@@ -93,6 +98,12 @@ fn wrong(number: u64, error: &str) -> Failure {
         format!("line {number}: {error}"),
         "a line such as {\"key\": \"k\", \"value\": \"v\"}; the lines before this one are produced",
     )
+}
+
+/// A line of text that does not fit a schema.
+fn misfit(number: u64, error: &str) -> Failure {
+    let next = "a value of the schema in JSON on each line; the lines before this one are produced";
+    Failure::with_next(format!("line {number}: {error}"), next)
 }
 
 /// Key and value around the first separator; a line without one has no key.

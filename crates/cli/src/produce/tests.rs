@@ -16,6 +16,7 @@ use levada_terminal::failure::{Cause, Failure};
 
 use super::lines::{Input, Lines};
 use super::record::{Reader, split_key};
+use super::schemas::Encoders;
 use super::{Args, Led, feed, json, separator};
 use crate::kafka_error;
 use crate::notices::Reporter;
@@ -109,15 +110,16 @@ fn json_input_line_matches_consume_output() {
         timestamp_ms: Some(9),
         partition: Some(2),
     };
-    assert_eq!(json::record(line), Ok(expected));
+    let none = Encoders::default();
+    assert_eq!(json::record(line, &none), Ok(expected));
     let tombstone = Record { key: Some(bytes(b"k")), ..Record::default() };
-    assert_eq!(json::record(br#"{"key":"k","value":null}"#), Ok(tombstone));
+    assert_eq!(json::record(br#"{"key":"k","value":null}"#, &none), Ok(tombstone));
 }
 
 #[test]
 fn invalid_json_line_is_no_tombstone() {
     fn check(line: &str, expected: &str) {
-        let message = json::record(line.as_bytes()).unwrap_err();
+        let message = json::record(line.as_bytes(), &Encoders::default()).unwrap_err();
         assert!(message.contains(expected), "{line}: {message}");
     }
     check(r#"{"key":"k"}"#, "a tombstone has \"value\": null");
@@ -128,7 +130,7 @@ fn invalid_json_line_is_no_tombstone() {
     check(r#"{"value":"v","headers":[{"value":"v"}]}"#, "a header has no key");
     check("", "EOF");
     check(r#"{"key":"k","vaule":"v"}"#, "at column 18");
-    let message = json::record(br#"{"value":{"a":1}}"#).unwrap_err();
+    let message = json::record(br#"{"value":{"a":1}}"#, &Encoders::default()).unwrap_err();
     assert!(!message.contains("line"), "the caller adds the number of the line: {message}");
 }
 
@@ -136,7 +138,7 @@ fn invalid_json_line_is_no_tombstone() {
 fn missing_key_refusal_counts_lines_without_separator() {
     fn check(words: &[&str], lines: &[&str], expected: &str) {
         let args = arguments(words);
-        let mut reader = Reader::new(&args);
+        let mut reader = Reader::new(&args, Encoders::default());
         for line in lines {
             reader.read(line.as_bytes(), 1).unwrap();
         }
@@ -177,7 +179,14 @@ fn continuous_input_is_sent_before_batch_fills() {
         written
     });
     let mut producer = producer(&args);
-    feed(&args, &mut producer, &mut Lines::new(reader), &ProgressBar::hidden(), &|| false).unwrap();
+    feed(
+        Reader::new(&args, Encoders::default()),
+        &mut producer,
+        &mut Lines::new(reader),
+        &ProgressBar::hidden(),
+        &|| false,
+    )
+    .unwrap();
     assert_eq!(producer.acknowledged_records(), writing.join().unwrap());
 }
 
@@ -190,7 +199,13 @@ fn a_signal_sends_the_lines_that_were_read() {
     let mut producer = producer(&args);
     let checks = AtomicUsize::new(0);
     let is_asked = || checks.fetch_add(1, Ordering::SeqCst) >= 1;
-    let ended = feed(&args, &mut producer, &mut Lines::new(reader), &ProgressBar::hidden(), &is_asked);
+    let ended = feed(
+        Reader::new(&args, Encoders::default()),
+        &mut producer,
+        &mut Lines::new(reader),
+        &ProgressBar::hidden(),
+        &is_asked,
+    );
     assert!(matches!(ended, Err(Failure::Interrupted)), "{ended:?}");
     assert_eq!((producer.acknowledged_records(), producer.age()), (2, None));
     drop(writer);

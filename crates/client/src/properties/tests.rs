@@ -23,7 +23,7 @@ fn unused_property_warns_unless_kafkas_admin_knows() {
     let warning = |keys: &[&str]| check_names("f", keys.iter().copied()).unwrap();
     assert_eq!(warning(&["security.protocol", "ssl.protocol", "request.timeout.ms"]), None);
     let expected = "f: without effect: ssl.keystore.chain (the nearest is ssl.keystore.key), group.id; \
-                    levada reads security.protocol, sasl.* and ssl.*";
+                    levada reads security.protocol, sasl.*, ssl.*, basic.auth.* and schema.registry.*";
     assert_eq!(warning(&["ssl.keystore.chain", "group.id"]).as_deref(), Some(expected));
 }
 

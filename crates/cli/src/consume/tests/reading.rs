@@ -29,6 +29,7 @@ use levada_wire::messages::{
 };
 use levada_wire::{ApiKey, StrBytes, Uuid};
 
+use super::super::sink::Sink;
 use super::super::{Args, Wanted, read};
 use crate::interrupt::fake::FakeSignal;
 
@@ -224,7 +225,7 @@ fn consume(broker: &Arc<Mutex<Broker>>, words: &str, out: &mut dyn Write) -> Res
     let fake = FakeBroker::start(move |asked| shared.lock().unwrap().answer(asked));
     let line = format!("consume {words} -b {}", fake.address());
     let args = Line::try_parse_from(line.split(' ')).unwrap().args;
-    read(&args, &Wanted::new(&args.topics)?, args.brokers.connect()?, out)
+    read(&args, &Wanted::new(&args.topics)?, args.brokers.connect()?, &mut Sink::new(&args, None, out))
 }
 
 /// The sorted records that `levada consume` prints before it succeeds.

@@ -18,6 +18,7 @@ use levada_wire::messages::{
 use levada_wire::{ApiKey, Uuid};
 
 use super::super::shared::Ack;
+use super::super::sink::Sink;
 use super::super::{Args, Wanted, read};
 
 const TOPIC: Uuid = Uuid::from_bytes(1_u128.to_be_bytes());
@@ -113,7 +114,7 @@ fn consume(options: &str, beat_code: i16) -> (Result<(), Failure>, String, Vec<(
     let wanted = Wanted::new(&["t".to_owned()]).unwrap();
     let cluster = line.args.brokers.connect().unwrap();
     let mut out = Vec::new();
-    let ended = read(&line.args, &wanted, cluster, &mut out);
+    let ended = read(&line.args, &wanted, cluster, &mut Sink::new(&line.args, None, &mut out));
     let acknowledged = leader.lock().unwrap().acknowledged.clone();
     (ended, String::from_utf8(out).unwrap(), acknowledged)
 }
