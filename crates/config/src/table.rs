@@ -86,6 +86,16 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     password("levada.http.token", "Secret for HTTP requests, sent as a bearer token or as the password of any user. Required if levada.http.listen can be reached from other machines."),
     string("levada.log.format", "Format of the log on stderr: text, or json (one object a line).").default("text").valid(Valid::OneOf(&["text", "json"])),
     string("levada.audit.log", "Destination of the audit log: a file path, or stderr. If unset, the audit log is off unless LEVADA_LOG names it."),
+    // Schemas of records, in the console.
+    string("schema.registry.url", "URLs of a schema registry with Confluent's API, separated by commas. The console asks it for the schemas of records and shows keys and values as JSON. No user name or password: see schema.registry.basic.auth.user.info. If unset, nothing is decoded and nothing asked."),
+    password("schema.registry.basic.auth.user.info", "USER:PASSWORD for the schema registry."),
+    string("schema.registry.ssl.truststore.type", "Format of the trust store for the schema registry: PEM or PKCS12. If unset, the broker detects it.").valid(STORES),
+    string("schema.registry.ssl.truststore.location", "File with the certificates of the authorities that may sign the schema registry's certificate. If unset, those of this machine."),
+    password("schema.registry.ssl.truststore.password", "Password of a PKCS12 trust store for the schema registry."),
+    string("schema.registry.ssl.keystore.type", "Format of the key store for the schema registry: PEM or PKCS12. If unset, the broker detects it.").valid(STORES),
+    string("schema.registry.ssl.keystore.location", "File with the broker's certificate chain and private key for the schema registry."),
+    password("schema.registry.ssl.keystore.password", "Password of a PKCS12 key store for the schema registry."),
+    password("schema.registry.ssl.key.password", "Password of the private key for the schema registry, if the key is encrypted."),
     // TLS.
     string("ssl.keystore.type", "Format of the key store: PEM or PKCS12. If unset, the broker detects it.").valid(STORES).reloaded(),
     string("ssl.keystore.location", "File with the broker's certificate chain and private key.").reloaded(),

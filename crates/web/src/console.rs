@@ -25,6 +25,7 @@ mod live;
 mod login;
 mod messages;
 mod overview;
+mod part;
 mod performance;
 mod produce;
 mod question;
@@ -56,6 +57,7 @@ use levada_broker::desk::{Caller, Desk};
 use levada_broker::server::Door;
 use levada_config::{BrokerConfig, HostPort, Listener, Protocol};
 use levada_process::turns::Turns;
+use levada_schema::{Registry, RegistrySettings, Schemas, SettingsError};
 use levada_security::Session;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -97,6 +99,8 @@ pub(super) struct Console {
     unheard: Unheard,
     history: History,
     laboratory: Mutex<Laboratory>,
+    /// Schemas of the registry of `schema.registry.url`.
+    schemas: Option<Arc<Schemas>>,
     listener: Arc<Listener>,
 }
 
@@ -136,7 +140,7 @@ fn is_closed(config: &BrokerConfig) -> bool {
 ///
 /// # Errors
 /// The thread cannot be made.
-pub(crate) fn start(door: Door) -> io::Result<(Router, JoinHandle<()>)> {
+pub(crate) fn start(door: Door, schemas: Option<Arc<Schemas>>) -> io::Result<(Router, JoinHandle<()>)> {
     if is_closed(&door.config()) {
         tracing::warn!(
             "the console is closed: every listener requires a client certificate, but the HTTP address has no authentication; set levada.http.token"
@@ -158,9 +162,25 @@ pub(crate) fn start(door: Door) -> io::Result<(Router, JoinHandle<()>)> {
         unheard: Unheard::default(),
         history: History::default(),
         laboratory: Mutex::default(),
+        schemas,
         listener: Arc::new(listener),
     };
     Ok((router(Arc::new(console)), thread))
+}
+
+/// The schemas of the registry that the configuration names. No request before a record needs it.
+///
+/// # Errors
+/// A setting cannot be used, or the URL, which anybody with access to the settings may read, has a
+/// login.
+pub(crate) fn schemas(config: &BrokerConfig) -> Result<Option<Arc<Schemas>>, SettingsError> {
+    let settings = RegistrySettings::of("the broker", |key| config.settings().text(key))?;
+    let url = config.settings().text(levada_schema::URL);
+    if url.is_some_and(|url| url.contains('@')) {
+        let reason = "must not contain a login: set schema.registry.basic.auth.user.info".to_owned();
+        return Err(SettingsError::Value { owner: "the broker".to_owned(), key: levada_schema::URL, reason });
+    }
+    Ok(settings.map(|settings| Arc::new(Schemas::new(Registry::new(settings)))))
 }
 
 fn router(console: Arc<Console>) -> Router {

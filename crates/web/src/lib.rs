@@ -77,10 +77,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Serves the HTTP address of a broker: health, metrics, and the console's pages.
 ///
 /// # Errors
-/// The address cannot be bound, or threads cannot be made.
+/// The address cannot be bound, threads cannot be made, or the settings of the schema registry
+/// cannot be used.
 pub fn start(place: HttpPlace) -> Result<Box<dyn HttpServer>, HttpError> {
     let HttpPlace { listen, socket, token, door } = place;
-    let (pages, console) = console::start(door.clone()).map_err(WebError::Thread)?;
+    let schemas = console::schemas(&door.config())?;
+    let (pages, console) = console::start(door.clone(), schemas).map_err(WebError::Thread)?;
     let alive = Router::new().route("/livez", routing::get(livez)).with_state(door.clone());
     let web = WebServer::start((&listen, socket), token, door.shared_source(), pages.merge(alive))?;
     Ok(Box::new(Served { web, console: Some(console) }))

@@ -89,12 +89,13 @@ fn every_kafka_key_is_supported_or_has_verdict() {
     let unknown: Vec<_> = foreign::names().filter(|name| kafka_key(name).is_none()).collect();
     assert_eq!(unknown, [""; 0], "foreign.rs judges keys that Kafka does not have");
     // Kafka's authorizer reads two keys that no table of Kafka's has, and its manager of the
-    // metadata of remote segments those of a prefix.
+    // metadata of remote segments those of a prefix. Confluent's clients have the keys of a schema
+    // registry.
     let of_authorizer = ["super.users", "allow.everyone.if.no.acl.found"];
     let is_own = |name: &str| {
-        let is_of_manager = name.starts_with("rlmm.config.");
+        let is_of_others = ["rlmm.config.", "schema.registry."].iter().any(|prefix| name.starts_with(prefix));
         name.starts_with("levada.")
-            || is_of_manager
+            || is_of_others
             || of_authorizer.contains(&name)
             || OF_KAFKA_4_4.contains(&name)
     };

@@ -11,8 +11,9 @@ use maud::{Markup, html};
 use super::failure::Failed;
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, table_of};
+use super::part::ShownPart;
 use super::question::{EARLIEST, LATEST, Place, within};
-use super::records::{Filter, Found, Looked, Part, Wanted};
+use super::records::{Filter, Found, Looked, Wanted};
 use super::topic::{Tab, tabs};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format, tail};
@@ -107,7 +108,9 @@ pub(super) async fn wanted(
     let filter = Filter { key: text("key")?, value: text("value")?, header: text("header")? };
     let positions = positions(console, visitor, (name, &indexes, fields)).await?;
     let committed_only = fields.text("isolation") != "all";
-    let wanted = Wanted { topic: name.to_owned(), positions, filter, committed_only, wait_ms: 0, first: 0 };
+    let schemas = console.schemas.clone();
+    let topic = name.to_owned();
+    let wanted = Wanted { topic, positions, filter, schemas, committed_only, wait_ms: 0, first: 0 };
     Ok((wanted, cut))
 }
 
@@ -256,13 +259,15 @@ fn row(found: &Found) -> Markup {
 }
 
 /// A key or a value, or the word for its absence.
-fn part(part: Option<&Part>, absent: &str) -> Markup {
-    let Some(Part { shown, len }) = part else { return html! { span.form-tag { (absent) } } };
+fn part(part: Option<&ShownPart>, absent: &str) -> Markup {
+    let Some(part @ ShownPart { shown, len, .. }) = part else {
+        return html! { span.form-tag { (absent) } };
+    };
     html! {
         details.part {
             summary { code { (line(&shown.text)) } }
             p.soft data-copied {
-                (shown.form) ", " (format::bytes(*len as u64))
+                (part.form()) ", " (format::bytes(*len as u64))
                 @if shown.left_out > 0 { "; the last " (format::bytes(shown.left_out as u64)) " are not shown" }
             }
             pre { (shown.text) }

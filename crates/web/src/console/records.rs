@@ -2,10 +2,11 @@
 //! may block.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use levada_base::batch::{self, BatchError, BatchView, Headers, Record};
+use levada_schema::{Schemas, Side};
 use levada_security::acl::{Operation, ResourceType};
 use levada_wire::StrBytes;
 use levada_wire::error_code::ErrorCode;
@@ -15,7 +16,8 @@ use levada_wire::messages::fetch_response::{AbortedTransaction, PartitionData};
 
 use super::Console;
 use super::failure::{Failed, Needing as _, check};
-use super::format::{self, Shown};
+use super::format;
+use super::part::{Part, ShownPart};
 use super::visitor::Visitor;
 
 /// Most bytes of one answer, unless a single batch is larger.
@@ -26,8 +28,10 @@ const EXPANDED_BYTES_MAX: usize = 16 << 20;
 const EXPANDED_PER_BYTE: u64 = 32;
 /// Cost after which a read goes no further, although its answer has more batches.
 const COST_MAX: u64 = 4 << 20;
-/// Bytes of a key or value that are shown, and of the key and of the value of a header.
-const SHOWN_BYTES: usize = 4096;
+/// Cost of a microsecond of decoding, which may wait for the schema registry: a read ends after two
+/// seconds of it.
+const DECODING_US: u64 = 2;
+/// Bytes of the key and of the value of a header that are shown.
 const SHOWN_HEADER_BYTES: usize = 256;
 /// Headers of a record that are shown.
 const SHOWN_HEADERS: usize = 50;
@@ -51,6 +55,8 @@ pub(super) struct Wanted {
     /// The next offset of each partition; advances with each read.
     pub(super) positions: BTreeMap<i32, i64>,
     pub(super) filter: Filter,
+    /// Schemas that decode keys and values, if the broker names a registry.
+    pub(super) schemas: Option<Arc<Schemas>>,
     /// Leaves out records of transactions that are open or were aborted.
     pub(super) committed_only: bool,
     /// Time to wait for the first record, ms.
@@ -67,28 +73,13 @@ pub(super) struct Found {
     pub(super) partition: i32,
     pub(super) offset: i64,
     pub(super) timestamp_ms: i64,
-    pub(super) key: Option<Part>,
-    pub(super) value: Option<Part>,
+    pub(super) key: Option<ShownPart>,
+    pub(super) value: Option<ShownPart>,
     /// The first headers.
     pub(super) headers: Vec<String>,
     /// Number of further headers.
     pub(super) headers_left_out: usize,
     pub(super) batch: Batch,
-}
-
-/// A key or a value.
-#[derive(Clone, Debug)]
-pub(super) struct Part {
-    /// Its beginning.
-    pub(super) shown: Shown,
-    /// Length of the whole in bytes.
-    pub(super) len: usize,
-}
-
-impl Part {
-    fn of(bytes: &Bytes) -> Self {
-        Self { shown: format::shown(bytes, SHOWN_BYTES), len: bytes.len() }
-    }
 }
 
 /// The batch of a record.
@@ -116,9 +107,9 @@ pub(super) struct Looked {
 }
 
 impl Filter {
-    fn admits(&self, record: &Record) -> bool {
-        let within = |text: &[u8], bytes: Option<&Bytes>| {
-            text.is_empty() || bytes.is_some_and(|bytes| contains(bytes, text))
+    fn admits(&self, record: &Record, key: Option<&Part>, value: Option<&Part>) -> bool {
+        let within = |text: &[u8], part: Option<&Part>| {
+            text.is_empty() || part.is_some_and(|part| contains(part.searched(), text))
         };
         let in_headers = || {
             record.headers.iter().any(|one| {
@@ -126,9 +117,7 @@ impl Filter {
                     || one.value.is_some_and(|value| contains(value, &self.header))
             })
         };
-        within(&self.key, record.key.as_ref())
-            && within(&self.value, record.value.as_ref())
-            && (self.header.is_empty() || in_headers())
+        within(&self.key, key) && within(&self.value, value) && (self.header.is_empty() || in_headers())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -263,17 +252,21 @@ impl Wanted {
             let Ok(view) = BatchView::parse(&batch) else { return };
             looked.bytes += batch.len() as u64;
             looked.cost += batch.len() as u64;
-            if !aborted.hides(&view) && !view.is_control() {
-                self.take_batch(partition, &view, (most, looked));
-            }
-            if looked.found.len() < most {
+            let is_hidden = aborted.hides(&view) || view.is_control();
+            if is_hidden || self.take_batch(partition, &view, (most, looked)) {
                 let position = self.positions.entry(partition).or_default();
                 *position = (*position).max(view.last_offset() + 1);
             }
         }
     }
 
-    fn take_batch(&mut self, partition: i32, view: &BatchView<'_>, (most, looked): (usize, &mut Looked)) {
+    /// Takes the records of a batch. False if more are left in it.
+    fn take_batch(
+        &mut self,
+        partition: i32,
+        view: &BatchView<'_>,
+        (most, looked): (usize, &mut Looked),
+    ) -> bool {
         let position = self.positions.entry(partition).or_default();
         let batch = Batch {
             bytes: view.size_bytes(),
@@ -285,34 +278,42 @@ impl Wanted {
             Ok(records) => records,
             Err(error) => {
                 looked.damaged.push(format!("partition {partition}, offset {}: {error}", view.base_offset()));
-                return;
+                return true;
             }
         };
         looked.cost += records.expanded_bytes() as u64 / EXPANDED_PER_BYTE;
+        let mut decoding_us = 0;
         for record in records.map_while(Result::ok) {
             let offset = view.base_offset() + i64::from(record.offset_delta);
             if offset < *position {
                 continue;
             }
-            if looked.found.len() == most {
-                return;
+            if looked.found.len() == most || decoding_us * DECODING_US >= COST_MAX {
+                looked.cost += decoding_us * DECODING_US;
+                return false;
             }
             *position = offset + 1;
             looked.records += 1;
-            if self.filter.admits(&record) {
+            let started = Instant::now();
+            let key = Part::of(self.schemas.as_deref(), Side::Key, &record);
+            let value = Part::of(self.schemas.as_deref(), Side::Value, &record);
+            decoding_us += started.elapsed().as_micros() as u64;
+            if self.filter.admits(&record, key.as_ref(), value.as_ref()) {
                 let (headers, headers_left_out) = shown_headers(&record.headers);
                 looked.found.push(Found {
                     partition,
                     offset,
                     timestamp_ms: view.timestamp_of(&record),
-                    key: record.key.as_ref().map(Part::of),
-                    value: record.value.as_ref().map(Part::of),
+                    key: key.map(Part::shown),
+                    value: value.map(Part::shown),
                     headers,
                     headers_left_out,
                     batch,
                 });
             }
         }
+        looked.cost += decoding_us * DECODING_US;
+        true
     }
 }
 

@@ -20,7 +20,8 @@ use super::fields::Fields;
 use super::layout::table_of;
 use super::live::{self, Feed};
 use super::messages::{COLUMNS, MINOR, PAGE_PARTITIONS, line, wanted};
-use super::records::{Found, Part};
+use super::part::ShownPart;
+use super::records::Found;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
@@ -109,10 +110,11 @@ pub(super) fn positions(id: &str) -> BTreeMap<i32, i64> {
 }
 
 fn event(found: &Found) -> Value {
-    let part = |part: Option<&Part>, absent: &str| match part {
+    let part = |part: Option<&ShownPart>, absent: &str| match part {
         None => json!({ "form": absent }),
-        Some(Part { shown, .. }) => {
-            json!({ "form": shown.form, "text": shown.text, "line": line(&shown.text) })
+        Some(part) => {
+            let text = &part.shown.text;
+            json!({ "form": part.form(), "text": text, "line": line(text) })
         }
     };
     json!({

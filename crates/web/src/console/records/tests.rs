@@ -1,8 +1,10 @@
 //! Tests of the records that are taken out of an answer.
 
+use bytes::Bytes;
 use levada_base::batch::{Builder, EndMarker, Marker};
 use levada_base::compress::Compression;
 
+use super::super::part::SHOWN_BYTES;
 use super::*;
 
 fn wanted(position: i64) -> Wanted {
@@ -10,6 +12,7 @@ fn wanted(position: i64) -> Wanted {
         topic: "t".to_owned(),
         positions: BTreeMap::from([(0, position)]),
         filter: Filter::default(),
+        schemas: None,
         committed_only: true,
         wait_ms: 0,
         first: 0,
@@ -78,7 +81,8 @@ fn filter_advances_past_unmatched_records() {
     assert_eq!((looked.records, wanted.positions[&0]), (4, 4));
     wanted.filter.header = b"x".to_vec();
     let record = batch::records(&plain(0, &["banana"])).unwrap().next().unwrap().unwrap();
-    assert!(!wanted.filter.is_empty() && !wanted.filter.admits(&record));
+    let value = Part::of(None, Side::Value, &record);
+    assert!(!wanted.filter.is_empty() && !wanted.filter.admits(&record, None, value.as_ref()));
 }
 
 #[test]
