@@ -24,6 +24,7 @@ pub mod process;
 pub mod prometheus;
 pub mod quorum;
 pub mod raw;
+pub mod registry;
 pub mod replicas;
 pub mod share;
 pub mod shell;

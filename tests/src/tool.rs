@@ -74,6 +74,21 @@ impl Tool {
         Self::new(command, script)
     }
 
+    /// A script of `tests/python` that needs Confluent's serializers.
+    pub fn schemas_python(script: &str) -> Self {
+        let mut command = Command::new(paths::schemas_python());
+        command.arg("-B").arg(paths::script(script)).env("PYTHONUNBUFFERED", "1");
+        Self::new(command, script)
+    }
+
+    /// A schema registry, which still needs its address.
+    pub fn schema_registry() -> Self {
+        let mut command = Command::new(paths::newer_java());
+        command.args(["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-jar"]);
+        command.arg(paths::schema_registry());
+        Self::new(command, "apicurio")
+    }
+
     /// A program of `tests/go`; none if there was no Go to build it with.
     pub fn go(program: &str) -> Option<Self> {
         let path = paths::go_program(program);

@@ -81,7 +81,7 @@ struct Made {
 pub(crate) const NEWER_KAFKA: &str = "newer-kafka";
 
 /// Every name that [`program`] accepts.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 23] = [
     "ab",
     "aria2c",
     "chromium",
@@ -101,6 +101,7 @@ const NAMES: [&str; 22] = [
     "rclone",
     "rust",
     "s3",
+    "schemas",
     "strace",
     "tiers",
     "wget",
@@ -115,8 +116,7 @@ fn program(root: &Path, name: &str) -> Result<Program, String> {
         tools,
         make,
     };
-    let venv =
-        |target: &str, list: &str| made(cache.join(target), &[tests.join(list)], vec![VENV], make::python);
+    let venv = |to: &str, list: &str| made(cache.join(to), &[tests.join(list)], vec![VENV], make::python);
     let (tools, made) = match name {
         "ab" => (vec![AB], vec![]),
         "aria2c" => (vec![ARIA2], vec![]),
@@ -130,6 +130,11 @@ fn program(root: &Path, name: &str) -> Result<Program, String> {
         "python" => (vec![], vec![venv("python", "requirements.txt")]),
         "http" => (vec![], vec![venv("http", "http/requirements.txt")]),
         "kubernetes" => (vec![], vec![venv("kubernetes", "kubernetes/requirements.txt")]),
+        "schemas" => {
+            let list = [tests.join("schemas/pom.xml")];
+            let registry = made(cache.join("schemas/registry"), &list, vec![MAVEN], make::registry);
+            (vec![], vec![venv("schemas/python", "schemas/requirements.txt"), registry])
+        }
         "nginx" => (vec![], vec![made(cache.join("nginx"), &[], vec![], make::nginx)]),
         "prometheus" => (vec![], vec![made(cache.join("prometheus"), &[], vec![], make::prometheus)]),
         "java" => {
@@ -138,13 +143,11 @@ fn program(root: &Path, name: &str) -> Result<Program, String> {
             (vec![JAVAC], vec![jars, made(target(root).join("test-java"), &sources, vec![], make::java)])
         }
         "kafka-requests" => {
-            let list = tests.join("kafka-requests/pom.xml");
-            let libs = made(cache.join("kafka-requests/libs"), &[list], vec![MAVEN], make::jars);
-            let folders =
-                ["kafka/server", "levada/requests"].map(|name| tests.join("kafka-requests").join(name));
+            let list = [tests.join("kafka-requests/pom.xml")];
+            let libs = made(cache.join("kafka-requests/libs"), &list, vec![MAVEN], make::jars);
             let mut sources = Vec::new();
-            for folder in folders {
-                sources.extend(make::sources(&folder, "java")?);
+            for name in ["kafka/server", "levada/requests"] {
+                sources.extend(make::sources(&tests.join("kafka-requests").join(name), "java")?);
             }
             let classes = target(root).join("test-kafka-requests");
             (vec![JAVAC], vec![libs, made(classes, &sources, vec![], make::kafka_requests)])
@@ -167,10 +170,10 @@ fn program(root: &Path, name: &str) -> Result<Program, String> {
             let lists = ["Cargo.toml", "Cargo.lock"].map(|name| tests.join("rust").join(name));
             (vec![], vec![made(cache.join("rust"), &lists, vec![], make::rust)])
         }
-        "s3" => (
-            vec![],
-            vec![made(cache.join("s3"), &[tests.join("s3/version.txt")], vec![], make::object_server)],
-        ),
+        "s3" => {
+            let list = tests.join("s3/version.txt");
+            (vec![], vec![made(cache.join("s3"), &[list], vec![], make::object_server)])
+        }
         _ => return Err(format!("no program is called {name}; there are {}", NAMES.join(", "))),
     };
     Ok(Program { tools, made })

@@ -9,5 +9,6 @@ mod command_line_messages;
 mod command_line_queues;
 mod command_line_records;
 mod command_line_streams;
+mod schemas;
 mod tail_pipe;
 mod tools;

@@ -92,6 +92,18 @@ pub(super) fn jars(lists: &[PathBuf], target: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Unpacks the archives of a list of Maven's.
+pub(super) fn registry(lists: &[PathBuf], target: &Path) -> Result<(), String> {
+    let fresh = target.with_extension("new");
+    remove(&fresh)?;
+    let mut maven = Command::new("mvn");
+    maven.args(["--batch-mode", "--no-transfer-progress", "-f"]).args(lists);
+    maven.args(["dependency:unpack-dependencies", "-DincludeScope=runtime"]);
+    run(maven.arg(format!("-DoutputDirectory={}", fresh.display())))?;
+    remove(target)?;
+    fs::rename(&fresh, target).map_err(|error| format!("{}: {error}", target.display()))
+}
+
 /// Copies jars next to their final place and swaps them in, so that a broken download leaves none.
 pub(super) fn bare_jars(lists: &[PathBuf], target: &Path) -> Result<(), String> {
     let fresh = target.with_extension("new");
