@@ -56,7 +56,7 @@ pub(super) struct ClassicGroup {
 /// The states of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// No members; offsets may remain.
+    /// No members; committed offsets may remain.
     Empty,
     /// The group waits for its members to join.
     PreparingRebalance,

@@ -225,7 +225,7 @@ fn partitions_of(current: &CurrentValue) -> impl Iterator<Item = (Uuid, i32)> + 
 pub(super) struct Draft {
     /// The group as it will be.
     pub(super) group: ConsumerGroup,
-    /// Records to write.
+    /// Records to append.
     pub(super) records: Vec<Record>,
 }
 

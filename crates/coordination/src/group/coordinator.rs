@@ -62,11 +62,11 @@ pub struct Coordinator {
     config: GroupConfig,
     phase: Phase,
     groups: BTreeMap<String, ClassicGroup>,
-    /// No group is both here and in `groups`.
+    /// Consumer groups; no group is both here and in `groups`.
     consumers: BTreeMap<String, ConsumerGroup>,
-    /// No group is both here and in `groups` or `consumers`.
+    /// Share groups; no group is both here and in `groups` or `consumers`.
     shares: BTreeMap<String, ShareGroup>,
-    /// No group is both here and in `groups`, `consumers` or `shares`.
+    /// Streams groups; no group is both here and in `groups`, `consumers` or `shares`.
     streams: BTreeMap<String, StreamsGroup>,
     /// Work at the share coordinator.
     share_works: ShareWorks,
@@ -108,7 +108,7 @@ pub struct Replayed {
     pub offset: i64,
     /// Producer id of the record's batch if the batch is transactional.
     pub transaction: Option<i64>,
-    /// The key.
+    /// Key of the record.
     pub key: Bytes,
     /// The value; none for a tombstone.
     pub value: Option<Bytes>,

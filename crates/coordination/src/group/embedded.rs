@@ -20,11 +20,11 @@ const VERSION_MAX: i16 = 3;
 /// Subscription of a member.
 #[derive(Debug)]
 pub(super) struct Subscription {
-    /// The topics.
+    /// Subscribed topics.
     pub(super) topics: Vec<String>,
     /// Owned partitions, if its assignor keeps them during a rejoin.
     owned: Vec<(String, Vec<i32>)>,
-    /// Its rack.
+    /// Rack of the member.
     pub(super) rack_id: Option<String>,
 }
 

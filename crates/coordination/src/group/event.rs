@@ -32,7 +32,7 @@ macro_rules! requests {
             /// this offset on, or were not appended. One such event must follow each action, in any
             /// order; they take effect in the order of the actions.
             Persisted(PersistId, Result<i64, PersistFailure>),
-            /// This append takes longer than a request may wait.
+            /// The append takes longer than a request may wait.
             Overdue(PersistId),
             /// The expressions of a [`MatchWork`](super::coordinator::MatchWork) have been compared
             /// with the names of topics.
@@ -54,7 +54,7 @@ macro_rules! requests {
             /// Another broker takes over, or this broker stops: answer all requests and drop the
             /// state.
             Unload,
-            /// [`Coordinator::deadline`] is due.
+            /// The time of [`Coordinator::deadline`] has come.
             Tick,
         }
 
@@ -179,10 +179,10 @@ impl From<Signal> for Event {
 /// An order to the host.
 pub type Action = machine::Action<Outcome, Payload, GroupWork>;
 
-/// One batch to append.
+/// Records of one append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// Records.
+    /// Records without a transaction.
     Records(Vec<EncodedRecord>),
     /// Records that are part of a producer's transaction.
     Transactional(Producer, Vec<EncodedRecord>),
@@ -205,8 +205,8 @@ impl Payload {
 /// A producer in one life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Producer {
-    /// Its id.
+    /// Producer id.
     pub id: i64,
-    /// Its epoch.
+    /// Producer epoch.
     pub epoch: i16,
 }

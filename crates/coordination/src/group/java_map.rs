@@ -54,7 +54,7 @@ impl JavaHash for &str {
 pub(super) struct JavaMap<K, V> {
     /// A power of two.
     buckets: u32,
-    /// By bucket, then by place in the bucket.
+    /// Entries by bucket, then by place in the bucket.
     entries: BTreeMap<(u32, i64), (K, V)>,
     /// Number of insertions so far.
     inserted: i64,
@@ -112,7 +112,7 @@ impl<K: Clone + Eq + JavaHash, V> JavaMap<K, V> {
         Some(&self.entries.get(&self.place(key)?)?.1)
     }
 
-    /// As [`JavaMap::get`], to change the value.
+    /// Like [`JavaMap::get`], to change the value.
     pub(super) fn value_mut(&mut self, key: &K) -> Option<&mut V> {
         let place = self.place(key)?;
         Some(&mut self.entries.get_mut(&place)?.1)

@@ -48,11 +48,11 @@ pub enum Record {
 /// Key of a record with an offset.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct OffsetKey {
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
-    /// The topic.
+    /// Name of the topic.
     pub topic: String,
-    /// The partition.
+    /// Index of the partition.
     pub partition: i32,
 }
 
@@ -79,7 +79,7 @@ pub struct OffsetValue {
 pub struct GroupValue {
     /// Kind of group; empty if it has never had a member.
     pub protocol_type: String,
-    /// The generation.
+    /// Generation of the group.
     pub generation: i32,
     /// The protocol that won the vote.
     pub protocol_name: Option<String>,
@@ -87,18 +87,18 @@ pub struct GroupValue {
     pub leader: Option<String>,
     /// Time at which the group entered its state; -1 if unknown.
     pub state_timestamp_ms: i64,
-    /// The members.
+    /// Members of the group.
     pub members: Vec<MemberValue>,
 }
 
 /// A member of a [`GroupValue`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemberValue {
-    /// The member's id.
+    /// Id of the member.
     pub member_id: String,
     /// Name of a static member.
     pub group_instance_id: Option<String>,
-    /// Its client id.
+    /// Client id of the member.
     pub client_id: String,
     /// Address of the member.
     pub client_host: String,
@@ -106,10 +106,10 @@ pub struct MemberValue {
     pub rebalance_timeout_ms: i32,
     /// Time without a heartbeat after which the member is removed.
     pub session_timeout_ms: i32,
-    /// Its metadata for the chosen protocol.
+    /// Metadata of the member for the chosen protocol.
     #[serde(serialize_with = "record_json::bytes")]
     pub subscription: Bytes,
-    /// Its assignment.
+    /// Assignment of the member.
     #[serde(serialize_with = "record_json::bytes")]
     pub assignment: Bytes,
 }

@@ -90,7 +90,7 @@ pub(super) enum Continuation {
     Nothing,
     /// The outcome is sent; if the append failed, a refusal of the same kind.
     Reply(Ticket, Outcome),
-    /// As [`Continuation::Reply`]; if the append failed, the groups are restored.
+    /// Like [`Continuation::Reply`]; if the append failed, the groups are restored.
     Deleted(Ticket, Outcome, Vec<AnyGroup>),
     /// If the append failed, the removed unused groups are restored.
     Expired(Vec<AnyGroup>),
@@ -103,7 +103,7 @@ pub(super) enum Continuation {
     /// The draft is the consumer group or the streams group; if the append failed, the group stays
     /// unchanged.
     Draft(Box<GroupDraft>),
-    /// As [`Continuation::Draft`], for a share group.
+    /// Like [`Continuation::Draft`], for a share group.
     Share(Box<ShareWrite>),
 }
 

@@ -10,11 +10,11 @@ use crate::group::request::{JoinRequest, Protocol};
 /// A member, its protocols and its waiting requests.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// Its id.
+    /// Id of the member.
     pub(super) id: String,
-    /// Its name if it is static.
+    /// Instance id of a static member.
     pub(super) group_instance_id: Option<String>,
-    /// Its client id.
+    /// Client id of the member.
     pub(super) client_id: String,
     /// Address of the member.
     pub(super) client_host: String,

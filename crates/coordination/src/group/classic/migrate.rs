@@ -15,7 +15,7 @@ use crate::group::turn::{PendingWrite, StepContext};
 /// A member on its way from one kind of group to the other.
 #[derive(Debug)]
 pub(in crate::group) struct Migrant {
-    /// Its id.
+    /// Id of the member.
     pub(in crate::group) id: String,
     /// Subscription; `classic` is set.
     pub(in crate::group) metadata: MemberMetadata,

@@ -114,7 +114,7 @@ impl ClassicGroup {
         }
     }
 
-    /// No member gets an assignment; waiting members get the error.
+    /// Cancels the assignment: no member gets one, and waiting members get the error.
     pub(super) fn cancel_assignment(&mut self, turn: &mut StepContext<'_>, error: GroupError) {
         for member in self.members.values_mut() {
             member.assignment = Bytes::new();

@@ -11,7 +11,7 @@ use crate::group::offsets::expiry::{Age, Retention};
 const CLASSIC: &str = "classic";
 
 impl ClassicGroup {
-    /// For ListGroups.
+    /// Entry in the response to ListGroups.
     pub(in crate::group) fn listed(&self) -> ListedGroup {
         ListedGroup {
             group_id: self.id.clone(),
@@ -26,7 +26,7 @@ impl ClassicGroup {
         (self.members.len(), self.generation)
     }
 
-    /// For DescribeGroups.
+    /// Entry in the response to DescribeGroups.
     pub(in crate::group) fn described(&self) -> DescribedGroup {
         let protocol = self.protocol_name.as_deref().filter(|_| self.state == State::Stable);
         let members = self.members.values().map(|member| DescribedMember {

@@ -17,9 +17,9 @@ pub const ASSIGNORS: [&str; 2] = ["uniform", "range"];
 /// A member as the assignors see it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Candidate {
-    /// Its id.
+    /// Id of the member.
     pub(super) id: String,
-    /// Its name if it is static.
+    /// Instance id of a static member.
     pub(super) instance_id: Option<String>,
     /// Existing topics to which it subscribes.
     pub(super) topics: BTreeSet<Uuid>,
@@ -64,7 +64,7 @@ fn range(mut members: Vec<Candidate>, counts: &BTreeMap<Uuid, i32>) -> BTreeMap<
 
 /// Assignment while partitions move; members by index.
 struct Balance {
-    /// By topic and member.
+    /// Partitions by topic and member.
     held: BTreeMap<Uuid, BTreeMap<usize, BTreeSet<i32>>>,
     loads: Vec<usize>,
 }

@@ -82,7 +82,8 @@ impl ConsumerGroup {
         check_epoch(member, request).map(|()| Some(member))
     }
 
-    /// No change: the member has its target assignment, and its subscription is unchanged.
+    /// True if a heartbeat changes nothing: the member has its target assignment, and its
+    /// subscription is unchanged.
     fn is_settled(&self, member: &Member, request: &ConsumerHeartbeatRequest) -> bool {
         !self.stale
             && self.rematch.is_empty()

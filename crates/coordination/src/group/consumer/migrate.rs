@@ -12,7 +12,7 @@ impl ConsumerGroup {
     /// leader.
     ///
     /// # Errors
-    /// As [`ClassicGroup::emigrate`].
+    /// Same as [`ClassicGroup::emigrate`].
     pub(in crate::group) fn from_classic(
         classic: &ClassicGroup,
         topics: &dyn Topics,

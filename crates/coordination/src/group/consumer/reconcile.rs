@@ -18,7 +18,7 @@ pub(super) const UNRELEASED: i8 = 2;
 pub(super) struct Goal<'a> {
     /// The epoch of the target assignment.
     pub(super) epoch: i32,
-    /// The member's target.
+    /// Target assignment of the member.
     pub(super) target: &'a Partitions,
     /// Subscription of the member; the target may be older.
     pub(super) subscribed: &'a BTreeSet<Uuid>,

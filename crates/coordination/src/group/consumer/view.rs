@@ -21,7 +21,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// For ListGroups.
+    /// Entry in the response to ListGroups.
     pub(in crate::group) fn listed(&self) -> ListedGroup {
         ListedGroup {
             group_id: self.id.clone(),
@@ -36,7 +36,7 @@ impl ConsumerGroup {
         (self.members.len(), self.epoch)
     }
 
-    /// For ConsumerGroupDescribe.
+    /// Entry in the response to ConsumerGroupDescribe.
     pub(in crate::group) fn described(&self) -> DescribedConsumerGroup {
         let members = self.members.iter().map(|(id, member)| self.described_member(id, member));
         DescribedConsumerGroup {

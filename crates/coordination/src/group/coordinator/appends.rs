@@ -35,9 +35,9 @@ struct UnderWay {
 /// Role of an append in a transaction.
 #[derive(Clone, Copy, Debug)]
 enum Part {
-    /// No transaction.
+    /// The append is not part of a transaction.
     None,
-    /// Its offsets are pending until the producer's transaction ends.
+    /// The append has offsets that are pending until the transaction of this producer id ends.
     Of(i64),
     /// The append is the end of a transaction.
     End(EndTxnRequest),
@@ -145,7 +145,7 @@ pub(super) struct HeldFetch {
     pub(super) after: PersistId,
     /// The request that waits.
     pub(super) ticket: Ticket,
-    /// Its request.
+    /// Request whose answer is held.
     pub(super) request: FetchRequest,
 }
 
@@ -159,7 +159,7 @@ impl Coordinator {
         }
     }
 
-    /// As [`Coordinator::append`], as part of a producer's transaction.
+    /// Like [`Coordinator::append`], as part of a producer's transaction.
     pub(super) fn append_in_transaction(&mut self, write: PendingWrite, producer: Producer, now_ms: i64) {
         let part = Part::Of(producer.id);
         match encode(&write.records) {

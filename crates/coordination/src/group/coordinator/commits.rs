@@ -26,7 +26,8 @@ use crate::group::turn::{AnyGroup, Continuation, PendingWrite};
 
 /// The first version in which a commit into a missing group gets its own error.
 const KNOWS_GROUP_ID_NOT_FOUND: i16 = 9;
-/// The same for a commit in a transaction, and for one by a member of an earlier epoch.
+/// The first version in which a transactional commit into a missing group, or with an earlier
+/// member epoch, gets its own error.
 const KNOWS_MEMBER_EPOCHS: i16 = 6;
 /// More tombstones than this go into separate batches, so that no batch exceeds the partition's
 /// limit.

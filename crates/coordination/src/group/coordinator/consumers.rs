@@ -315,7 +315,8 @@ impl Coordinator {
         }
     }
 
-    /// No change. Members that should have been removed are checked again later.
+    /// Drops a draft whose append failed: the group stays unchanged. Members that should have been
+    /// removed are checked again later.
     fn drop_draft(&mut self, draft: GroupDraft, error: GroupError) {
         let GroupDraft { becomes, answer, gone, .. } = draft;
         match answer {

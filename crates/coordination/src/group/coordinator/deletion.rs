@@ -75,7 +75,8 @@ impl Coordinator {
         }
     }
 
-    /// All state is deleted: the groups follow, once none of them is being written.
+    /// Removes the groups of a deletion whose share state is deleted, once none of the groups is
+    /// being written.
     pub(super) fn finish_deletion(&mut self, number: u64, now_ms: i64) {
         let Some(deletion) = self.share_works.deletions.get(&number) else { return };
         if let Some(group_id) = self.busy_among(&deletion.request.group_ids)

@@ -32,7 +32,7 @@ pub(super) enum Held {
 }
 
 impl HeldEvents {
-    /// For a share group.
+    /// An empty queue for a share group.
     pub(super) fn of_share() -> Self {
         Self { is_share: true, ..Self::default() }
     }
@@ -86,7 +86,7 @@ impl Coordinator {
         }
     }
 
-    /// As [`Coordinator::hold`], for an alarm that has fired.
+    /// Like [`Coordinator::hold`], for an alarm that has fired.
     pub(super) fn holds_alarm(&mut self, group_id: &str, key: &TimerKey, alarm: Alarm) -> bool {
         let Some(held) = self.writing.get_mut(group_id) else { return false };
         held.push(Held::Alarm(key.clone()));

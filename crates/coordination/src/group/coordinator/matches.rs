@@ -15,11 +15,11 @@ use crate::group::topics::{Topics, Visible};
 /// Expressions of a group that are to be compared with the names of topics.
 #[derive(Clone, Debug)]
 pub struct MatchWork {
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// The expressions, each once.
     pub patterns: Vec<String>,
-    /// The topics.
+    /// Topics to compare.
     pub topics: Arc<dyn Topics>,
     /// The topics that the member may describe for whom the expressions are matched.
     pub visible: Visible,
@@ -35,7 +35,7 @@ impl PartialEq for MatchWork {
 /// The result of a [`MatchWork`].
 #[derive(Clone, Debug)]
 pub struct Matched {
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// The topics of the work.
     pub topics: Arc<dyn Topics>,
@@ -44,8 +44,8 @@ pub struct Matched {
 }
 
 impl Coordinator {
-    /// After the answer to a member: has the expressions of its group matched that are to be. The
-    /// coordinator assigns members at their next heartbeats after that.
+    /// Starts to match the group's new expressions against the topics, after a member has its
+    /// answer. The coordinator assigns members at their next heartbeats after the match.
     pub(super) fn begin_matches(&mut self, group_id: &str, visible: Visible) {
         let Some(group) = self.consumers.get(group_id) else { return };
         let patterns = group.unmatched();

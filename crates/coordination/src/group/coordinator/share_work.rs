@@ -37,9 +37,9 @@ pub enum GroupWork {
 /// one by one, in the order of the actions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareStateWork {
-    /// The work's name.
+    /// Id of the work.
     pub id: ShareWorkId,
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// The change.
     pub change: ShareStateChange,
@@ -55,16 +55,16 @@ pub struct ShareWorkId {
 /// A change of state at the share coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShareStateChange {
-    /// InitializeShareGroupState.
+    /// Initializes partitions by InitializeShareGroupState.
     Initialize {
-        /// The group's epoch.
+        /// Epoch of the group.
         state_epoch: i32,
         /// The partitions and their start offsets.
         offsets: StartOffsets,
     },
-    /// DeleteShareGroupState.
+    /// Deletes partitions by DeleteShareGroupState.
     Delete {
-        /// The partitions.
+        /// Partitions to delete.
         partitions: Partitions,
     },
 }
@@ -72,9 +72,9 @@ pub enum ShareStateChange {
 /// The end of a [`ShareStateWork`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareStateEnd {
-    /// The work's name.
+    /// Id of the work.
     pub id: ShareWorkId,
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// The partitions that the share coordinator has refused: all others are done. An error: the
     /// work has failed as a whole.
@@ -116,9 +116,9 @@ pub(in crate::group) enum AfterWrite {
 /// Topics of a DeleteShareGroupOffsets.
 #[derive(Debug)]
 pub(in crate::group) struct OffsetDeletion {
-    /// Topics with state.
+    /// Topics of which the group has state.
     topics: Vec<DeletedTopic>,
-    /// Topics without.
+    /// Topics of which the group has no state.
     refused: Vec<DeletedTopic>,
 }
 
@@ -127,7 +127,7 @@ pub(in crate::group) struct OffsetDeletion {
 enum AfterWork {
     /// Members may be assigned the partitions.
     Initialized(Partitions),
-    /// As [`AfterWork::Initialized`], for a request.
+    /// Like [`AfterWork::Initialized`], for a request.
     Altered(Alteration),
     /// The topics have no state any more.
     DeletedOffsets(Ticket, OffsetDeletion),
@@ -320,7 +320,8 @@ impl Coordinator {
         }
     }
 
-    /// If a partition was refused, the initialization of all begins again with the next heartbeat.
+    /// Ends an initialization. If a partition was refused, the initialization of all partitions
+    /// begins again with the next heartbeat.
     fn end_initialization(&mut self, group_id: &str, partitions: &Partitions, is_done: bool, now_ms: i64) {
         let Some(group) = self.shares.get(group_id) else { return };
         let steady_ms = self.timers.now_ms();
@@ -402,7 +403,7 @@ impl Coordinator {
         free.iter().for_each(|group_id| self.forget_share_state(group_id, &gone, now_ms));
     }
 
-    /// As [`Coordinator::forget_share_topics`], for one group.
+    /// Like [`Coordinator::forget_share_topics`], for one group.
     pub(super) fn forget_share_state(&mut self, group_id: &str, gone: &BTreeSet<Uuid>, now_ms: i64) {
         if let Some(held) = self.writing.get_mut(group_id) {
             return held.push(Held::GoneTopics(Arc::new(gone.clone())));
@@ -435,7 +436,7 @@ impl Coordinator {
     }
 }
 
-/// No start offset for each partition: the group's own rule decides.
+/// Start offsets that are not set, for each partition: the group's own rule decides.
 fn unset_offsets(partitions: &Partitions) -> StartOffsets {
     let topics = partitions.iter();
     topics.map(|(id, indexes)| (*id, indexes.iter().map(|index| (*index, NO_OFFSET)).collect())).collect()

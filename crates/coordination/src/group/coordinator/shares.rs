@@ -29,7 +29,7 @@ pub(in crate::group) struct ShareWrite {
     pub(super) gone: Option<String>,
     /// The topics it was made with.
     pub(super) topics: Arc<dyn Topics>,
-    /// Work that follows.
+    /// Work that follows the write.
     pub(super) next: Option<AfterWrite>,
 }
 
@@ -222,7 +222,8 @@ impl Coordinator {
         }
     }
 
-    /// No change. A member that should have been removed is checked again later.
+    /// Drops a write that failed: the group stays unchanged. A member that should have been removed
+    /// is checked again later.
     fn drop_share_write(&mut self, write: ShareWrite, error: GroupError, now_ms: i64) {
         let ShareWrite { group, answer, gone, next, .. } = write;
         match (answer, gone) {
@@ -298,7 +299,7 @@ impl Coordinator {
     /// start offsets an administrator may ask for. A group that does not exist has none.
     ///
     /// # Errors
-    /// As [`Coordinator::list`].
+    /// Same as [`Coordinator::list`].
     pub fn initialized_share_partitions(&self, group_id: &str) -> Result<Partitions, GroupError> {
         self.serving()?;
         Ok(self.shares.get(group_id).map(ShareGroup::initialized_partitions).unwrap_or_default())

@@ -47,32 +47,32 @@ impl ListFilter {
 /// A consumer group as ConsumerGroupDescribe shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedConsumerGroup {
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// `Empty`, `Assigning`, `Reconciling` or `Stable`.
     pub state: &'static str,
-    /// Its epoch.
+    /// Group epoch.
     pub epoch: i32,
     /// The epoch of its target assignment.
     pub target_epoch: i32,
     /// The assignor in use.
     pub assignor: String,
-    /// The members.
+    /// Members of the group.
     pub members: Vec<DescribedConsumer>,
 }
 
 /// A member of a [`DescribedConsumerGroup`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedConsumer {
-    /// The member's id.
+    /// Id of the member.
     pub member_id: String,
     /// Name of a static member.
     pub instance_id: Option<String>,
-    /// Its rack.
+    /// Rack of the member.
     pub rack_id: Option<String>,
     /// The epoch it is in.
     pub epoch: i32,
-    /// Its client id.
+    /// Client id of the member.
     pub client_id: String,
     /// Address of the member.
     pub client_host: String,
@@ -82,7 +82,7 @@ pub struct DescribedConsumer {
     pub regex: Option<String>,
     /// Partitions that it may use.
     pub assigned: Partitions,
-    /// Target assignment.
+    /// Target assignment of the member.
     pub target: Partitions,
     /// The member uses the classic protocol.
     pub is_classic: bool,
@@ -91,30 +91,30 @@ pub struct DescribedConsumer {
 /// A share group as ShareGroupDescribe shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedShareGroup {
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// `Empty` or `Stable`.
     pub state: &'static str,
-    /// Its epoch.
+    /// Group epoch.
     pub epoch: i32,
     /// The epoch of its target assignment.
     pub target_epoch: i32,
     /// The assignor in use.
     pub assignor: &'static str,
-    /// The members.
+    /// Members of the group.
     pub members: Vec<DescribedShareMember>,
 }
 
 /// A member of a [`DescribedShareGroup`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedShareMember {
-    /// The member's id.
+    /// Id of the member.
     pub member_id: String,
-    /// Its rack.
+    /// Rack of the member.
     pub rack_id: Option<String>,
     /// The epoch it is in.
     pub epoch: i32,
-    /// Its client id.
+    /// Client id of the member.
     pub client_id: String,
     /// Address of the member.
     pub client_host: String,
@@ -127,33 +127,33 @@ pub struct DescribedShareMember {
 /// A streams group as StreamsGroupDescribe shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedStreamsGroup {
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// `Empty`, `NotReady`, `Assigning`, `Reconciling` or `Stable`.
     pub state: &'static str,
-    /// Its epoch.
+    /// Group epoch.
     pub epoch: i32,
     /// The epoch of its target assignment.
     pub target_epoch: i32,
-    /// The topology.
+    /// Topology of the group.
     pub topology: Option<DescribedTopology>,
-    /// The members.
+    /// Members of the group.
     pub members: Vec<DescribedStreamsMember>,
 }
 
 /// The topology of a [`DescribedStreamsGroup`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedTopology {
-    /// Its epoch.
+    /// Topology epoch.
     pub epoch: i32,
-    /// Its parts, by id.
+    /// Subtopologies, by id.
     pub subtopologies: Vec<DescribedSubtopology>,
 }
 
 /// A part of a [`DescribedTopology`]; all lists are sorted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedSubtopology {
-    /// Its id.
+    /// Id of the subtopology.
     pub id: String,
     /// The topics it reads.
     pub source_topics: Vec<String>,
@@ -168,15 +168,15 @@ pub struct DescribedSubtopology {
 /// A member of a [`DescribedStreamsGroup`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedStreamsMember {
-    /// The member's id.
+    /// Id of the member.
     pub member_id: String,
     /// The epoch it is in.
     pub epoch: i32,
-    /// The member.
+    /// Metadata of the member.
     pub metadata: StreamsMemberMetadata,
     /// Tasks that it may run.
     pub assigned: TaskSets,
-    /// Target assignment.
+    /// Target assignment of the member.
     pub target: TaskSets,
     /// Progress of its restoration of the state of tasks, as it has reported.
     pub task_offsets: Arc<TaskOffsets>,
@@ -187,7 +187,7 @@ pub struct DescribedStreamsMember {
 /// A group as ListGroups shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedGroup {
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// Kind of group; empty if it has never had a member.
     pub protocol_type: String,
@@ -203,36 +203,36 @@ pub struct ListedGroup {
 /// [`GroupError::GroupIdNotFound`] that is sent from version 6 on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedGroup {
-    /// None: the group exists.
+    /// Error of the group; `None` if the group exists.
     pub error: Option<GroupError>,
     /// True if there is a group of another kind of that name: it is no classic group, and `Dead`.
     pub is_consumer: bool,
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
-    /// As in [`ListedGroup::state`], or `Dead`.
+    /// State as in [`ListedGroup::state`], or `Dead`.
     pub state: &'static str,
     /// Kind of group; empty if it has never had a member.
     pub protocol_type: String,
     /// The chosen protocol; empty unless the group is stable.
     pub protocol_data: String,
-    /// The members.
+    /// Members of the group.
     pub members: Vec<DescribedMember>,
 }
 
 /// A member of a [`DescribedGroup`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedMember {
-    /// The member's id.
+    /// Id of the member.
     pub member_id: String,
     /// Name of a static member.
     pub group_instance_id: Option<String>,
-    /// Its client id.
+    /// Client id of the member.
     pub client_id: String,
     /// Address of the member.
     pub client_host: String,
-    /// Its metadata for the chosen protocol; empty unless the group is stable.
+    /// Metadata of the member for the chosen protocol; empty unless the group is stable.
     pub metadata: Bytes,
-    /// Its assignment.
+    /// Assignment of the member.
     pub assignment: Bytes,
 }
 
@@ -252,7 +252,7 @@ pub struct MonitoredGroup {
 /// Number of groups, and of their committed offsets, that may still be listed.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Groups.
+    /// Number of groups.
     pub groups: usize,
     /// Committed offsets of all groups.
     pub offsets: usize,
@@ -308,14 +308,14 @@ impl Coordinator {
         self.groups.len() + self.consumers.len() + self.shares.len() + self.streams.len()
     }
 
-    /// One group with its members.
+    /// Describes a group with its members, for DescribeGroups.
     pub fn describe(&self, group_id: &str) -> DescribedGroup {
         let group =
             self.serving().and_then(|()| self.groups.get(group_id).ok_or(GroupError::GroupIdNotFound));
         group.map_or_else(|error| self.absent(group_id, error), ClassicGroup::described)
     }
 
-    /// One consumer group with its members.
+    /// Describes a consumer group with its members.
     ///
     /// # Errors
     /// If there is none of that name, and as [`Coordinator::list`].
@@ -324,7 +324,7 @@ impl Coordinator {
         self.consumers.get(group_id).map(ConsumerGroup::described).ok_or(GroupError::GroupIdNotFound)
     }
 
-    /// One share group with its members.
+    /// Describes a share group with its members.
     ///
     /// # Errors
     /// If there is none of that name, and as [`Coordinator::list`].
@@ -333,7 +333,7 @@ impl Coordinator {
         self.shares.get(group_id).map(ShareGroup::described).ok_or(GroupError::GroupIdNotFound)
     }
 
-    /// One streams group with its members.
+    /// Describes a streams group with its members.
     ///
     /// # Errors
     /// If there is none of that name, and as [`Coordinator::list`].

@@ -7,18 +7,18 @@ use crate::group::records::OffsetValue;
 /// Condition that keeps a group's offsets, and the start of their age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::group) struct Retention<'a> {
-    /// From when the age counts.
+    /// Start of the age of the group's offsets.
     pub(in crate::group) age: Age,
     /// Topics that members read; none if that cannot be known.
     pub(in crate::group) in_use: Option<&'a BTreeSet<String>>,
-    /// If it cannot be known which topics are in use: whether to take all of them for it.
+    /// True if all topics count as in use, while `in_use` is not known.
     pub(in crate::group) all_in_use: bool,
 }
 
-/// From when the age of an offset counts.
+/// Start of the age of an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::group) enum Age {
-    /// From its commit.
+    /// The commit of the offset.
     SinceCommit,
     /// From the time when the last member left.
     Since(i64),

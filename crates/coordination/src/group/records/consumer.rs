@@ -22,7 +22,7 @@ pub type EpochPartitions = BTreeMap<Uuid, BTreeMap<i32, i32>>;
 /// A record of a consumer group; a record without a value removes its subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConsumerRecord {
-    /// The group's epoch.
+    /// Epoch of the group; `None` for a tombstone.
     Epoch(Option<EpochValue>),
     /// Topics as brokers before 4.1 knew them; kept only to be removed.
     Topics(Option<Bytes>),
@@ -43,18 +43,18 @@ pub enum ConsumerRecord {
 pub struct EpochValue {
     /// Raised with every change that requires a new assignment.
     pub epoch: i32,
-    /// Of all topics that members subscribe to; 0 for none.
+    /// Hash of all topics that members subscribe to; 0 for none.
     pub metadata_hash: i64,
 }
 
 /// A member and its subscription.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemberMetadata {
-    /// Its name if it is static.
+    /// Instance id of a static member.
     pub instance_id: Option<String>,
     /// The member's rack; stored only.
     pub rack_id: Option<String>,
-    /// Its client id.
+    /// Client id of the member.
     pub client_id: String,
     /// Address of the member.
     pub client_host: String,
@@ -75,7 +75,7 @@ pub struct MemberMetadata {
 pub struct ClassicMember {
     /// Time without a heartbeat after which a member is removed.
     pub session_timeout_ms: i32,
-    /// Its protocols, best first.
+    /// Protocols of the member, best first.
     pub protocols: Vec<Protocol>,
 }
 
@@ -108,11 +108,11 @@ pub struct CurrentValue {
 /// Topics that a regular expression matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RegexValue {
-    /// Names of topics.
+    /// Names of the matching topics.
     pub topics: BTreeSet<String>,
     /// Offset of the metadata it was matched with.
     pub version: i64,
-    /// Time.
+    /// Time of the match, ms since 1970.
     pub timestamp_ms: i64,
 }
 

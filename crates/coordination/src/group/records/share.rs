@@ -18,7 +18,7 @@ use super::{EpochValue, Partitions, RecordError, TargetEpoch, nullable_string, s
 pub enum ShareRecord {
     /// A member and its subscription.
     Member(String, Option<ShareMemberMetadata>),
-    /// The group's epoch.
+    /// Epoch of the group; `None` for a tombstone.
     Epoch(Option<EpochValue>),
     /// The epoch of the target assignment.
     TargetEpoch(Option<TargetEpoch>),
@@ -35,7 +35,7 @@ pub enum ShareRecord {
 pub struct ShareMemberMetadata {
     /// The member's rack; stored only.
     pub rack_id: Option<String>,
-    /// Its client id.
+    /// Client id of the member.
     pub client_id: String,
     /// Address of the member.
     pub client_host: String,
@@ -79,7 +79,7 @@ pub type NamedPartitions = BTreeMap<Uuid, NamedTopic>;
 pub struct NamedTopic {
     /// The name, as of the time of the record.
     pub name: String,
-    /// The partitions.
+    /// Partitions of the topic.
     pub partitions: BTreeSet<i32>,
 }
 

@@ -23,9 +23,9 @@ pub type EpochTasks = BTreeMap<String, BTreeMap<i32, i32>>;
 /// A record of a streams group; a record without a value removes its subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamsRecord {
-    /// The group's epoch.
+    /// Epoch of the group; `None` for a tombstone.
     Epoch(Option<StreamsEpochValue>),
-    /// A member.
+    /// Metadata of a member by its id; `None` for a tombstone.
     Member(String, Option<StreamsMemberMetadata>),
     /// The epoch of the target assignment.
     TargetEpoch(Option<TargetEpoch>),
@@ -33,7 +33,7 @@ pub enum StreamsRecord {
     Target(String, Option<TaskSets>),
     /// Current assignment of a member.
     Current(String, Option<StreamsCurrentValue>),
-    /// The topology.
+    /// Topology of the group; `None` for a tombstone.
     Topology(Option<Arc<Topology>>),
 }
 
@@ -42,7 +42,7 @@ pub enum StreamsRecord {
 pub struct StreamsEpochValue {
     /// Raised with every change that requires a new assignment.
     pub epoch: i32,
-    /// Of all topics of the topology; 0 for none.
+    /// Hash of all topics of the topology; 0 for none.
     pub metadata_hash: i64,
     /// Epoch of the topology whose topics exist as it needs them; -1 for none.
     pub validated_topology_epoch: i32,
@@ -50,14 +50,14 @@ pub struct StreamsEpochValue {
     pub assignment_configs: BTreeMap<String, String>,
 }
 
-/// A member.
+/// Metadata of a member of a streams group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StreamsMemberMetadata {
-    /// Its name if it is static.
+    /// Instance id of a static member.
     pub instance_id: Option<String>,
     /// The member's rack; stored only.
     pub rack_id: Option<String>,
-    /// Its client id.
+    /// Client id of the member.
     pub client_id: String,
     /// Address of the member.
     pub client_host: String,
@@ -76,9 +76,9 @@ pub struct StreamsMemberMetadata {
 /// Address for interactive queries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Endpoint {
-    /// The host.
+    /// Host name or address of the process.
     pub host: String,
-    /// The port.
+    /// TCP port of the process.
     pub port: u16,
 }
 

@@ -11,16 +11,16 @@ use crate::group::records::consumer::{Out, no_tags};
 /// The topology of a streams application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Topology {
-    /// Its epoch.
+    /// Epoch of the topology.
     pub epoch: i32,
-    /// Its parts, which exchange records by topics only.
+    /// Subtopologies, which exchange records by topics only.
     pub subtopologies: Vec<Subtopology>,
 }
 
 /// A part of a topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Subtopology {
-    /// Its id, which no other part of the topology has.
+    /// Id of the subtopology, unique in the topology.
     pub id: String,
     /// The topics it reads.
     pub source_topics: Vec<String>,
@@ -39,13 +39,13 @@ pub struct Subtopology {
 /// A topic that belongs to the application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct InternalTopic {
-    /// Its name.
+    /// Name of the topic.
     pub name: String,
     /// Number of partitions; 0 if the topology does not state it.
     pub partitions: i32,
     /// Replication factor; 0 for the default of the cluster.
     pub replication_factor: i16,
-    /// Its configuration.
+    /// Settings of the topic.
     pub configs: Vec<(String, String)>,
 }
 
@@ -54,7 +54,7 @@ pub struct InternalTopic {
 pub struct CopartitionGroup {
     /// Among the source topics.
     pub source_topics: Vec<i16>,
-    /// Among the expressions.
+    /// Places among the expressions.
     pub source_topic_regex: Vec<i16>,
     /// Among the topics between parts that the part reads.
     pub repartition_source_topics: Vec<i16>,
