@@ -248,8 +248,8 @@ impl Context {
         Self { service, header, info, session, local, meter, waits, held, turn }
     }
 
-    /// With the request's share of the memory of requests, held until the body is dropped, or until
-    /// the answer exists.
+    /// Attaches the request's share of the memory of requests, which is held until the body is
+    /// dropped, or until the answer exists.
     pub(crate) fn holding(self, held: Option<Held>) -> Self {
         self.held.set(held);
         self
@@ -346,10 +346,10 @@ const TOPIC_ID_VERSION_MIN: i16 = 13;
 pub(crate) enum Reply {
     /// A whole response, size and header included.
     Send(Vec<Piece>),
-    /// The same, for old records: data that is read from the disk for it does not stay in the page
-    /// cache.
+    /// A whole response with old records: data that is read from the disk for it does not stay in
+    /// the page cache.
     SendOld(Vec<Piece>),
-    /// No answer: Produce with acks=0.
+    /// No response: Produce with acks=0.
     Silent,
 }
 

@@ -309,7 +309,8 @@ impl ClusterMembership {
 
     /// A producer id that no other producer of the cluster has.
     ///
-    /// # Errors No block of ids came in time; the client may retry.
+    /// # Errors
+    /// No block of producer ids arrived in time; the client may retry.
     pub(crate) async fn producer_id(&self) -> Result<i64, ErrorCode> {
         let (sender, receiver) = oneshot::channel();
         self.tell(RequestInput::ProducerId(sender));

@@ -42,7 +42,7 @@ pub(crate) struct Coordinators {
 const TOPICS: [&str; 3] = [OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATES_TOPIC];
 
 impl Coordinators {
-    /// No coordinators: there are as many as their topics have partitions.
+    /// Coordinators without partitions; each partition of their topics adds one.
     pub(crate) fn new(config: Arc<LiveConfig>) -> Self {
         let loaded = config.load();
         let groups = Host::new(settings::group_config(&loaded));
@@ -170,7 +170,7 @@ impl Coordinators {
         }
     }
 
-    /// This partition cannot be opened: its coordinator is not available until it can.
+    /// Records that the partition cannot be opened: its coordinator is not available until it can.
     pub(crate) fn give_up(&self, (topic, index): &TopicPartition) {
         if let Some(coordinators) = self.of(topic) {
             coordinators.give_up(*index);

@@ -156,7 +156,8 @@ impl Desk {
         self.ask_at(caller, i16::MAX, request).await
     }
 
-    /// The same, in no newer version than this one.
+    /// The answer to a request, in the newest version that the broker serves and that is not above
+    /// `newest`.
     pub async fn ask_at<R: RequestResponsePair>(
         &self,
         caller: &Caller,

@@ -22,7 +22,7 @@ const AGAIN_MS: i64 = 1_000;
 /// Time without a request after which nothing is kept.
 const IDLE_MS: i64 = 10_000;
 
-/// See the module.
+/// Encoded topics of responses to Metadata; see the module.
 #[derive(Default)]
 pub(crate) struct EncodedTopics {
     kept: Mutex<Kept>,

@@ -59,7 +59,7 @@ pub(crate) type PartitionKey = (SessionTopic, i32);
 /// The session part of a fetch request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SessionRequest {
-    /// 0 for none.
+    /// Id of the session; 0 for none.
     pub(crate) session_id: i32,
     /// 0 opens a session, -1 means no session, other ids continue a session.
     pub(crate) epoch: i32,
@@ -106,7 +106,7 @@ pub(crate) struct PartitionState {
 pub(crate) struct FetchSession {
     by_id: bool,
     epoch: i32,
-    /// In the order of fetching: partitions that had data last come last.
+    /// Partitions in the order of fetching: partitions that had data last come last.
     order: BTreeMap<u64, (PartitionKey, CachedPartition)>,
     places: HashMap<PartitionKey, u64>,
     next_place: u64,
@@ -209,10 +209,10 @@ impl Continued {
 pub(crate) struct Sessions {
     slots: usize,
     sessions: HashMap<i32, StoredSession>,
-    /// Of all sessions together.
+    /// Memory of all sessions together, bytes.
     bytes: usize,
     bytes_max: usize,
-    /// By time of last use.
+    /// Session ids by time of last use.
     idle: BTreeSet<(i64, i32)>,
     /// Sessions old enough to be evicted by a larger one, by number of partitions.
     evictable: BTreeSet<(usize, i32)>,

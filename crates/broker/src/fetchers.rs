@@ -74,7 +74,7 @@ struct State {
 }
 
 impl Fetchers {
-    /// No thread yet.
+    /// Fetchers without a thread.
     pub(crate) fn new(
         (config, metadata, replicas): (Arc<LiveConfig>, Arc<Metadata>, Arc<Replicas>),
         membership: Arc<ClusterMembership>,

@@ -64,7 +64,7 @@ const NAMES: &[&str] = &[
 pub enum LogLevel {
     /// No lines.
     Off,
-    /// As `OFF`: no line has this level here.
+    /// Like `OFF`: no line has this level here.
     Fatal,
     /// Errors.
     Error,
@@ -140,9 +140,9 @@ pub(crate) fn installed() -> Option<&'static Loggers> {
 /// A change of one logger's level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LevelChange {
-    /// To this level.
+    /// Sets this level.
     Set(String),
-    /// To that of the start.
+    /// Restores the level that the logger had at the start.
     Delete,
     /// An operation that Kafka refuses for loggers, by name.
     Refused(&'static str),

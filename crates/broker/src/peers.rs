@@ -89,7 +89,7 @@ struct Thread {
 }
 
 impl PeerRequests {
-    /// No thread yet.
+    /// Requests to other brokers, without a thread yet.
     pub(crate) fn new(config: Arc<LiveConfig>, metadata: Arc<Metadata>) -> Self {
         Self { config, metadata, state: Arc::default(), idle: IDLE }
     }

@@ -61,7 +61,7 @@ pub(crate) trait RemoteSegments: Send + Sync {
     /// transactions.
     ///
     /// # Errors
-    /// As [`RemoteSegments::segment_for`].
+    /// Same as [`RemoteSegments::segment_for`].
     fn next_with_aborted(
         &self,
         partition: TieredKey,
@@ -72,27 +72,27 @@ pub(crate) trait RemoteSegments: Send + Sync {
     /// All segments with records of a leader epoch, by start offset, in any state.
     ///
     /// # Errors
-    /// As [`RemoteSegments::segment_for`].
+    /// Same as [`RemoteSegments::segment_for`].
     fn of_epoch(&self, partition: TieredKey, epoch: i32) -> Result<Vec<Arc<RemoteSegment>>, RemoteFault>;
 
     /// Rate at which records are fetched, all partitions together.
     fn bytes_per_second(&self) -> i64;
 
-    /// The store.
+    /// The object store.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The store cannot be opened.
     fn store(&self) -> Result<Arc<Store>, RemoteError>;
 }
 
 /// Sums since the start, with Kafka's meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemoteReadCounts {
-    /// Reads of partitions.
+    /// Number of reads of partitions.
     pub(crate) requests: u64,
     /// Bytes of records that they returned.
     pub(crate) bytes: u64,
-    /// Reads that failed.
+    /// Number of reads that failed.
     pub(crate) errors: u64,
     /// Reads that had no result in time.
     pub(crate) expired: u64,
@@ -265,7 +265,7 @@ type Attempted<Q> = (Open<Q>, Result<<Q as Query>::Found, Stop>);
 
 /// A query without a result yet.
 struct Open<Q> {
-    /// Its place.
+    /// Index of the query in the request.
     at: usize,
     query: Q,
     /// The fetch of the part that it lacks.

@@ -116,7 +116,7 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// None yet, of data directories that were left like this.
+    /// Replicas without partitions, on data directories in the state of this last shutdown.
     pub(crate) fn new(
         config: Arc<LiveConfig>,
         metadata: Arc<Metadata>,

@@ -57,20 +57,20 @@ pub struct Server {
     large: JoinHandle<()>,
     handshakes: Option<Handshakes>,
     admin: JoinHandle<()>,
-    /// In a cluster.
+    /// Thread of the membership, if the broker is part of a cluster.
     membership: Option<MembershipThread>,
     supervisor: Supervisor,
 }
 
 /// An HTTP address to be served, as the configuration has it.
 pub struct HttpPlace {
-    /// The address.
+    /// Address to listen on.
     pub listen: HostPort,
     /// The socket, if the service manager has opened it.
     pub socket: Option<TcpListener>,
     /// The token that clients must show.
     pub token: Option<Secret>,
-    /// The broker.
+    /// Handle on the broker.
     pub door: Door,
 }
 
@@ -95,7 +95,7 @@ pub enum StartError {
         "cannot listen on {address}: {source}; is another broker running? choose another address with -o {key}=…"
     )]
     Bind {
-        /// The address.
+        /// Address that cannot be bound.
         address: String,
         /// The configuration key that named it.
         key: &'static str,

@@ -89,7 +89,7 @@ impl ShareGroup {
 
 /// Settings of all groups.
 struct Groups {
-    /// Of a group without settings of its own.
+    /// Settings of a group without settings of its own.
     default: Arc<ShareGroup>,
     own: HashMap<String, Arc<ShareGroup>>,
 }
@@ -151,7 +151,7 @@ pub(crate) struct SharePartitions {
 }
 
 impl SharePartitions {
-    /// No entries and no sessions, with the limits of this configuration.
+    /// An empty table of share partitions, with the limits of this configuration.
     pub(crate) fn of(config: &BrokerConfig) -> Self {
         let default = Arc::new(ShareGroup::new(config.share_group(&Values::new()), false));
         Self {

@@ -33,7 +33,7 @@ const EXPORTED_MAX: usize = 10_000;
 /// The subscriptions of an image.
 #[derive(Default)]
 struct InForce {
-    /// Another number for each change.
+    /// Number of this version of the subscriptions; each change gets a new one.
     version: u64,
     subscriptions: Subscriptions,
 }
@@ -60,7 +60,7 @@ pub(crate) struct ClientTelemetry {
 }
 
 impl ClientTelemetry {
-    /// Without subscriptions.
+    /// Client telemetry without subscriptions.
     pub(crate) fn new(config: Arc<LiveConfig>) -> Self {
         Self {
             config,

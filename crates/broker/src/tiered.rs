@@ -71,7 +71,7 @@ pub(crate) struct Tiers {
 }
 
 impl Tiers {
-    /// No partition, no connection to a store, no thread.
+    /// Remote storage without partitions, connections or threads.
     pub(crate) fn new(
         config: Arc<LiveConfig>,
         metadata: Arc<Metadata>,
@@ -123,7 +123,7 @@ impl Tiers {
     /// The store for changes: it belongs to this cluster, or does from now on.
     ///
     /// # Errors
-    /// As [`Self::store`]; a store of another cluster; a store that cannot be asked.
+    /// Same as [`Self::store`]; the store is that of another cluster, or cannot be asked.
     async fn owned_store(self: &Arc<Self>) -> Result<Arc<Store>, RemoteError> {
         let store = self.store()?;
         if !self.is_owned.load(Ordering::Relaxed) {

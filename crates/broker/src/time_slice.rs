@@ -9,7 +9,7 @@ const LENGTH: Duration = Duration::from_millis(1);
 pub(crate) struct TimeSlice(Instant);
 
 impl TimeSlice {
-    /// Begins now.
+    /// A slice that begins now.
     pub(crate) fn begin() -> Self {
         Self(Instant::now())
     }

@@ -193,7 +193,7 @@ impl TlsContext {
     /// Names of the subject and of the principal of a certificate that the handshake has verified.
     ///
     /// # Errors
-    /// No rule applies to the subject, or the principal would be that of anonymous clients.
+    /// No rule matches the subject, or the principal would be that of anonymous clients.
     pub(crate) fn certified_name(&self, certificate: &[u8]) -> Result<CertifiedName, String> {
         let distinguished =
             names::subject(certificate).ok_or("the certificate's subject cannot be parsed")?;
@@ -208,7 +208,7 @@ impl TlsContext {
         Ok(CertifiedName { principal, distinguished })
     }
 
-    /// Configuration for rustls.
+    /// TLS configuration of the server.
     pub fn config(&self) -> &Arc<ServerConfig> {
         &self.config
     }

@@ -53,7 +53,8 @@ const UNHELD_QUESTIONS: usize = 3;
 pub(crate) struct Membership<'a> {
     pub(crate) transactional_id: &'a str,
     pub(crate) producer: ProducerIdentity,
-    /// With [`Protocol::EpochBump`] the claim itself makes the partition part of the transaction.
+    /// Transaction protocol of the client. With [`Protocol::EpochBump`] the claim itself makes the
+    /// partition part of the transaction.
     pub(crate) protocol: Protocol,
 }
 

@@ -55,9 +55,9 @@ impl Default for WorkTurns {
 /// Places of work that turns out to be small or large: the large has as many places as the small,
 /// which never waits for it.
 pub(crate) struct SizedTurns {
-    /// For work that ends at a limit within milliseconds.
+    /// Turns for work that ends at a limit within milliseconds.
     pub(crate) small: Turns,
-    /// For work that has reached that limit.
+    /// Turns for work that has reached that limit.
     pub(crate) large: Turns,
 }
 

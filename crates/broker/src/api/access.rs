@@ -191,7 +191,8 @@ impl Context {
         self.may(operation, ResourceType::Cluster, CLUSTER_NAME)
     }
 
-    /// The same where another question follows a no.
+    /// True if the client may do that with the cluster; a refusal is not audited, because another
+    /// check follows it.
     pub(crate) fn might_cluster(&self, operation: Operation) -> bool {
         self.might(operation, ResourceType::Cluster, CLUSTER_NAME)
     }

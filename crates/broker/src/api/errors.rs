@@ -236,7 +236,7 @@ impl Default for Sentences {
 }
 
 impl Sentences {
-    /// The same sentence, if there is room for it.
+    /// Returns `sentence` if it fits into the rest of the megabyte.
     pub(super) fn tell(&mut self, sentence: Option<&StrBytes>) -> Option<StrBytes> {
         let sentence = sentence?;
         self.left = self.left.checked_sub(sentence.len())?;

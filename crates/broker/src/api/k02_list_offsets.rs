@@ -82,14 +82,14 @@ pub(crate) async fn answer(context: &Context, request: ListOffsetsRequest) -> Li
 /// The partitions of a topic, from all its entries in the request.
 struct AskedTopic {
     name: StrBytes,
-    /// Each partition once.
+    /// Partitions of the topic, each once.
     once: Vec<ListOffsetsPartition>,
     seen: BTreeSet<i32>,
     /// The partitions that the request repeats.
     twice: BTreeSet<i32>,
 }
 
-/// Each topic once.
+/// Groups the partitions by topic; each topic occurs once.
 fn gathered(topics: Vec<ListOffsetsTopic>) -> Vec<AskedTopic> {
     let mut gathered: Vec<AskedTopic> = Vec::with_capacity(topics.len());
     let mut places: HashMap<StrBytes, usize> = HashMap::new();

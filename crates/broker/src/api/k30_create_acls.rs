@@ -51,10 +51,10 @@ pub(crate) async fn answer(context: &Context, request: CreateAclsRequest) -> Cre
     message!(CreateAclsResponse { results: results.collect() })
 }
 
-/// The entry.
+/// Checks a requested entry, and returns it as an ACL.
 ///
 /// # Errors
-/// It is not valid.
+/// The entry is not valid.
 pub(super) fn check(creation: &AclCreation) -> Result<Acl, Failure> {
     let invalid = |text: String| Failure::new(ErrorCode::InvalidRequest, text);
     let name = creation.resource_name.as_str();

@@ -13,7 +13,7 @@ use levada_wire::messages::{ListConfigResourcesRequest, ListConfigResourcesRespo
 use crate::api::nodes::Nodes;
 use crate::api::{Context, text};
 
-/// In the order of Kafka's answer.
+/// Kinds of resources, in the order of Kafka's response.
 const KINDS: [ResourceKind; 5] = [
     ResourceKind::Group,
     ResourceKind::ClientMetrics,

@@ -43,19 +43,19 @@ pub(crate) struct LargeRequest {
     pub(crate) local: SocketAddr,
     /// True if its time counts against no quota.
     pub(crate) is_exempt: bool,
-    /// Its share of the memory of requests.
+    /// The request's share of the memory of requests.
     pub(crate) held: Option<Held>,
     pub(crate) work: LargeWork,
     pub(crate) turn: Turn,
-    /// To whom the answer goes.
+    /// Channel to the connection that waits for the answer.
     pub(crate) asker: oneshot::Sender<LargeAnswer>,
 }
 
 /// Work that a large request is.
 pub(crate) enum LargeWork {
-    /// To answer the request, whose header has been taken off.
+    /// Answers the request, whose header has been removed.
     Answer(BytesMut),
-    /// To return the decision of the controller of a cluster.
+    /// Returns the decision of the cluster's controller.
     Pass(Decided),
 }
 

@@ -43,7 +43,7 @@ impl Leaders {
         Some(leader)
     }
 
-    /// As [`Leaders::of_refusal`], as responses about shared partitions have it: -1 for a leader
+    /// Like [`Leaders::of_refusal`], as responses about shared partitions have it: -1 for a leader
     /// that is not known, and none for other errors.
     pub(super) fn of_share(
         &mut self,

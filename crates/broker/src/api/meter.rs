@@ -111,7 +111,7 @@ impl Context {
         result
     }
 
-    /// As [`Context::off_shard`], in a turn of the client.
+    /// Like [`Context::off_shard`], in a turn of the client.
     pub(super) async fn run_in_turn<T: Send + 'static>(
         &self,
         turns: &Turns,

@@ -38,7 +38,7 @@ impl Broker {
         off_shard(move || broker.keep_rooms()).await;
     }
 
-    /// The same, on this thread. Blocks.
+    /// Does one round of housekeeping on this thread. Blocks.
     pub(crate) fn keep_rooms(&self) {
         for (name, room) in ROOMS {
             // The panic is logged.

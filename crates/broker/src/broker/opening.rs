@@ -75,7 +75,8 @@ pub enum OpenError {
     },
 }
 
-/// On a thread of the runtime's that may wait; immediately where there is no runtime.
+/// Runs `work` on a thread of the runtime that may block; immediately on this thread if there is no
+/// runtime.
 pub(super) fn beside(work: Box<dyn FnOnce() + Send>) {
     match Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(work)),
@@ -96,7 +97,8 @@ impl Broker {
         Self::open_on((Arc::new(RealDisk), Background::new(beside)), config, bound)
     }
 
-    /// The same, with another way to reach files.
+    /// Like [`Broker::open`], with the given access to files and the given runner of background
+    /// work.
     pub(super) fn open_on(
         (disk, background): (Arc<dyn Disk>, Background),
         config: BrokerConfig,

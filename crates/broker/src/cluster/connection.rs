@@ -138,7 +138,8 @@ impl Connection {
         self.call(to, |open, _| Ok(open.client.request_at(open.best(api)?, request)?))
     }
 
-    /// The same for a request that depends on the version in which it is sent.
+    /// Sends a request whose content depends on the version in which it is sent, and waits for its
+    /// answer. Logs a failure. Blocks.
     pub(crate) fn request_in<R: RequestResponsePair>(
         &mut self,
         to: &Target,
@@ -151,8 +152,8 @@ impl Connection {
         })
     }
 
-    /// The same for a heartbeat. A controller before Kafka 4.3 does not support cordoned
-    /// directories.
+    /// Sends a heartbeat and waits for its answer. Blocks. Omits cordoned directories for a
+    /// controller before Kafka 4.3, which does not support them.
     pub(crate) fn heartbeat(
         &mut self,
         to: &Target,
@@ -165,7 +166,7 @@ impl Connection {
         })
     }
 
-    /// The same for a Fetch.
+    /// Sends a Fetch and waits for its answer. Blocks.
     pub(crate) fn fetch(&mut self, to: &Target, request: &FetchRequest) -> Option<FetchResponse<Bytes>> {
         self.call(to, |open, sent| {
             let version = open.best(controller::FETCH)?;

@@ -21,7 +21,7 @@ enum Entry {
     /// The waiting image: the latest at the time at which the consumer receives the entry.
     Image,
     Other(ClusterEvent),
-    /// Nothing but the end of the consumer's wait.
+    /// Wakes the consumer without an event.
     Wake,
 }
 

@@ -34,7 +34,7 @@ pub(super) enum RequestInput {
     Registered(i64),
     /// Another process has the broker's registration: requests of the old epoch have no effect.
     Replaced,
-    /// Send this request.
+    /// Sends this request.
     Submit(RequestClass, Arc<dyn Job>),
     /// A worker has sent a request.
     Called(u64, Called),
@@ -50,7 +50,7 @@ pub(super) enum RequestInput {
     Reported(u64, Option<AssignReplicasToDirsResponse>),
     /// The broker may be unfenced as soon as its directories are reported.
     Ready,
-    /// The membership ends.
+    /// Ends the membership.
     Stop,
 }
 

@@ -46,7 +46,7 @@ impl Embedded {
         finished.map(|()| outcome)
     }
 
-    /// As [`Embedded::change`], for a decision that may be refused as a whole.
+    /// Like [`Embedded::change`], for a decision that may be refused as a whole.
     pub(super) fn decide<T>(
         &self,
         decide: impl FnOnce(&Image) -> Result<Decision<T>, Refusal>,

@@ -162,7 +162,7 @@ impl Remote {
         self.begin_reported_creation(topics, timeout_ms, client, |_| {});
     }
 
-    /// As [`Remote::begin_creation`]; `ended` gets the answer.
+    /// Like [`Remote::begin_creation`]; `ended` gets the answer.
     pub(super) fn begin_reported_creation(
         &self,
         mut topics: Vec<CreatableTopic>,

@@ -17,7 +17,7 @@ pub(super) struct Announcements {
 }
 
 impl Announcements {
-    /// No topics and no settings.
+    /// No announcement yet: no topics and no settings.
     pub(super) fn new() -> Self {
         Self { topics: Mutex::new(Arc::new(Image::empty())), own_settings: Mutex::default() }
     }

@@ -81,7 +81,7 @@ struct State<M: Machine> {
 }
 
 impl<M: Machine> Host<M> {
-    /// No coordinators: there are as many as the topic has partitions.
+    /// A host without coordinators; each partition of the topic adds one.
     pub(crate) fn new(settings: M::Settings) -> Self {
         let (jobs, receiver) = mpsc::unbounded_channel();
         let unclaimed = Mutex::new(Some(receiver));
@@ -101,8 +101,8 @@ impl<M: Machine> Host<M> {
         self.submit(request).await
     }
 
-    /// As [`Host::ask`]. The coordinator has the request when this returns, and only the answer is
-    /// waited for.
+    /// Like [`Host::ask`]. The coordinator has the request when this returns, and only the answer
+    /// is waited for.
     pub(crate) fn submit<R: Request<M> + Keyed>(
         &self,
         request: R,
@@ -158,7 +158,7 @@ impl<M: Machine> Host<M> {
         self.slots.all().iter().for_each(|slot| slot.step_or_hold(event()));
     }
 
-    /// As [`Host::step_all`], the coordinator of partition `index` alone.
+    /// Like [`Host::step_all`], the coordinator of partition `index` alone.
     pub(crate) fn step_at(&self, index: i32, event: M::Event) {
         if let Some(slot) = self.slots.at(index) {
             slot.step_or_hold(event);

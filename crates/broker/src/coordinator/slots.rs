@@ -12,7 +12,7 @@ use levada_process::clock::steady_ms;
 /// Time of a coordinator's next alarm, by the steady clock; the clock reads it without the
 /// coordinator's lock.
 pub(crate) struct Due {
-    /// `i64::MAX` for never.
+    /// Time of the next step, ms; `i64::MAX` for never.
     at_ms: AtomicI64,
     alarm: Arc<Notify>,
 }
@@ -49,12 +49,12 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// All of them, in the order of the partitions.
+    /// All entries, in the order of the partitions.
     pub(crate) fn all(&self) -> Arc<Vec<Arc<T>>> {
         self.slots.load_full()
     }
 
-    /// That of one partition.
+    /// The entry of one partition.
     pub(crate) fn at(&self, index: i32) -> Option<Arc<T>> {
         usize::try_from(index).ok().and_then(|index| self.slots.load().get(index).cloned())
     }

@@ -32,7 +32,7 @@ use crate::replica::Partition;
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 const EARLIEST_LOCAL: i64 = -4;
-/// Of the first record that remote storage does not have.
+/// Timestamp in ListOffsets that stands for the first record that remote storage does not have.
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
 /// A change of the partitions that a thread follows.

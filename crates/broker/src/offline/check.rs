@@ -39,9 +39,9 @@ pub struct Report {
 /// Findings in one partition.
 #[derive(Clone, Debug)]
 pub struct PartitionVerdict {
-    /// Its topic.
+    /// Topic of the partition.
     pub topic: String,
-    /// Its number.
+    /// Index of the partition.
     pub index: i32,
     /// Contents and problems.
     pub checked: Checked,

@@ -34,15 +34,15 @@ pub struct Info {
 /// One partition's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredPartition {
-    /// Its topic.
+    /// Topic of the partition.
     pub topic: String,
-    /// Its number.
+    /// Index of the partition.
     pub index: i32,
     /// The metadata has it; else the next start moves it aside.
     pub known: bool,
-    /// Files of batches.
+    /// Number of segments (files of batches).
     pub segments: usize,
-    /// Bytes of those.
+    /// Total size of the segments, bytes.
     pub log_bytes: u64,
     /// Bytes of everything else.
     pub other_bytes: u64,

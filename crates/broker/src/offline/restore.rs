@@ -41,7 +41,7 @@ pub struct RestorePlan {
 pub struct RestoredTopic {
     /// Name of the topic.
     pub name: String,
-    /// Its id, which the names of its objects have.
+    /// Id of the topic, which the names of its objects contain.
     pub id: Uuid,
     /// Partitions with records in the store, by number.
     pub partitions: Vec<RestoredPartition>,
@@ -52,7 +52,7 @@ pub struct RestoredTopic {
 pub struct RestoredPartition {
     /// Number of the partition.
     pub index: i32,
-    /// Its segments in the order of their offsets, without a gap.
+    /// Segments of the partition in the order of their offsets, without a gap.
     pub segments: Vec<RemoteSegment>,
     /// State of the log after them.
     pub state: TieredState,

@@ -45,7 +45,7 @@ impl Publisher {
         self.metadata.replace(next, |before| self.apply_all(before, next))
     }
 
-    /// As [`Publisher::publish`], for an image of a cluster with other brokers: the image is
+    /// Like [`Publisher::publish`], for an image of a cluster with other brokers: the image is
     /// visible before its effects. Until then clients get NOT_LEADER_OR_FOLLOWER.
     pub(crate) fn publish_shared(&self, next: &Image) -> Aftermath {
         self.metadata.replace_first(next, |before| self.apply_all(before, next))

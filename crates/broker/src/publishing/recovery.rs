@@ -120,8 +120,8 @@ impl Publisher {
         });
     }
 
-    /// Its topic was deleted while it was recovered, or its replica left this node; a new one of
-    /// that name may wait for the directory.
+    /// Discards a recovered log whose topic was deleted during the recovery, or whose replica left
+    /// this node; a new partition of that name may wait for the directory.
     fn discard_recovered(&self, opened: Partition, image: &Image) {
         let (topic, index) = (opened.topic().to_owned(), opened.index());
         drop(opened);

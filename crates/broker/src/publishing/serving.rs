@@ -58,7 +58,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// As [`Publisher::begin`], for an image of a cluster's controllers. It also has the
+    /// Like [`Publisher::begin`], for an image of a cluster's controllers. It also has the
     /// configuration of this broker, which a broker that is its own controller has read before.
     pub(crate) fn begin_shared(&self, image: &Image, left: LastShutdown) -> Result<(), DataDirError> {
         self.apply_broker_config(image);

@@ -34,7 +34,7 @@ impl RemotePart {
 /// Bounds of the reader threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FetchLimits {
-    /// Number of threads.
+    /// Number of fetching threads.
     pub(crate) threads: usize,
     /// Number of parts that may wait for a thread.
     pub(crate) pending_max: usize,
@@ -77,7 +77,7 @@ pub(super) struct Fetches {
     limits: FetchLimits,
     queue: Mutex<Queue>,
     news: Condvar,
-    /// For threads that wait for the rate.
+    /// Wakes threads that wait for the rate, when the broker stops.
     stopped: Condvar,
     gate: RateGate,
 }

@@ -27,7 +27,7 @@ pub(crate) struct RemoteRead {
     pub(crate) log: Arc<levada_log::Partition>,
     /// The first offset to return.
     pub(crate) offset: i64,
-    /// Maximum of bytes.
+    /// Maximum number of bytes to return.
     pub(crate) max_bytes: u32,
     /// Return the first batch whole, even if it is larger.
     pub(crate) min_one: bool,

@@ -15,7 +15,7 @@ use super::ghosts::{FileId, Ghosts};
 /// whichever is smaller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Observation {
-    /// All there is, in bytes.
+    /// Total memory, bytes.
     pub(crate) total: u64,
     /// Free memory, which not even the page cache uses.
     pub(crate) free: u64,
@@ -67,10 +67,11 @@ const STALLED: f64 = 10.0;
 /// … until it is below this.
 const CALM: f64 = 2.0;
 
-/// The state.
+/// Admission of old records to the page cache.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    /// None until memory has been looked at; nothing stays then.
+    /// State of the memory; `None` before the first observation, and then no old records stay in
+    /// the cache.
     level: Option<MemoryState>,
     /// Bytes that may still be read into the page cache before the next observation.
     room: u64,

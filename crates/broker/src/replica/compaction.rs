@@ -30,7 +30,7 @@ enum CompactionOutcome {
     Done(i64, Counts),
     /// The log changed or was deleted, or the broker stops: compaction retries later.
     Dropped,
-    /// Another time, but not immediately.
+    /// Compaction failed: it is repeated, but not immediately.
     Failed,
 }
 

@@ -50,13 +50,13 @@ pub enum DataDirError {
     Unusable {
         /// The directory, or a file in it.
         path: PathBuf,
-        /// The kernel's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Another process has it.
+    /// Another process has locked the directory.
     #[error("data directory {} is in use by another process; stop that process, or choose another directory with -o log.dirs=…", path.display())]
     InUse {
-        /// The directory.
+        /// The locked directory.
         path: PathBuf,
     },
     /// Two directories have the same partition.
@@ -67,11 +67,11 @@ pub enum DataDirError {
         other.display()
     )]
     Twice {
-        /// Topic and number.
+        /// Topic and index of the partition.
         partition: String,
-        /// The first directory.
+        /// First directory with the partition.
         one: PathBuf,
-        /// The second.
+        /// Second directory with the partition.
         other: PathBuf,
     },
     /// Two directories have one id.
@@ -81,9 +81,9 @@ pub enum DataDirError {
         other.display()
     )]
     SameId {
-        /// The first directory.
+        /// First directory with the id.
         one: PathBuf,
-        /// The second.
+        /// Second directory with the id.
         other: PathBuf,
     },
     /// Each directory is offline.
@@ -131,7 +131,7 @@ pub(crate) struct Troubles {
     pub(crate) failures: Option<Arc<Notify>>,
     /// Notified when a directory begins to refuse records.
     pub(crate) refusals: Arc<Notify>,
-    /// Other brokers may lead the partitions of a directory that refuses records.
+    /// True if other brokers may lead the partitions of a directory that refuses records.
     pub(crate) has_other_brokers: bool,
 }
 

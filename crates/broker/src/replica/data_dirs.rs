@@ -175,7 +175,7 @@ impl DataDirs {
     /// Takes the ids of the directories; `identity` reads, or gives, that of a path.
     ///
     /// # Errors
-    /// As `identity`; two directories with one id.
+    /// An error of `identity`, or two directories with one id.
     pub(crate) fn identify<E: From<DataDirError>>(
         &self,
         identity: impl Fn(&Path) -> Result<MetaProperties, E>,

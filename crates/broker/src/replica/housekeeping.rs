@@ -142,7 +142,7 @@ impl Replicas {
         let _ = self.try_store_checkpoints();
     }
 
-    /// As [`Replicas::store_checkpoints`].
+    /// Like [`Replicas::store_checkpoints`], but returns the error instead of logging it.
     ///
     /// # Errors
     /// The first failure of a directory in use; it is in the log.

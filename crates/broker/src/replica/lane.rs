@@ -77,17 +77,17 @@ struct Job {
 pub(crate) enum Submitted {
     /// The batch was written (or refused) by the calling thread.
     Done(AppendResult),
-    /// Another thread is writing; it will write this batch with its next group.
+    /// Another thread is writing; it writes this batch with its next group.
     Queued {
-        /// Its answer; none will come if that thread fails.
+        /// Result of the append; the channel closes without one if that thread fails.
         answer: oneshot::Receiver<AppendResult>,
-        /// The log.
+        /// Log of the partition.
         log: Arc<levada_log::Partition>,
     },
-    /// Either of them, whose answer waits for the device.
+    /// One of the states above; the result waits until the device has the batch.
     Durable(Box<Self>, Arc<Syncs>, Option<oneshot::Receiver<Synced>>),
-    /// One of these, whose answer waits for the replicas in sync, until the deadline if there is
-    /// one.
+    /// One of the states above; the result waits for the replicas in sync, until the deadline if
+    /// there is one.
     Committed(Box<Self>, Arc<Led>, Option<Instant>),
 }
 
@@ -198,8 +198,8 @@ impl Submitted {
         }
     }
 
-    /// The same without a deadline: the answer comes when the batch is committed, or the leadership
-    /// has ended.
+    /// Like [`Submitted::committed`] without a deadline: the result comes when the batch is
+    /// committed, or the leadership has ended.
     pub(crate) fn committed_at_last(self, led: Option<Arc<Led>>) -> Self {
         match led {
             Some(led) => Self::Committed(Box::new(self), led, None),
@@ -369,7 +369,7 @@ impl AppendLane {
         writer.as_mut().map(work)
     }
 
-    /// As [`AppendLane::with_writer`], but `work` also runs without a writer. Then nothing is
+    /// Like [`AppendLane::with_writer`], but `work` also runs without a writer. Then nothing is
     /// appended any more.
     pub(crate) fn with_writer_if_any<T>(&self, work: impl FnOnce(Option<&mut Writer>) -> T) -> T {
         let mut writer = self.writer.lock();
@@ -377,7 +377,7 @@ impl AppendLane {
         work(writer.as_mut())
     }
 
-    /// As [`AppendLane::with_writer`], for batches of a leader: the duration counts as appending.
+    /// Like [`AppendLane::with_writer`], for batches of a leader: the duration counts as appending.
     pub(crate) fn replicate<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
         let _broken = OfflineOnPanic(self);
         let mut writer = self.writer.lock();
@@ -438,7 +438,7 @@ impl Drop for OfflineOnPanic<'_> {
     }
 }
 
-/// The same for the thread that has the turn: the waiters of the lane get an error.
+/// If the thread whose turn it is panics, the waiters of the lane get an error.
 struct BrokenOnPanic<'a>(&'a AppendLane);
 
 impl Drop for BrokenOnPanic<'_> {

@@ -30,7 +30,7 @@ pub(crate) struct LastShutdown {
     pub(crate) clean: bool,
     /// The epoch of the process's registration, if all directories have the same.
     pub(crate) broker_epoch: Option<i64>,
-    /// In the order of [`crate::replica::DataDirs`].
+    /// Directories in the order of [`crate::replica::DataDirs`].
     dirs: Vec<DirectoryAtShutdown>,
     /// The directory of each partition, if there are several.
     homes: HashMap<TopicPartition, usize>,
@@ -73,7 +73,7 @@ impl LastShutdown {
         }
     }
 
-    /// The same, without the registration.
+    /// Removes the broker epoch of the registration.
     pub(super) fn without_broker_epoch(self) -> Self {
         Self { broker_epoch: None, ..self }
     }
@@ -130,7 +130,7 @@ struct Unserved {
 /// The reason why a partition is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnservedReason {
-    /// Its log is being checked, or will be.
+    /// The partition's log is being checked, or will be.
     Recovering,
     /// The log could not be opened.
     Failed,

@@ -17,15 +17,15 @@ pub(crate) struct Leadership {
     partition_epoch: i32,
     replicas: Vec<i32>,
     isr: Vec<i32>,
-    /// This node's replica is in sync, or eligible to lead.
+    /// True if this node's replica is in sync, or eligible to lead.
     is_complete: bool,
     /// Other replicas that are in sync, or eligible to lead, and that are in a directory.
     eligible: Vec<i32>,
-    /// Another node leads, and this node's replica is in sync.
+    /// True if another node leads, and this node's replica is in sync.
     follows_in_sync: bool,
-    /// No other replica is known to have as many records as this node.
+    /// True if no other replica is known to have as many records as this node.
     has_the_most: bool,
-    /// This node is to lead, and has not stored the beginning of the leader epoch.
+    /// True if this node is to lead, and has not stored the beginning of the leader epoch.
     is_unstored: bool,
 }
 
@@ -126,8 +126,8 @@ impl Leadership {
         self.replicas.len() > 1
     }
 
-    /// The same state of the partition without this node as its leader, because the beginning of
-    /// the leader epoch could not be stored, or the log lacks records. The node may try again.
+    /// This state without this node as the leader, because the beginning of the leader epoch could
+    /// not be stored, or the log lacks records. The node may try again.
     pub(crate) fn unstored(self) -> Self {
         Self { is_leader: false, leader: NO_LEADER, is_unstored: true, ..self }
     }

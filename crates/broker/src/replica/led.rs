@@ -44,7 +44,7 @@ type Committed = Result<(), CommitFailure>;
 pub(crate) struct LedPartition {
     pub(crate) key: ReplicaKey,
     pub(crate) log: Arc<levada_log::Partition>,
-    /// Waiters of consumers.
+    /// Consumers that wait for records.
     pub(crate) consumers: Arc<Waiters>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Led {
 }
 
 struct State {
-    /// None once another broker leads.
+    /// Role of the leader; `None` once another broker leads.
     leader: Option<Leader>,
     commits: Commits<oneshot::Sender<Committed>>,
     /// Requests that wait for the low watermark: until all live replicas have deleted records.
@@ -226,7 +226,7 @@ impl Led {
         self.wait(Watermark::High, offset, Some(deadline)).await
     }
 
-    /// As [`Led::wait_for_high_watermark`], without a deadline, while this broker leads.
+    /// Like [`Led::wait_for_high_watermark`], without a deadline, while this broker leads.
     pub(crate) async fn wait_while_leading(&self, offset: i64) -> Committed {
         self.wait(Watermark::High, offset, None).await
     }

@@ -38,7 +38,7 @@ pub(crate) struct Moves {
     pace: Pace,
 }
 
-/// One move.
+/// Move of one replica between data directories.
 struct Move {
     partition: Arc<Partition>,
     /// The directory of the copy.

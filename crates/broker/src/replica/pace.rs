@@ -58,7 +58,8 @@ struct Throttle {
     paid_at: Option<Instant>,
 }
 
-/// An earlier timer does not wait.
+/// Minimum time to wait: timers are not more precise. A shorter wait is left out, and its bytes
+/// count towards the next one.
 const WAIT_MIN: Duration = Duration::from_millis(10);
 
 /// The longest wait at a time, so that a raised rate is not waited for.

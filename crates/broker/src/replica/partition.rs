@@ -67,8 +67,8 @@ pub(crate) struct Partition {
     /// Present while the log lacks records that it has had and another replica may have.
     doubt: Mutex<Option<Doubt>>,
     traffic: Traffic,
-    /// Its topic has been deleted, or its replica has left this node; requests that still hold it
-    /// get an error.
+    /// True if the topic has been deleted, or the replica has left this node; requests that still
+    /// hold the partition get an error.
     deleted: AtomicBool,
     lease: Option<Arc<Lease>>,
     /// Log end offset when housekeeping last looked for the files.
@@ -118,12 +118,12 @@ impl Partition {
         partition
     }
 
-    /// The same partition, served as long as the lease is valid.
+    /// Serves the partition only as long as the lease is valid.
     pub(crate) fn leased(self, lease: Option<Arc<Lease>>) -> Self {
         Self { lease, ..self }
     }
 
-    /// The same partition with other replicas than this node's, if there are some.
+    /// Sets the replicas on other nodes, if there are any.
     pub(crate) fn replicated(self, replication: Arc<Replication>) -> Self {
         let partition = Self { replication: Some(replication), ..self };
         partition.follow_leadership(&partition.leadership.load());
@@ -134,7 +134,7 @@ impl Partition {
         &self.topic
     }
 
-    /// As [`Partition::topic`], shared.
+    /// Like [`Partition::topic`], as shared text.
     pub(crate) fn shared_topic(&self) -> Arc<str> {
         self.topic.clone()
     }

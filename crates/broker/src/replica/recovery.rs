@@ -40,7 +40,7 @@ struct State {
 }
 
 impl Recovery {
-    /// Progress.
+    /// Progress of the recovery.
     pub fn progress(&self) -> RecoveryProgress {
         let state = self.state.lock();
         RecoveryProgress {

@@ -16,7 +16,7 @@ pub(crate) struct Traffic {
     failed_fetches: AtomicU64,
 }
 
-/// Sums of traffic.
+/// Sums of the traffic of all partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficTotals {
     /// Record bytes appended for producers.
@@ -103,7 +103,7 @@ impl Upkeep {
         add(&self.retention_bytes, bytes);
     }
 
-    /// Times of flushes.
+    /// Durations of flushes.
     pub(crate) fn flushes(&self) -> Durations {
         self.flushes.totals()
     }

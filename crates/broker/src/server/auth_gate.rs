@@ -26,7 +26,7 @@ const TIME_MAX: Duration = Duration::from_secs(20);
 /// Mechanism of clients that have not chosen one, in counts.
 const NO_MECHANISM: &str = "none";
 
-/// One connection's gate.
+/// Authentication state of one connection.
 pub(super) struct AuthGate {
     session: Rc<Session>,
     state: State,
@@ -43,7 +43,8 @@ enum State {
 /// Authentication of a client.
 struct Authenticated {
     identity: AuthenticatedUser,
-    /// By the steady clock: setting the wall clock ends no session, and lengthens none.
+    /// Time at which the session expires, by the steady clock: setting the wall clock ends no
+    /// session, and lengthens none.
     expires_ms: Option<i64>,
     /// Start of the last re-authentication, by the steady clock.
     again_ms: Option<i64>,
@@ -138,7 +139,7 @@ impl AuthGate {
         }
     }
 
-    /// Takes one frame.
+    /// Processes one frame: a step of the authentication, or a request that the gate lets through.
     pub(super) fn pass(
         &mut self,
         broker: &Broker,

@@ -13,11 +13,11 @@ pub(crate) mod handshakes;
 
 /// Security of a connection.
 pub(crate) enum Channel {
-    /// Not at all.
+    /// Plaintext.
     Plain,
-    /// By this process.
+    /// TLS, encrypted by this process.
     Sealed(Box<TlsSession>),
-    /// By the kernel.
+    /// TLS, encrypted by the kernel.
     Kernel(Box<KernelSession>),
 }
 
@@ -26,15 +26,15 @@ pub(crate) enum Channel {
 pub(crate) enum Received {
     /// Data may be available, perhaps only a part of a record.
     Something,
-    /// The end.
+    /// End of the stream.
     End,
 }
 
 /// An answer on its way.
 pub(crate) enum Sending {
-    /// Of plain bytes, which the kernel may encrypt below the socket.
+    /// Plain bytes, which the kernel may encrypt below the socket.
     Plain(Transfer),
-    /// Of bytes that are encrypted here.
+    /// Bytes that this process encrypts.
     Sealed(SealedTransfer),
 }
 
@@ -93,7 +93,7 @@ impl Channel {
         }
     }
 
-    /// One turn of an answer.
+    /// Sends until the turn of the answer ends.
     pub(crate) fn step(
         &mut self,
         (sending, stream): (&mut Sending, &TcpStream),
@@ -153,7 +153,7 @@ fn receive(stream: &TcpStream, plain: &mut BytesMut) -> std::io::Result<usize> {
 }
 
 impl Sending {
-    /// After [`Turn::Cold`]: the range to load.
+    /// Range to load into the page cache after [`Turn::Cold`].
     pub(crate) fn cold(&self, ahead_bytes: u64) -> Option<Warm> {
         match self {
             Self::Plain(transfer) => transfer.cold(ahead_bytes),

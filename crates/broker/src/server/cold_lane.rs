@@ -62,7 +62,7 @@ struct Reader {
 }
 
 impl ColdLane {
-    /// For one shard.
+    /// The cold lane of one shard.
     pub(crate) fn new(caps: &Caps, counters: Arc<Counters>) -> Self {
         Self { is_allowed: Path::UringRead.works(caps), counters, open: OnceCell::new() }
     }
@@ -93,7 +93,7 @@ impl ColdLane {
 }
 
 impl OpenLane {
-    /// In the runtime of the shard, which watches the ring.
+    /// Opens the lane; the shard's runtime watches the ring.
     fn new(counters: Arc<Counters>) -> io::Result<Self> {
         let in_flight = u32::from(BUFFERS);
         let mut ring = Ring::new(&RingOptions { entries: in_flight, in_flight, ..RingOptions::default() })?;
@@ -164,8 +164,8 @@ fn watched(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::new(descriptor)
 }
 
-/// The same file for direct reads. Its name may refer to another file by now, so it is opened by
-/// its descriptor.
+/// Opens the file again, for direct reads. Opens it by its descriptor, because its name may refer
+/// to another file by now.
 fn opened_directly(file: &File) -> io::Result<File> {
     let flags = i32::try_from(OFlags::DIRECT.bits()).map_err(io::Error::other)?;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());

@@ -74,10 +74,10 @@ pub(crate) enum Full {
 /// Numbers of open connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenConnections {
-    /// By the name of the listener.
+    /// Number of connections by the name of the listener.
     pub listeners: Vec<(String, u32)>,
-    /// By the address of the client, those with most connections first, without the other
-    /// addresses.
+    /// Number of connections by the address of the client, the largest numbers first; addresses
+    /// without a place in this list are left out.
     pub addresses: Vec<(IpAddr, u32)>,
     /// Number of the other addresses.
     pub others: usize,

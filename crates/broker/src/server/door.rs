@@ -57,7 +57,7 @@ impl Door {
         &*self.broker
     }
 
-    /// The same, to be kept.
+    /// Like [`Door::source`], as a shared pointer.
     #[must_use]
     pub fn shared_source(&self) -> Arc<dyn Source> {
         self.broker.clone()

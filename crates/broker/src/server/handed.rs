@@ -34,7 +34,7 @@ pub enum HandedError {
     Unusable {
         /// The name of the socket.
         name: String,
-        /// The kernel's answer.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }

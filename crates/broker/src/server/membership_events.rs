@@ -22,7 +22,7 @@ use crate::server::signals::Order;
 /// an image comes twice a second, and with it a look.
 const TICK: Duration = Duration::from_secs(2);
 
-/// The same until connections are accepted.
+/// Like [`TICK`], until connections are accepted.
 const FIRST_TICK: Duration = Duration::from_millis(100);
 
 /// Longest wait for the controllers to move leaderships away before the stop. The whole stop has

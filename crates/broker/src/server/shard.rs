@@ -81,7 +81,7 @@ pub(crate) struct ShardHandle {
     pub(crate) inbox: Inbox,
     /// Connections that it serves.
     pub(crate) connections: Arc<AtomicUsize>,
-    /// Their sockets.
+    /// Sockets of these connections.
     pub(crate) streams: Arc<OpenStreams>,
     pub(crate) thread: JoinHandle<()>,
 }

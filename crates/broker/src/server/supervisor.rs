@@ -129,7 +129,7 @@ impl Supervisor {
         }
     }
 
-    /// The broker stops.
+    /// Tells the service manager that the broker stops.
     pub(super) fn stopping(&self) {
         notify(&[NotifyState::Stopping]);
     }

@@ -28,7 +28,7 @@ pub(super) struct Timers {
 
 #[derive(Default)]
 struct Queue {
-    /// By time and number of the entry.
+    /// Alarms by time and by number of the entry.
     alarms: BTreeMap<(i64, u64), Weak<ShareEntry>>,
     departed: VecDeque<(MemberKey, Vec<PartitionPlace>)>,
 }

@@ -27,7 +27,7 @@ use crate::stats::SharedDurations;
 /// Memory for records of all entries, in bytes, at which no more records are acquired.
 const TRACKED_BYTES_MAX: usize = 256 << 20;
 
-/// No alarm is set.
+/// Time of an alarm that is not set.
 const NEVER_MS: i64 = i64::MAX;
 
 /// State that all entries share.
@@ -70,7 +70,7 @@ pub(crate) enum ShareRefusal {
     Ended,
 }
 
-/// One partition for one group.
+/// Delivery state of one partition for one group.
 pub(crate) struct ShareEntry {
     number: u64,
     group: Arc<str>,
@@ -114,11 +114,11 @@ pub(crate) struct EpochsRefused;
 #[must_use = "writes that nobody sends are never stored"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follow {
-    /// Nothing.
+    /// No further action.
     Nothing,
-    /// To start a task that sends the writes of the entry.
+    /// Starts a task that sends the writes of the entry.
     Write,
-    /// To start a task that writes dead letters of the entry.
+    /// Starts a task that writes dead letters of the entry.
     DeadLetters,
 }
 

@@ -15,7 +15,7 @@ use super::entry::{ShareEntry, ShareRefusal};
 pub(crate) enum Claim {
     /// The fetch reads the log.
     Taken {
-        /// The fetch lock.
+        /// Lock that lets one fetch of the entry run at a time.
         lease: FetchLease,
         /// First offset to read.
         offset: i64,
@@ -24,9 +24,9 @@ pub(crate) enum Claim {
     },
     /// No records can be acquired now; the waiters of the entry are woken when that changes.
     Later,
-    /// As [`Claim::Later`], because there are no records before the given offset.
+    /// Like [`Claim::Later`], because there are no records before the given offset.
     Empty,
-    /// As [`Claim::Later`], because the memory for acquired records is used up.
+    /// Like [`Claim::Later`], because the memory for acquired records is used up.
     Full,
     /// The fetch gets no records from this entry.
     Refused(ShareRefusal),

@@ -42,7 +42,7 @@ pub(crate) struct SessionPartition {
 pub(crate) struct ShareSession {
     /// Epoch of the next request.
     epoch: i32,
-    /// In the order of fetching: partitions that had records last come last.
+    /// Partitions in the order of fetching: partitions that had records last come last.
     order: BTreeMap<u64, SessionPartition>,
     places: HashMap<PartitionPlace, u64>,
     next_place: u64,
@@ -119,7 +119,7 @@ pub(crate) struct ShareSessions {
     count: usize,
     partitions: usize,
     uses: u64,
-    /// By group and member.
+    /// Sessions by group and member.
     groups: HashMap<Arc<str>, HashMap<Arc<str>, StoredSession>>,
     /// Sessions by the connection that has opened them.
     connections: HashMap<u64, Vec<MemberKey>>,
@@ -129,7 +129,7 @@ pub(crate) struct ShareSessions {
 pub(crate) type ClosedSession = (MemberKey, Vec<PartitionPlace>);
 
 impl ShareSessions {
-    /// No sessions; at most `max` at a time.
+    /// An empty table for at most `max` sessions.
     pub(crate) fn new(max: usize) -> Self {
         let (groups, connections) = Default::default();
         Self { max, count: 0, partitions: 0, uses: 0, groups, connections }

@@ -22,7 +22,7 @@ pub struct FollowingState {
 /// State of the membership in a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MembershipState {
-    /// One of `PHASES`.
+    /// Name of the phase, one of `PHASES`.
     pub phase: &'static str,
     /// True while the controllers do not let this broker lead partitions.
     pub is_fenced: bool,

@@ -100,7 +100,7 @@ pub struct Lag {
     pub topic: String,
     /// Number of the partition.
     pub partition: i32,
-    /// The committed offset.
+    /// Committed offset.
     pub committed: i64,
     /// Records from the committed offset to the high watermark.
     pub records: u64,
@@ -131,7 +131,7 @@ pub struct LogState {
     pub partition: i32,
     /// Bytes of all segments.
     pub size_bytes: u64,
-    /// First offset.
+    /// First offset of the log.
     pub start: i64,
     /// Offset that the next record gets.
     pub end: i64,
@@ -144,7 +144,7 @@ pub struct LogState {
 /// The upkeep of all logs since the start, and the volumes that they are on.
 #[derive(Clone, Debug, Default)]
 pub struct UpkeepState {
-    /// Times of flushes.
+    /// Durations of flushes.
     pub flushes: Durations,
     /// Segments that retention has deleted.
     pub retention_segments: u64,
@@ -228,7 +228,7 @@ pub struct TelemetryState {
     pub instances: u64,
     /// Clients whose metrics are kept.
     pub clients: u64,
-    /// Their series.
+    /// Number of series of these instances.
     pub series: u64,
     /// Memory of the series in bytes, about.
     pub bytes: u64,

@@ -36,7 +36,7 @@ struct Book {
     authentications: BTreeMap<Authentication, u64>,
 }
 
-/// The counts.
+/// Counts of connections, client software and authentications; clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clients(Arc<Mutex<Book>>);
 

@@ -46,7 +46,7 @@ impl Phase {
 /// Everything that was counted for one API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApiTotals {
-    /// Requests received.
+    /// Number of requests received.
     pub requests: u64,
     /// Bytes of these requests, headers included.
     pub request_bytes: u64,

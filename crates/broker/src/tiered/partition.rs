@@ -27,7 +27,7 @@ pub(crate) struct RemotePartition {
     pub(super) begun_in: AtomicI32,
     /// Leader epoch in which copying has ended because of the store's metadata, -1 for none.
     pub(super) halted_in: AtomicI32,
-    /// This broker led the partition when it was last seen.
+    /// True if this broker led the partition when its role was last read.
     pub(super) was_led: AtomicBool,
     pub(super) lag_bytes: AtomicU64,
     pub(super) lag_segments: AtomicU64,

@@ -37,7 +37,7 @@ pub(super) enum PublishError {
     Refused {
         /// Partition of the metadata topic.
         partition: i32,
-        /// The leader's error.
+        /// Error of the leader.
         code: ErrorCode,
     },
     /// The leader did not answer, or the record could not be read back in time.

@@ -15,7 +15,7 @@ use crate::replica::Partition;
 
 /// A partition whose records are to be read from remote storage.
 pub(super) struct Wanted {
-    /// Its place in the answer.
+    /// Index of the partition in the response.
     at: usize,
     read: RemoteRead,
 }

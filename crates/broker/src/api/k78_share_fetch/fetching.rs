@@ -92,9 +92,9 @@ struct Claimed {
 enum Look {
     /// The fetch is complete.
     Done,
-    /// There were no records for the client, and there may be now.
+    /// An earlier look found no records for the client; there may be some now.
     Again,
-    /// There is too little.
+    /// There are fewer bytes than the client requested: the fetch waits.
     Wait,
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Write {
     term: u64,
     partition: Arc<Partition>,
     submitted: Submitted,
-    /// No other thread writes the lane's batches.
+    /// True if this thread writes the lane's batches.
     is_ours: bool,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Write {
 /// wait for the storage, and reports the results in further steps.
 pub(super) struct Locked<'a, M: Machine> {
     slot: &'a Arc<Slot<M>>,
-    /// There until the release.
+    /// State of the coordinator; `None` only during the release.
     state: Option<MutexGuard<'a, State<M>>>,
 }
 

@@ -87,7 +87,7 @@ impl DataDir {
         Ok(())
     }
 
-    /// As [`DataDir::set_aside`]. A full disk may have no room for the new name: the directory
+    /// Like [`DataDir::set_aside`]. A full disk may have no room for the new name: the directory
     /// keeps its name, and a later topic of that name has another id.
     pub(in crate::replica) fn set_stray_aside(
         &self,

@@ -154,7 +154,7 @@ impl DataDirs {
     /// The directory of this path; none if the configuration does not have it.
     ///
     /// # Errors
-    /// It is offline.
+    /// The directory is offline.
     pub(crate) fn by_path(&self, path: &Path) -> Result<Option<&DataDir>, LogError> {
         match self.online().find(|dir| dir.path().as_os_str() == path.as_os_str()) {
             Some(dir) => Ok(Some(dir)),

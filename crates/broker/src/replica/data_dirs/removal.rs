@@ -33,7 +33,7 @@ impl DataDirs {
         })
     }
 
-    /// The same for a partition that may have no directory yet.
+    /// Like [`DataDirs::mark_deleted`], for a partition that may have no directory yet.
     pub(in crate::replica) fn mark_deleted_if_found(&self, key: &TopicPartition) -> Option<PathBuf> {
         let is_there = self.of(key).is_some_and(|dir| dir.has_partition(&key.0, key.1));
         if !is_there {

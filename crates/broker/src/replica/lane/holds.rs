@@ -29,7 +29,7 @@ pub(super) struct WriterHold<'a> {
     lane: &'a AppendLane,
     work: Work,
     begun: Instant,
-    /// This is no hold inside of another one.
+    /// True if this hold is not inside another one.
     is_outer: bool,
 }
 

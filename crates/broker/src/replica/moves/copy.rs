@@ -33,7 +33,7 @@ pub(super) enum MoveError {
     /// The copy cannot be written.
     #[error("cannot write the copy: {0}")]
     Write(#[from] AppendError),
-    /// The same.
+    /// A file of the copy cannot be written or synced.
     #[error("cannot write the copy: {0}")]
     Storage(#[from] LogError),
     /// A read returned no whole batch.

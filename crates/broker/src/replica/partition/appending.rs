@@ -35,8 +35,8 @@ impl Partition {
         }
     }
 
-    /// As [`Partition::append`], but nothing is written, and nothing blocks. True if the caller has
-    /// to call [`Partition::write_queued`].
+    /// Like [`Partition::append`], but nothing is written, and nothing blocks. True if the caller
+    /// has to call [`Partition::write_queued`].
     pub(crate) fn enqueue(&self, append: Append) -> (Submitted, bool) {
         if let Some(refused) = self.without_lease(&append) {
             return (Submitted::Done(Err(refused)), false);

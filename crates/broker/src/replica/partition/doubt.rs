@@ -32,7 +32,7 @@ impl Doubt {
 }
 
 impl Partition {
-    /// The same partition, whose log may lack records. One whose log does has no leader's role yet.
+    /// Marks the log as one that may lack records. A log that does lack some is not led yet.
     pub(in crate::replica) fn doubted(self, doubt: Option<Doubt>) -> Self {
         Self { doubt: Mutex::new(doubt), ..self }
     }

@@ -9,7 +9,7 @@ use super::Partition;
 use crate::replica::led::Led;
 
 impl Partition {
-    /// As [`Partition::led`], if this node leads in this leader epoch; none if it does not, or no
+    /// Like [`Partition::led`], if this node leads in this leader epoch; none if it does not, or no
     /// longer does. Waits for a change in progress, and for an append.
     pub(crate) fn led_in(&self, leader_epoch: i32) -> Option<Option<Arc<Led>>> {
         let leads = self.lane.with_writer(|_| {

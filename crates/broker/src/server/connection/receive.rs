@@ -13,8 +13,8 @@ use crate::server::channel::Received;
 const PROGRESS_BYTES: usize = 64 * 1024;
 const PROGRESS_TIME: Duration = Duration::from_secs(60);
 
-/// The same for the one request that may exceed `queued.max.request.bytes`: other requests wait for
-/// it.
+/// Like [`PROGRESS_TIME`], for the one request that may exceed `queued.max.request.bytes`, because
+/// other requests wait for it.
 const EXCESS_PROGRESS_TIME: Duration = Duration::from_secs(1);
 
 /// Time that a request may wait for `queued.max.request.bytes`.

@@ -126,7 +126,7 @@ fn header_bytes((name, value): (&[u8], Option<&[u8]>)) -> usize {
     HEADER_BYTES + name.len() + value.map_or(0, <[u8]>::len)
 }
 
-/// Kafka's texts.
+/// Kafka's text for a reason.
 fn message(reason: DeadLetterReason) -> &'static str {
     match reason {
         DeadLetterReason::Rejected => "Offset rejected by client.",

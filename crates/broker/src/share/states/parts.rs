@@ -22,10 +22,10 @@ use super::PartResult;
 
 /// A part of a request that may go to another broker.
 pub(crate) trait RemotePart: StatePart<Answer: Send> + Clone + Send + 'static {
-    /// The API.
+    /// The API of the requests.
     const API: ControllerApi;
 
-    /// The message.
+    /// The request message.
     type Request: RequestResponsePair;
 
     /// The message with these parts.
@@ -48,7 +48,7 @@ pub(super) fn results<P: RemotePart>(
     parts.iter().map(|part| results.remove(&part.place()).unwrap_or_else(missing)).collect()
 }
 
-/// Parts by topic.
+/// Groups the parts by topic id.
 fn by_topic<P: StatePart>(parts: &[P]) -> BTreeMap<Uuid, Vec<&P>> {
     let mut topics = BTreeMap::<_, Vec<&P>>::new();
     parts.iter().for_each(|part| topics.entry(part.place().0).or_default().push(part));
