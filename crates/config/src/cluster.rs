@@ -97,9 +97,9 @@ impl Cordoned {
 /// A listener of other nodes, and this broker's security for connections to it.
 #[derive(Clone, Debug)]
 pub struct PeerListener {
-    /// Its name, in capitals.
+    /// Name of the listener, in capitals.
     pub name: String,
-    /// Its protocol.
+    /// Protocol of the listener.
     pub protocol: Protocol,
     /// The credentials for it, if its protocol has SASL.
     pub login: Option<SaslLogin>,

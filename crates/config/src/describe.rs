@@ -23,7 +23,7 @@ pub enum ConfigSource {
     DynamicCluster = 3,
     /// The broker's file, environment or flags.
     StaticBroker = 4,
-    /// The table.
+    /// The default of the table.
     Default = 5,
     /// The level of a logger.
     Logger = 6,
@@ -36,7 +36,7 @@ pub enum ConfigSource {
 /// One key with its value in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
-    /// The key.
+    /// Name of the key.
     pub name: Cow<'static, str>,
     /// The value; `None` is Kafka's null.
     pub value: Option<String>,
@@ -46,7 +46,7 @@ pub struct Described {
     pub origin: Origin,
     /// Every layer that gives the key a value, the layer in force first.
     pub synonyms: Vec<Synonym>,
-    /// The type.
+    /// Type of the value.
     pub kind: ConfigType,
     /// True if the value must not be shown: passwords, and unknown keys, which might be
     /// secret.
@@ -62,9 +62,9 @@ pub struct Described {
 pub struct Synonym {
     /// The key in that layer.
     pub name: Cow<'static, str>,
-    /// Its value.
+    /// Value in this layer.
     pub value: Option<String>,
-    /// The layer.
+    /// Layer that sets the value.
     pub source: ConfigSource,
 }
 

@@ -8,9 +8,9 @@ use std::{fmt, io};
 pub enum Origin {
     /// `-o key=value` on the command line.
     Flag,
-    /// This environment variable.
+    /// Environment variable with this name.
     Environment(String),
-    /// This line of a file.
+    /// Line of a configuration file.
     File {
         /// The file, as named by the user.
         path: PathBuf,
@@ -53,7 +53,7 @@ pub enum ConfigError {
     /// The configuration file cannot be read.
     #[error("cannot read the configuration file {}: {source}", path.display())]
     Unreadable {
-        /// The file.
+        /// File that cannot be read.
         path: PathBuf,
         /// Error of the operating system.
         source: io::Error,
@@ -61,7 +61,7 @@ pub enum ConfigError {
     /// The configuration file is not in `.properties` syntax.
     #[error("{origin}: {reason}")]
     Syntax {
-        /// The origin.
+        /// Origin of the line.
         origin: Origin,
         /// Description of the problem.
         reason: String,
@@ -69,15 +69,15 @@ pub enum ConfigError {
     /// A flag without `=`.
     #[error("flag -o {:?}: expected key=value", name_of(text))]
     NotAPair {
-        /// The flag's value.
+        /// Value of the flag.
         text: String,
     },
-    /// No such key.
+    /// No table has the key.
     #[error("unknown key {} ({origin}){}", name_of(key), nearest.map(|near| format!(": did you mean {near}?")).unwrap_or_default())]
     Unknown {
         /// The key as given.
         key: String,
-        /// The origin.
+        /// Origin of the key.
         origin: Origin,
         /// The known key with the smallest edit distance, if any is near.
         nearest: Option<&'static str>,
@@ -87,19 +87,19 @@ pub enum ConfigError {
     Removed {
         /// The key as given.
         key: String,
-        /// The origin.
+        /// Origin of the key.
         origin: Origin,
-        /// The next step.
+        /// Next step for the user.
         advice: &'static str,
     },
     /// A value that the key does not allow.
     #[error("{key}={value} ({origin}): must be {allowed}")]
     Invalid {
-        /// The key.
+        /// Name of the key.
         key: String,
         /// The value as given.
         value: String,
-        /// The origin.
+        /// Origin of the value.
         origin: Origin,
         /// The allowed values, in words.
         allowed: String,
@@ -107,11 +107,11 @@ pub enum ConfigError {
     /// A key of Kafka's that Levada does not serve and cannot ignore without breaking a promise.
     #[error("{key}={value} ({origin}): {reason}")]
     Refused {
-        /// The key.
+        /// Name of the key.
         key: String,
         /// The value as given.
         value: String,
-        /// The origin.
+        /// Origin of the value.
         origin: Origin,
         /// The reason, and the next step.
         reason: String,

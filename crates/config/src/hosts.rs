@@ -17,7 +17,7 @@ const KEY: &str = "max.connections.per.ip.overrides";
 /// Most connections from single hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostLimits {
-    /// Limits of addresses.
+    /// Limits by client address.
     pub addresses: BTreeMap<IpAddr, u32>,
     /// Limits of hosts by name.
     pub names: BTreeMap<String, u32>,

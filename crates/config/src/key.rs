@@ -13,7 +13,7 @@ pub struct ConfigKey {
     pub kind: ConfigType,
     /// The value when nothing sets the key; `None` is Kafka's null.
     pub default: Option<&'static str>,
-    /// The values allowed.
+    /// Allowed values.
     pub valid: Valid,
     /// Update mode of the key.
     pub dynamic: Dynamic,
@@ -27,7 +27,7 @@ pub struct ConfigKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub enum ConfigType {
-    /// Of a key that no table has.
+    /// A key that no table has.
     Unknown = 0,
     /// `true` or `false`.
     Boolean = 1,
@@ -74,11 +74,11 @@ pub enum Valid {
 /// Update mode of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dynamic {
-    /// Only by a restart.
+    /// The value changes only by a restart.
     ReadOnly,
-    /// On one broker for one listener, by its prefix.
+    /// The value can be set for one listener of one broker, by the listener's prefix.
     PerListener,
-    /// On one broker, for all listeners or for one.
+    /// The value can be set on one broker, for all listeners or for one.
     PerBroker,
     /// Per broker, or for the whole cluster.
     ClusterWide,
@@ -136,49 +136,49 @@ const fn key(name: &'static str, kind: ConfigType, doc: &'static str) -> ConfigK
 }
 
 impl ConfigKey {
-    /// The same key with a default.
+    /// Returns the key with a default.
     pub(super) const fn default(mut self, value: &'static str) -> Self {
         self.default = Some(value);
         self
     }
 
-    /// The same key with these allowed values.
+    /// Returns the key with these allowed values.
     pub(super) const fn valid(mut self, valid: Valid) -> Self {
         self.valid = valid;
         self
     }
 
-    /// The same key, an integer not below `low`.
+    /// Returns the key as an integer that is not below `low`.
     pub(super) const fn at_least(self, low: i64) -> Self {
         self.valid(Valid::Range(low, i64::MAX))
     }
 
-    /// The same key, changeable while the broker runs.
+    /// Returns the key as one that can change while the broker runs.
     pub(super) const fn cluster_wide(mut self) -> Self {
         self.dynamic = Dynamic::ClusterWide;
         self
     }
 
-    /// The same key, which each listener may have its own value of.
+    /// Returns the key as one of which each listener may have its own value.
     pub(super) const fn per_listener(mut self) -> Self {
         self.per_listener = true;
         self
     }
 
-    /// The same key, which may be changed for a listener while the broker runs.
+    /// Returns the key as one that can change for a listener while the broker runs.
     pub(super) const fn reloaded(mut self) -> Self {
         self.dynamic = Dynamic::PerListener;
         self.per_listener()
     }
 
-    /// The same key, which may be changed for all listeners of a broker or for one while the broker
-    /// runs.
+    /// Returns the key as one that can change for all listeners of a broker, or for one, while the
+    /// broker runs.
     pub(super) const fn per_broker(mut self) -> Self {
         self.dynamic = Dynamic::PerBroker;
         self.per_listener()
     }
 
-    /// The same key, which may be changed on a broker while it runs.
+    /// Returns the key as one that can change on a single broker while it runs.
     pub(super) const fn own(mut self) -> Self {
         self.dynamic = Dynamic::PerBroker;
         self

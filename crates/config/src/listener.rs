@@ -61,13 +61,13 @@ impl Default for ListenerLimits {
 /// Security protocol of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// Not at all.
+    /// Plaintext, without authentication by SASL.
     Plaintext,
-    /// By TLS.
+    /// TLS, without authentication by SASL.
     Ssl,
     /// Clients authenticate by SASL.
     SaslPlaintext,
-    /// By TLS, within which clients authenticate by SASL.
+    /// TLS, and clients authenticate by SASL.
     SaslSsl,
 }
 

@@ -10,9 +10,9 @@ use std::str::Chars;
 pub struct Property {
     /// The line the entry starts on, from 1.
     pub line: usize,
-    /// The settings.
+    /// Key of the setting.
     pub key: String,
-    /// To what.
+    /// Value of the setting.
     pub value: String,
 }
 
@@ -21,7 +21,7 @@ pub struct Property {
 pub struct SyntaxError {
     /// The line the entry starts on, from 1.
     pub line: usize,
-    /// The reason.
+    /// Description of the fault.
     pub reason: &'static str,
 }
 

@@ -59,7 +59,8 @@ impl fmt::Debug for Secret {
 /// SASL of all listeners, and the delay after failed authentications.
 #[derive(Clone, Debug)]
 pub struct SecurityConfig {
-    /// By the name of the listener, in capitals; those without SASL are not there.
+    /// SASL settings by the name of the listener, in capitals; listeners without SASL have no
+    /// entry.
     pub sasl: BTreeMap<String, Arc<SaslConfig>>,
     /// `connection.failed.authentication.delay.ms`.
     pub failed_delay: Duration,
@@ -89,11 +90,11 @@ pub struct TokenTimes {
 /// The schedule for reloading the signing keys of tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct SigningKeyTimes {
-    /// After a success.
+    /// Pause after a successful load, ms.
     pub refresh_ms: i64,
-    /// After a first failure.
+    /// Pause after a first failure, ms.
     pub retry_ms: i64,
-    /// After many failures, or when a key is missed.
+    /// Longest pause after repeated failures, and after a token named a missing key, ms.
     pub retry_ms_max: i64,
 }
 

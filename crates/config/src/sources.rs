@@ -57,7 +57,7 @@ pub struct Settings {
 }
 
 impl fmt::Debug for Settings {
-    /// Without values: some are passwords.
+    /// Omits values, because some are passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.set.keys()).entries(self.set_by_name.keys()).finish()
     }
@@ -169,7 +169,7 @@ impl Settings {
         self.set_by_name.keys().map(String::as_str)
     }
 
-    /// The same settings under other dynamic layers.
+    /// Returns these settings with other dynamic layers.
     pub(super) fn with_dynamic(&self, dynamic: DynamicLayers) -> Self {
         Self { dynamic, ..self.clone() }
     }
@@ -216,7 +216,7 @@ impl Settings {
         self.set_by_name.extend(by_name.map(|(key, value)| (key.clone(), value.clone())));
     }
 
-    /// Dynamic settings.
+    /// Settings of the dynamic layers.
     pub(super) fn dynamic(&self) -> &DynamicLayers {
         &self.dynamic
     }

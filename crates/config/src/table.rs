@@ -10,7 +10,7 @@ const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorize
 /// A key that a topic may set, and the broker's keys that give its default.
 #[derive(Clone, Copy, Debug)]
 pub struct TopicConfigKey {
-    /// The key.
+    /// Name, type, default and allowed values.
     pub key: ConfigKey,
     /// Broker keys in order of precedence; the first that is set gives the topic's default. Names
     /// ending in `.hours` and `.minutes` are in that unit, the topic's key is in milliseconds.

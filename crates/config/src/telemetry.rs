@@ -6,12 +6,12 @@ use super::words::words;
 /// Condition under which the broker offers telemetry to clients: `levada.client.telemetry`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TelemetryOffer {
-    /// While there is a subscription or a metric to export.
+    /// Offered while there is a subscription or a metric to export.
     #[default]
     Auto,
-    /// In any case.
+    /// Always offered.
     Always,
-    /// In no case.
+    /// Never offered.
     Never,
 }
 

@@ -111,9 +111,9 @@ pub enum CompressionType {
 /// `message.timestamp.type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimestampType {
-    /// The producer's.
+    /// Timestamp of the producer.
     CreateTime,
-    /// The broker's.
+    /// Time of the append, from the broker's clock.
     LogAppendTime,
 }
 

@@ -28,7 +28,7 @@ impl Failure {
         Self { text: format!("cannot run {program}: {error}"), code }
     }
 
-    /// The same failure, with the line of a script.
+    /// Returns the failure with the line of a script.
     pub(crate) fn with_line(self, line: usize) -> Self {
         Self { text: format!("line {line}: {}", self.text), ..self }
     }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::failure::{Failure, replace};
 
-/// The broker's program.
+/// Path of the broker's program.
 pub(crate) const LEVADA: &str = "/usr/bin/levada";
 
 /// Directory at which users of Kafka's images mount the volume of the data.

@@ -37,7 +37,7 @@ pub struct ShareGroupSettings {
 pub enum ShareStart {
     /// The log start offset.
     Earliest,
-    /// The high watermark.
+    /// At the high watermark.
     Latest,
     /// The first record that is younger than this number of milliseconds.
     Since(i64),

@@ -28,7 +28,7 @@ pub struct StreamsGroupSettings {
     pub rack_aware_tags: Option<Arc<str>>,
 }
 
-/// The only assignor.
+/// Name of the only assignor.
 const ASSIGNOR: &str = "sticky";
 
 fn tags(value: &str) -> Vec<&str> {
