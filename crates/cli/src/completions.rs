@@ -146,7 +146,7 @@ complete -F _levada_with_names -o bashdefault -o default levada
     )
 }
 
-/// The same for fish.
+/// The part of fish's script that adds names to those of commands and options.
 fn fish() -> String {
     let line = |(kind, noun, verbs): &(Kind, &str, &[&str])| {
         let verbs = match verbs {

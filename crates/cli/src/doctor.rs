@@ -67,7 +67,8 @@ struct Report {
     kernel: String,
     directory: PathBuf,
     large_fetches_use: &'static str,
-    /// Of new connections, as the system has it; the broker leaves it alone.
+    /// Congestion control of new connections, from the system's setting; the broker does not change
+    /// it.
     congestion_control: Option<String>,
     capabilities: Vec<Capability>,
     thresholds: InForce,

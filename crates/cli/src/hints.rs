@@ -56,7 +56,7 @@ const ELSEWHERE: [(&[&str], &str); 15] = [
 /// Kinds of Kafka's `--entity-type` whose settings are quotas here.
 const QUOTA_KINDS: [&str; 6] = ["client", "clients", "ip", "ips", "user", "users"];
 
-/// The same command line with `levada help COMMAND` as `levada COMMAND --help`.
+/// Translates `levada help COMMAND` into `levada COMMAND --help`.
 pub(crate) fn as_options(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let option = match arguments.get(1).and_then(|word| word.to_str()) {
         Some("help") => "--help",
@@ -73,7 +73,8 @@ pub(crate) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -
     distances.min().filter(|(distance, name)| distance * 3 <= name.len()).map(|(_, name)| name)
 }
 
-/// The same error of the command line; for an option of Kafka's with the tip what to do instead.
+/// Translates an error of the command line; for an option of Kafka's tools it adds the equivalent
+/// here.
 pub(crate) fn translated(mut error: Error) -> Error {
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return error };
     let name = argument.split(['=', ' ']).next().unwrap_or_default();

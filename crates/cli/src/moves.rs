@@ -31,7 +31,7 @@ use crate::{interrupt, sizes};
 pub(crate) struct Move {
     pub(crate) topic: String,
     pub(crate) partition: i32,
-    /// Present replicas.
+    /// Replicas before the move, broker ids.
     pub(crate) from: Vec<i32>,
     /// New replicas, the preferred leader first.
     pub(crate) to: Vec<i32>,
@@ -80,7 +80,7 @@ impl Move {
         self.to.iter().copied().filter(|id| !self.from.contains(id))
     }
 
-    /// Bytes to copy.
+    /// Number of bytes to copy.
     fn copied(&self) -> u64 {
         self.bytes.unwrap_or(0).saturating_mul(self.adding().count() as u64)
     }

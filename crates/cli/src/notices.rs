@@ -10,7 +10,7 @@ use crate::interrupt;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reporter;
 
-/// The same, but also ends once nothing reads the output.
+/// Like [`Reporter`], but also ends once nothing reads the output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutputReporter;
 

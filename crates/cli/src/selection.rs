@@ -12,7 +12,7 @@ use crate::hints;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Selection {
     pattern: String,
-    /// None means all.
+    /// Partitions of the topic; `None` stands for all of them.
     partitions: Vec<i32>,
 }
 

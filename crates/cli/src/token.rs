@@ -129,7 +129,7 @@ struct Row {
     renewers: Vec<String>,
     issued_ms: i64,
     expires_ms: i64,
-    /// No renewal extends its life beyond.
+    /// Latest time to which a renewal can extend the token's life, ms since 1970.
     last_ms: i64,
 }
 

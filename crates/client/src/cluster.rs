@@ -52,21 +52,21 @@ pub struct Cluster {
 /// A topic as the metadata shows it.
 #[derive(Clone, Debug)]
 pub struct Topic {
-    /// Its name.
+    /// Name of the topic.
     pub name: String,
-    /// Its id.
+    /// Id of the topic.
     pub id: Uuid,
     /// Leader by partition; [`NO_LEADER`] if the partition has none.
     pub leaders: BTreeMap<i32, i32>,
 }
 
-/// In place of the leader of a partition that has none.
+/// Broker id in place of the leader of a partition that has none.
 pub const NO_LEADER: i32 = -1;
 
 /// Partitions of a topic that a caller needs leaders of.
 #[derive(Clone, Copy, Debug)]
 pub enum Led<'a> {
-    /// All of them.
+    /// All partitions.
     Every,
     /// A list, as far as its partitions exist; of an empty list, any partition: the caller waits
     /// for the others itself.
@@ -97,7 +97,7 @@ impl Cluster {
     /// Sends a request to the first broker.
     ///
     /// # Errors
-    /// As [`Connection::request`].
+    /// Same as [`Connection::request`].
     pub fn ask<R: RequestResponsePair>(&mut self, request: &R) -> Result<R::Response, ConnectionError> {
         self.first.request(request)
     }
@@ -113,7 +113,7 @@ impl Cluster {
     /// The connection to this broker, or to the first.
     ///
     /// # Errors
-    /// As [`Cluster::broker`].
+    /// Same as [`Cluster::broker`].
     pub fn client(&mut self, node: Option<i32>) -> Result<&mut Connection, ClientError> {
         match node {
             Some(node) => self.broker(node),
@@ -136,11 +136,11 @@ impl Cluster {
         Ok(connection)
     }
 
-    /// The same; a new connection if the broker has closed the present one, as it does after a time
-    /// without requests. For requests that are not sent twice.
+    /// Like [`Cluster::broker`], with a new connection if the broker has closed the present one, as
+    /// it does after a time without requests. For requests that are not sent twice.
     ///
     /// # Errors
-    /// As [`Cluster::broker`].
+    /// Same as [`Cluster::broker`].
     pub fn open_broker(&mut self, node: i32) -> Result<&mut Connection, ClientError> {
         if self.leaders.get(&node).is_some_and(|(_, socket)| is_closed(socket)) {
             self.leaders.remove(&node);
@@ -152,7 +152,7 @@ impl Cluster {
     /// socket to wait by.
     ///
     /// # Errors
-    /// As [`Cluster::broker`].
+    /// Same as [`Cluster::broker`].
     pub fn separate(&mut self, node: i32) -> Result<(Connection, TcpStream), ClientError> {
         let address = self.address(node)?;
         Ok(self.login.connect_with_socket(&address, &self.options)?)
@@ -187,7 +187,7 @@ impl Cluster {
     /// The brokers of the cluster.
     ///
     /// # Errors
-    /// As [`Cluster::metadata`].
+    /// Same as [`Cluster::metadata`].
     pub fn brokers(&mut self) -> Result<Vec<i32>, ConnectionError> {
         self.metadata(Some(&[]), false)?;
         Ok(self.addresses.keys().copied().collect())
@@ -212,7 +212,7 @@ impl Cluster {
     /// A topic as it is now, perhaps with partitions without a leader.
     ///
     /// # Errors
-    /// As [`Cluster::topics`], and a topic that does not exist.
+    /// Same as [`Cluster::topics`], and a topic that does not exist.
     pub fn present_topic(&mut self, name: &str) -> Result<Topic, ClientError> {
         let missing = || Refusal {
             operation: Operation::Topic { topic: name.to_owned() },

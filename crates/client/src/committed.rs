@@ -61,7 +61,7 @@ pub fn fetch(cluster: &mut Cluster, group: &str) -> Result<BTreeMap<TopicPartiti
 /// The committed offsets of these partitions, as Kafka's consumers ask for them.
 ///
 /// # Errors
-/// As [`fetch`].
+/// Same as [`fetch`].
 pub fn fetch_stable(
     cluster: &mut Cluster,
     group: &str,
@@ -157,7 +157,7 @@ pub struct Seat<'a> {
 }
 
 impl<'a> Seat<'a> {
-    /// In place of members, which the group must not have.
+    /// Commits without a membership; the group must have no members.
     #[must_use]
     pub fn outside(group: &'a str) -> Self {
         Self { group, member: "", epoch: -1 }

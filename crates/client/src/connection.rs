@@ -21,7 +21,7 @@ const FIRST_API_VERSIONS: i16 = 4;
 pub struct ConnectionOptions {
     /// The client's name for itself.
     pub client_id: String,
-    /// For connecting, and for each read and write.
+    /// Time limit for connecting, and for each read and write.
     pub timeout: Duration,
     /// Largest response accepted.
     pub max_frame_bytes: u32,
@@ -60,9 +60,9 @@ pub struct Connection {
 pub struct OfferedVersions {
     /// The API's key.
     pub key: i16,
-    /// Lowest version.
+    /// Lowest version offered.
     pub min: i16,
-    /// Highest version.
+    /// Highest version offered.
     pub max: i16,
 }
 
@@ -75,10 +75,11 @@ impl Connection {
         Self::connect_over(address, options, |_, socket| Ok(Box::new(socket)))
     }
 
-    /// The same, over what `channel` makes of the host's name and the socket, such as TLS.
+    /// Connects through the channel that `channel` makes of the host's name and the socket, such as
+    /// TLS, and requests the broker's versions.
     ///
     /// # Errors
-    /// As [`connect`](Connection::connect), and errors of `channel`.
+    /// Same as [`connect`](Connection::connect), and errors of `channel`.
     pub fn connect_over(
         address: &str,
         options: &ConnectionOptions,
@@ -293,23 +294,23 @@ pub enum ConnectionError {
     /// No broker could be reached at the address.
     #[error("cannot connect to {address}: {source}")]
     Connect {
-        /// The address.
+        /// Address that cannot be reached.
         address: String,
-        /// The reason.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The broker was silent for the time limit. It may be suspended, or wait for its disk.
     #[error("{address} did not respond within {seconds} s")]
     Silent {
-        /// The address.
+        /// Address of the broker.
         address: String,
-        /// The time limit.
+        /// Time limit, s.
         seconds: f32,
     },
     /// The connection broke.
     #[error("connection to {address} lost: {source}")]
     Lost {
-        /// The address.
+        /// Address of the broker.
         address: String,
         /// The kernel's error.
         source: io::Error,
@@ -317,7 +318,7 @@ pub enum ConnectionError {
     /// The broker closed the connection, as Kafka does with requests it cannot read.
     #[error("{address} closed the connection")]
     Closed {
-        /// The address.
+        /// Address of the broker.
         address: String,
     },
     /// The broker refused to name its versions.
@@ -329,7 +330,7 @@ pub enum ConnectionError {
     /// The broker does not offer a version of the request that Levada supports.
     #[error("no common version of {request}: the broker offers {offered:?}")]
     NoCommonVersion {
-        /// The request.
+        /// Name of the request.
         request: &'static str,
         /// The broker's versions; `None` if it does not offer the API at all.
         offered: Option<OfferedVersions>,

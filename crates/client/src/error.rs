@@ -79,7 +79,7 @@ pub enum Cause {
     Connection,
     /// The broker answered with this error code.
     Code(i16),
-    /// Anything else.
+    /// Any other error.
     Other,
 }
 
@@ -107,7 +107,7 @@ impl Cause {
 /// An error whose cause decides about a retry: that of this crate, or one that a caller makes of
 /// it.
 pub trait Caused: From<ClientError> {
-    /// The origin.
+    /// Cause of the error.
     fn cause(&self) -> Cause;
 }
 

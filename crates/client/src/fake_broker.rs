@@ -74,7 +74,7 @@ pub struct FakeBroker {
 /// A request to the fake broker.
 #[derive(Debug)]
 pub struct Asked {
-    /// Its header.
+    /// Header of the request.
     pub header: RequestHeader,
     body: Bytes,
     port: u16,

@@ -112,10 +112,10 @@ impl Login {
         self.connect_with_socket(address, options).map(|(connection, _)| connection)
     }
 
-    /// The same, with another handle of its socket, to wait for responses.
+    /// Like [`Login::connect`], with another handle of the socket, to wait for responses.
     ///
     /// # Errors
-    /// As [`Login::connect`].
+    /// Same as [`Login::connect`].
     pub fn connect_with_socket(
         &self,
         address: &str,

@@ -65,7 +65,7 @@ impl Member {
         }
     }
 
-    /// Its id, which it has chosen.
+    /// Id of the member, which the member has chosen.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -123,7 +123,7 @@ impl Member {
     /// Commits these offsets, at which the next reader of the group resumes.
     ///
     /// # Errors
-    /// As [`Member::beat`], and a refused partition.
+    /// Same as [`Member::beat`], and a refused partition.
     pub fn commit(
         &mut self,
         cluster: &mut Cluster,

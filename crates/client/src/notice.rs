@@ -21,7 +21,7 @@ impl<E> Watch<E> for Unwatched {
     fn notice(&self, _: Notice<'_, E>) {}
 }
 
-/// An event.
+/// Event that a client reports to its watcher.
 #[derive(Clone, Copy, Debug)]
 pub enum Notice<'a, E> {
     /// The connection was lost, and is made again: once in each outage.
@@ -32,7 +32,7 @@ pub enum Notice<'a, E> {
     Connected,
     /// Records of this batch wait for their partition for some seconds.
     Waits {
-        /// The batch.
+        /// Batch that waits.
         batch: &'a BatchLabel,
         /// The last failure.
         error: &'a E,
@@ -51,27 +51,27 @@ pub enum Notice<'a, E> {
     },
     /// The log no longer has the records at a reader's position.
     Deleted {
-        /// The partition.
+        /// Partition and its topic.
         place: Place<'a>,
-        /// The position.
+        /// Position of the consumer, which the log no longer contains.
         position: i64,
         /// The new position: the start of the log.
         start: i64,
     },
     /// The log ends before a reader's position, and the reader continues at its end.
     Beyond {
-        /// The partition.
+        /// Partition and its topic.
         place: Place<'a>,
-        /// The position.
+        /// Position of the consumer, which lies after the log end.
         position: i64,
         /// The new position: the end of the log.
         end: i64,
     },
     /// The log has become shorter than the end up to which a reader reads.
     Shortened {
-        /// The partition.
+        /// Partition and its topic.
         place: Place<'a>,
-        /// The new end.
+        /// Log end offset after the truncation.
         end: i64,
     },
 }

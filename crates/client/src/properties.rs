@@ -122,7 +122,7 @@ pub enum Name {
     Omitted,
     /// A misspelt name of this property.
     Misspelt(&'static str),
-    /// No client property, and the nearest one if it is similar.
+    /// The name is no client property; the most similar name, if there is one.
     Unknown(Option<&'static str>),
 }
 

@@ -8,9 +8,9 @@ use levada_wire::ErrorCode;
 /// Kinds of coordinators, numbered as in FindCoordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coordinated {
-    /// A consumer group.
+    /// Coordinator of a consumer group.
     Group = 0,
-    /// A transactional id.
+    /// Coordinator of a transactional id.
     Transaction = 1,
 }
 
@@ -33,7 +33,7 @@ pub enum Operation {
     FetchPartition { topic: String, partition: i32, offset: Option<i64> },
     /// Records to store; the partition, if the request had one only.
     Produce { topic: String, partition: Option<i32> },
-    /// A producer's id.
+    /// Request for a producer id.
     InitProducer,
     /// A heartbeat of a member.
     Join { group: String },
@@ -41,9 +41,9 @@ pub enum Operation {
     Share { group: String },
     /// All committed offsets of a group.
     CommittedOffsets { group: String },
-    /// One of them.
+    /// Committed offset of one partition of a group.
     CommittedOffset { group: String, topic: String, partition: i32 },
-    /// A commit.
+    /// Commit of the offset of one partition.
     Commit { group: String, topic: String, partition: i32 },
     /// The deletion of committed offsets.
     DeleteOffsets { group: String },

@@ -103,7 +103,7 @@ struct Waiting {
 #[derive(Debug)]
 struct Queue {
     class: RequestClass,
-    /// In the order of submission; those in flight stay until their answer.
+    /// Requests in the order of submission; those in flight stay until their answer.
     requests: VecDeque<Waiting>,
     failures: u32,
     retry_ms: i64,

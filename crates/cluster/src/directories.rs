@@ -33,12 +33,12 @@ impl ReplicaKey {
         Self { topic: topic_id.to_bytes(), partition }
     }
 
-    /// The topic's id.
+    /// Id of the topic.
     pub fn topic_id(&self) -> Uuid {
         Uuid::from_bytes(self.topic)
     }
 
-    /// The partition's number.
+    /// Index of the partition.
     pub fn partition(&self) -> i32 {
         self.partition
     }
@@ -47,7 +47,7 @@ impl ReplicaKey {
 /// The reports of one broker.
 #[derive(Debug, Default)]
 pub struct Directories {
-    /// Not reported yet, or refused.
+    /// Replicas whose directory is not reported yet, or was refused.
     ready: BTreeMap<ReplicaKey, [u8; 16]>,
     in_flight: Option<(u64, BTreeMap<ReplicaKey, [u8; 16]>)>,
     last_request: u64,
@@ -56,7 +56,7 @@ pub struct Directories {
 }
 
 impl Directories {
-    /// No report is due.
+    /// No replica to report.
     pub fn new() -> Self {
         Self { retry_ms: i64::MIN, ..Self::default() }
     }

@@ -5,7 +5,7 @@ use levada_wire::error_code::ErrorCode;
 /// Reaction to an error code of a Fetch of the metadata log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// There is no error.
+    /// No error: go on.
     Proceed,
     /// The answer names leader and epoch: retry with these.
     Learn,

@@ -79,7 +79,7 @@ pub enum LifecycleAction {
     Fenced,
     /// Log that a request was refused, by this error code.
     Refused {
-        /// The API.
+        /// Name of the API.
         api: &'static str,
         /// Kafka's error code.
         code: i16,
@@ -107,7 +107,7 @@ struct InFlight {
     reported: Vec<Uuid>,
 }
 
-/// A failed directory.
+/// State of a failed directory.
 #[derive(Clone, Copy, Debug)]
 struct Offline {
     acknowledged: bool,

@@ -46,7 +46,7 @@ pub struct ObserverConfig {
     pub request_timeout_ms: i64,
     /// The pause after a first failure. It doubles with each further one.
     pub retry_ms: i64,
-    /// The longest pause.
+    /// Maximum pause before a request is repeated, ms.
     pub retry_max_ms: i64,
     /// Most bytes that an answer should have.
     pub max_bytes: i32,
@@ -110,16 +110,16 @@ pub enum ObserverAction {
     SnapshotDropped(SnapshotId),
     /// The quorum has a new epoch or leader.
     LeaderChanged {
-        /// The epoch.
+        /// Epoch of the quorum.
         epoch: i32,
-        /// Its leader, if known.
+        /// Node id of the leader, if it is known.
         leader: Option<i32>,
     },
     /// Log that a node's answer was useless; another node is next.
     Unusable {
         /// The node that answered.
         from: Target,
-        /// The reason.
+        /// Reason for which the answer is useless.
         reason: String,
     },
     /// Stop: an operator has to change something. The observer does nothing from now on.

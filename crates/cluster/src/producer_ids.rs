@@ -30,7 +30,7 @@ pub struct ProducerIds {
 }
 
 impl ProducerIds {
-    /// No block yet: the first [`poll`](ProducerIds::poll) requests one.
+    /// Supply without a block: the first [`poll`](ProducerIds::poll) requests one.
     pub fn new() -> Self {
         Self { retry_ms: i64::MIN, ..Self::default() }
     }

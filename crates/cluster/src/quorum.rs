@@ -34,9 +34,9 @@ impl std::fmt::Display for Address {
 /// The node to send a request to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Its id, unless only the address is known.
+    /// Node id, unless only the address is known.
     pub node: Option<i32>,
-    /// Its address.
+    /// Host and port.
     pub address: Address,
 }
 
@@ -97,7 +97,7 @@ impl Quorum {
         Ok(Self::new(Vec::new(), voters))
     }
 
-    /// The same quorum, which can also be reached by the addresses of `other`.
+    /// Adds the addresses of `other` as further ways to reach the quorum.
     #[must_use]
     pub fn with_bootstrap_servers(mut self, other: Self) -> Self {
         self.bootstrap = other.bootstrap;

@@ -51,7 +51,7 @@ pub(super) struct Tally {
     pub(super) last: Option<Instant>,
 }
 
-/// A finished measurement.
+/// Result of a finished measurement.
 pub(super) struct Measured {
     pub(super) tally: Tally,
     pub(super) elapsed: Duration,

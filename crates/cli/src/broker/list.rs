@@ -49,7 +49,7 @@ pub(super) struct Row {
     pub(super) leaders: usize,
     /// Partitions of which it holds a replica.
     pub(super) replicas: usize,
-    /// Its replicas that are not in sync.
+    /// Number of the broker's replicas that are not in sync.
     pub(super) out_of_sync: usize,
     /// Bytes of its replicas; `None` if it does not report them.
     pub(super) bytes: Option<u64>,

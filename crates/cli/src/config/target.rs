@@ -26,7 +26,7 @@ pub(super) enum Kind {
     Quota,
 }
 
-/// One of them.
+/// A resource or a client-quota entity whose settings are changed.
 pub(super) enum Target {
     Resource(Resource),
     Quota(Entity),

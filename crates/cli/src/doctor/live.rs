@@ -12,7 +12,7 @@ use crate::http::Address;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format};
 
-/// Between two looks.
+/// Time between two outputs.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Clears a terminal from its upper left corner on.

@@ -54,7 +54,7 @@ struct Description {
     /// Sum of the known values, if there are any.
     lag: Option<i64>,
     partitions: Vec<Row>,
-    /// Of streams groups.
+    /// Details of a streams group.
     #[serde(flatten)]
     streams: Option<streams::Description>,
 }

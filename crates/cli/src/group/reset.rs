@@ -92,9 +92,9 @@ pub(super) enum Goal {
 /// Offsets of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Of a consumer group or a classic group.
+    /// Committed offsets of a consumer group or a classic group.
     Committed,
-    /// Of a share group.
+    /// Start offsets of a share group.
     Start,
 }
 

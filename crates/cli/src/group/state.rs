@@ -31,11 +31,11 @@ pub(super) struct Group {
     pub(super) state: String,
     /// Name of the assignor.
     pub(super) assignor: String,
-    /// Of all groups but classic ones.
+    /// Group epoch; `None` for classic groups.
     pub(super) epoch: Option<i32>,
     pub(super) coordinator: i32,
     pub(super) members: Vec<Member>,
-    /// Of streams groups.
+    /// Topology of a streams group.
     #[serde(skip)]
     pub(super) topology: Option<Topology>,
 }
@@ -44,16 +44,16 @@ pub(super) struct Group {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Member {
     pub(super) id: String,
-    /// Of static members.
+    /// Instance id of a static member.
     pub(super) instance_id: Option<String>,
     pub(super) client_id: String,
     pub(super) host: String,
-    /// Of all groups but classic ones.
+    /// Member epoch; `None` for classic groups.
     pub(super) epoch: Option<i32>,
     pub(super) topics: Vec<String>,
     pub(super) topic_regex: Option<String>,
     pub(super) partitions: Vec<Partition>,
-    /// Of streams groups.
+    /// Details of a member of a streams group.
     #[serde(flatten)]
     pub(super) streams: Option<StreamsMember>,
 }
@@ -123,7 +123,7 @@ impl Group {
     }
 }
 
-/// As [`describe_any`]; a share group is an error: it commits no offsets.
+/// Like [`describe_any`]; a share group is an error: it commits no offsets.
 pub(super) fn describe(cluster: &mut Cluster, id: &str) -> Result<Option<Group>, Failure> {
     match describe_any(cluster, id)? {
         Some(group) if group.kind == SHARE => {

@@ -22,7 +22,7 @@ pub(super) struct Report<'a> {
 pub(super) enum Verdict {
     /// Intact; with its contents, in words.
     Sound(String),
-    /// Damaged.
+    /// The file is damaged.
     Damaged {
         /// Byte from the start of the file, or line for text, of the first damage.
         at: u64,

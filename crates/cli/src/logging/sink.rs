@@ -103,7 +103,7 @@ impl Write for Writer {
 /// Destination of the lines.
 #[derive(Default)]
 struct Place {
-    /// None for stderr.
+    /// Destination of the lines; `None` for stderr.
     target: Option<Target>,
     /// The log has a line about a failure.
     is_told: bool,

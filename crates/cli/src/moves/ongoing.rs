@@ -24,7 +24,7 @@ const PER_REQUEST: usize = 1_000;
 /// A partition on its way to other brokers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ongoing {
-    /// All replicas, those of the target first.
+    /// All replicas; those of the target come first.
     pub(crate) replicas: Vec<i32>,
     pub(crate) adding: Vec<i32>,
     pub(crate) removing: Vec<i32>,

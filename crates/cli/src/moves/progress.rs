@@ -34,7 +34,7 @@ const WINDOW: Duration = Duration::from_secs(15);
 /// State of the moves at one time.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Sample {
-    /// Partitions that move.
+    /// Number of partitions whose move has not ended.
     left: usize,
     /// Bytes that new replicas lack; `None` if a size is not known.
     left_bytes: Option<u64>,

@@ -21,9 +21,9 @@ const OWN: [&str; 2] = ["dynamic-broker", "topic"];
 /// Settings that this process has made.
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
-    /// By broker, the rates before; `None` if there was none.
+    /// Previous rates by broker; `None` if there was none.
     brokers: BTreeMap<i32, [Option<String>; 2]>,
-    /// By topic, the entries of leaders and of followers.
+    /// Throttled replicas by topic: the entries of leaders and of followers.
     topics: BTreeMap<String, [String; 2]>,
 }
 

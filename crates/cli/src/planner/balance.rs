@@ -23,7 +23,7 @@ struct Exchange {
     back: Option<usize>,
     /// Bytes by which the fuller broker shrinks.
     shift: u64,
-    /// Bytes to copy.
+    /// Number of bytes to copy.
     copied: u64,
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Describe {
     format: FormatArgs,
 }
 
-/// A transactional id.
+/// State of a transactional id.
 #[derive(Debug, Serialize)]
 pub(super) struct Description {
     id: String,
@@ -33,7 +33,7 @@ pub(super) struct Description {
     pub(super) producer_epoch: i16,
     pub(super) state: String,
     timeout_ms: i32,
-    /// Of a transaction that is open.
+    /// Start of the open transaction, ms since 1970; `None` without one.
     started_ms: Option<i64>,
     duration_ms: Option<i64>,
     pub(super) partitions: Vec<Partition>,

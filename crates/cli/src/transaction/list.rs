@@ -31,7 +31,7 @@ pub(crate) struct List {
     format: FormatArgs,
 }
 
-/// A transactional id.
+/// Row of a transactional id.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     pub(super) id: String,

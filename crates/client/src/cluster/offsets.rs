@@ -40,7 +40,7 @@ pub type TopicPartition = (String, i32);
 /// Records up to which an end offset counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
-    /// All.
+    /// All records.
     Uncommitted = 0,
     /// Records before the first open transaction.
     Committed = 1,
@@ -99,7 +99,7 @@ impl Cluster {
     /// The offset of every partition of these topics at one time, of partitions with a leader.
     ///
     /// # Errors
-    /// As [`Cluster::look_up`].
+    /// Same as [`Cluster::look_up`].
     pub fn offsets_at<'a>(
         &mut self,
         topics: impl IntoIterator<Item = &'a Topic>,

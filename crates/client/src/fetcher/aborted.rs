@@ -7,7 +7,7 @@ use levada_wire::messages::fetch_response::AbortedTransaction;
 
 /// The aborted transactions of one response for one partition. Batches are shown to it in order.
 pub(super) struct Aborted {
-    /// By first offset: those whose first batch is still to come.
+    /// Aborted transactions whose first batch is still to come, by first offset.
     coming: VecDeque<(i64, i64)>,
     /// Producers whose transaction is under way and will be aborted.
     open: BTreeSet<i64>,

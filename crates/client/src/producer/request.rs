@@ -16,11 +16,11 @@ const TIMEOUT_MS: i32 = 30_000;
 /// The replicas whose acknowledgement a request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acks {
-    /// None: the broker sends no response.
+    /// No acknowledgement: the broker sends no response.
     Nobody,
-    /// The leader.
+    /// The leader acknowledges.
     Leader,
-    /// All replicas in sync.
+    /// All replicas in sync acknowledge.
     All,
 }
 

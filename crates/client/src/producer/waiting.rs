@@ -92,7 +92,7 @@ impl Ready {
 /// Batches that wait, by partition.
 #[derive(Default)]
 pub(super) struct Waiting {
-    /// No queue is empty.
+    /// Batches that wait, by broker; no queue is empty.
     queues: BTreeMap<i32, VecDeque<Ready>>,
     size_bytes: usize,
     /// Time and pause of the next attempt.

@@ -19,7 +19,7 @@ const RENEW: i8 = 4;
 pub enum Acknowledgement {
     /// The record is processed: it is not delivered again.
     Accept = 1,
-    /// Another attempt, by any member.
+    /// Makes the record available again, for any member.
     Release = 2,
     /// The record cannot be processed: it is not delivered again.
     Reject = 3,
@@ -84,7 +84,7 @@ impl ShareMember {
     /// are released.
     ///
     /// # Errors
-    /// As [`ShareMember::flush`].
+    /// Same as [`ShareMember::flush`].
     pub fn leave(&mut self, cluster: &mut Cluster) -> Result<(), ClientError> {
         let open = self.sessions.iter().filter(|(_, session)| !session.is_opening());
         let nodes: Vec<i32> = open.map(|(node, _)| *node).collect();

@@ -22,7 +22,7 @@ pub(super) type Place = (Uuid, i32);
 /// Acknowledgement types by offset.
 type Due = BTreeMap<Place, BTreeMap<i64, i8>>;
 
-/// See the module.
+/// Share session of one broker; see the module.
 #[derive(Debug)]
 pub(super) struct Session {
     /// Distinguishes the sessions of a leader.

@@ -20,9 +20,9 @@ const RESERVED_DIRECTORY_IDS: u128 = 100;
 pub struct BrokerListener {
     /// The listener's name.
     pub name: String,
-    /// The advertised host.
+    /// Advertised host.
     pub host: String,
-    /// The advertised port.
+    /// Advertised port.
     pub port: u16,
     /// Kafka's number of the security protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
     pub security_protocol: i16,
@@ -31,20 +31,20 @@ pub struct BrokerListener {
 /// The levels of a feature that this broker supports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureRange {
-    /// The feature's name.
+    /// Name of the feature.
     pub name: String,
-    /// Lowest level.
+    /// Lowest level supported.
     pub min: i16,
-    /// Highest level.
+    /// Highest level supported.
     pub max: i16,
 }
 
 /// The level of a feature that a cluster has finalized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinalizedFeature {
-    /// The feature's name.
+    /// Name of the feature.
     pub name: String,
-    /// The level.
+    /// Finalized level.
     pub level: i16,
 }
 
@@ -163,16 +163,16 @@ impl BrokerIdentity {
 /// A registration that must not be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IdentityFault {
-    /// A negative id.
+    /// The id of the node is negative.
     #[error("node.id {node_id} is negative: give the broker an id of 0 or more that no other node has")]
     NodeId {
-        /// The id.
+        /// Negative id.
         node_id: i32,
     },
     /// A controller has the id.
     #[error("node.id {node_id} is the id of a controller: give the broker an id that no other node has")]
     Voter {
-        /// The id.
+        /// Id of the voter.
         node_id: i32,
     },
     /// No listener, or two of one name.
@@ -183,10 +183,10 @@ pub enum IdentityFault {
     /// An id that is reserved, or that two directories have.
     #[error("directory id {id:?} is reserved or occurs twice: check meta.properties of each log directory")]
     Directory {
-        /// The id.
+        /// Reserved or repeated id.
         id: Uuid,
     },
-    /// No log directory.
+    /// The broker has no log directory.
     #[error("no log directory is online: check log.dirs")]
     NoDirectory,
     /// The features lack `metadata.version`.

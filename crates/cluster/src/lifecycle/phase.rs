@@ -7,7 +7,7 @@ pub enum BrokerPhase {
     Starting,
     /// Caught up; logs are recovered and listeners opened.
     Recovery,
-    /// Has been unfenced.
+    /// The broker has been unfenced.
     Running,
     /// Requests the controller to move its leaderships away.
     ShuttingDown,

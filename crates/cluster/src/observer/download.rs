@@ -33,7 +33,7 @@ pub(crate) struct Download {
 /// Bounds of a download, bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct DownloadLimits {
-    /// Largest snapshot.
+    /// Maximum size of a snapshot, bytes.
     pub snapshot_bytes: u64,
     /// Largest batch in it.
     pub batch_bytes: usize,

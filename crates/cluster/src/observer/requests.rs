@@ -14,7 +14,7 @@ use super::{LogPosition, ObserverConfig};
 /// The name of the metadata log's topic.
 pub const METADATA_TOPIC: &str = "__cluster_metadata";
 
-/// Its id.
+/// Id of the metadata topic, the same in every cluster.
 pub const METADATA_TOPIC_ID: Uuid = Uuid::from_bytes([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
 
 /// A Fetch of the metadata log from `end` on, by a replica that does not vote.
@@ -88,7 +88,8 @@ pub(super) fn fetched(response: &mut FetchResponse<Bytes>) -> Option<FetchedPart
     topic.partitions.pop().filter(|partition| partition.index == 0)
 }
 
-/// The same of a chunk of a snapshot.
+/// The metadata log's partition in a response to FetchSnapshot, if the response is about nothing
+/// else.
 pub(super) fn snapshot_chunk(
     response: &mut FetchSnapshotResponse,
 ) -> Option<fetch_snapshot_response::PartitionSnapshot> {

@@ -27,13 +27,13 @@ const MAX_EXPANDED: usize = 64 * 1024 * 1024;
 /// One metadata record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataRecord {
-    /// Its offset in the metadata log, or its place in a snapshot.
+    /// Offset of the record in the metadata log, or its number in a snapshot.
     pub offset: i64,
     /// The leader epoch of its batch.
     pub epoch: i32,
     /// The time at which the controller wrote its batch, in milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// Its value: frame version, kind, version and fields, as written.
+    /// Value of the record as written: frame version, kind, version and fields.
     pub value: Bytes,
 }
 
@@ -49,7 +49,7 @@ pub struct Committed {
     pub voters: Option<BTreeMap<i32, Address>>,
 }
 
-/// An open transaction.
+/// Records of an open transaction.
 #[derive(Debug, Default)]
 struct Held {
     records: Vec<MetadataRecord>,
@@ -285,7 +285,7 @@ pub enum RecordFault {
     TooLarge {
         /// Offset of the record that exceeds the limit.
         offset: i64,
-        /// The limit, bytes.
+        /// Maximum, bytes.
         limit: usize,
     },
 }

@@ -66,20 +66,20 @@ pub enum Readiness {
         /// notices a change of the throttle.
         pause_ms: i64,
     },
-    /// There is no such log.
+    /// The log does not exist.
     Missing,
 }
 
 /// A task for the log of one partition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FetcherTask {
-    /// The partition.
+    /// Partition of the task.
     pub partition: PartitionKey,
     /// The leader epoch in which the log must still follow.
     pub leader_epoch: i32,
     /// The end that the log must still have.
     pub end: LogEnd,
-    /// The work.
+    /// Work to be done on the partition.
     pub task: Task,
     turn: u64,
 }

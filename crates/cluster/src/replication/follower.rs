@@ -26,7 +26,7 @@ const NO_OFFSET: i64 = -1;
 /// State of the local log when a leader begins to be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FollowedLog {
-    /// The log's end.
+    /// End of the local log.
     pub end: LogEnd,
     /// The high watermark.
     pub high_watermark: i64,
@@ -49,7 +49,7 @@ pub struct LeaderMarks {
 pub enum Bound {
     /// The offset of the next record.
     Latest,
-    /// The first offset.
+    /// First offset of the leader's log.
     Earliest,
     /// The first offset that is not in remote storage alone.
     EarliestLocal {
@@ -87,7 +87,7 @@ pub enum Task {
     Truncate(i64),
     /// Delete the log, and begin an empty one at this offset.
     Restart(i64),
-    /// If the log is empty and begins after this offset, begin it here.
+    /// Begin the log at this offset, if the log is empty and begins after it.
     Lower(i64),
     /// Request an end offset of the leader's log (ListOffsets).
     Locate(Bound),
@@ -148,7 +148,7 @@ pub struct Follower {
 /// Offset and epochs that a fetch named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// The leader epoch.
+    /// Leader epoch for which the request asks.
     pub leader_epoch: i32,
     /// The first offset wanted.
     pub offset: i64,

@@ -41,18 +41,19 @@ pub struct IsrResult {
 /// The changes of one broker.
 #[derive(Debug, Default)]
 pub struct IsrUpdates {
-    /// Not sent, or to be sent again. A later change of a partition replaces it.
+    /// Changes that are not sent, or are to be sent again. A later change of a partition replaces
+    /// an earlier one.
     waiting: BTreeMap<ReplicaKey, IsrChange>,
     in_flight: Option<(u64, BTreeMap<ReplicaKey, IsrChange>)>,
     last_request: u64,
     /// Number of whole requests that the controller has refused one after the other.
     refusals: u32,
-    /// No request is sent before this time.
+    /// Time before which no request is sent; `None` unless a request has failed.
     retry_ms: Option<i64>,
 }
 
 impl IsrUpdates {
-    /// No request is due.
+    /// No change to send.
     pub fn new() -> Self {
         Self::default()
     }

@@ -123,7 +123,7 @@ impl Leader {
         self.advanced(standings, now_ms)
     }
 
-    /// Takes changed limits.
+    /// Applies changed limits.
     pub fn configure(&mut self, limits: LeaderLimits, standings: Standings<'_>, now_ms: i64) -> Effects {
         self.limits = limits;
         self.advanced(standings, now_ms)
@@ -138,7 +138,7 @@ impl Leader {
     /// Checks, before the log is read, that the partition has a replica at this broker.
     ///
     /// # Errors
-    /// It has none.
+    /// The partition is not assigned to the replica.
     pub fn check_assigned(&self, replica: i32) -> Result<(), FetchRefusal> {
         self.follower(replica).map(|_| ()).ok_or(FetchRefusal::NotAssigned(replica))
     }

@@ -21,11 +21,11 @@ mod tests;
 pub struct ReplicaEnd {
     /// Broker id of the replica.
     pub replica: i32,
-    /// Its broker epoch, [`NO_BROKER_EPOCH`] if the fetch has none.
+    /// Broker epoch of the replica; [`NO_BROKER_EPOCH`] if the fetch has none.
     pub broker_epoch: i64,
     /// Leader epoch of the fetch.
     pub leader_epoch: i32,
-    /// The log's end.
+    /// Log end offset of the replica and its leader epoch.
     pub end: LogEnd,
 }
 
@@ -34,7 +34,7 @@ pub struct ReplicaEnd {
 pub enum Verdict {
     /// Replicas of these registered brokers have not fetched yet, or cannot join the ISR.
     Wait(Vec<i32>),
-    /// No other replica has more records.
+    /// No other replica has more records: this broker leads.
     Lead,
     /// This replica has more records, and the controller has to commit it as one of the ISR.
     Yield(i32, IsrChange),

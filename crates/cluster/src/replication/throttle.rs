@@ -34,7 +34,7 @@ impl RateMeter {
         Self { windows, samples: VecDeque::new() }
     }
 
-    /// Counts bytes.
+    /// Counts transferred bytes.
     pub fn record(&mut self, bytes: u64, now_ms: i64) {
         self.forget(now_ms);
         match self.samples.back_mut() {

@@ -19,7 +19,7 @@ use crate::notices::Reporter;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format};
 
-/// Between two samples.
+/// Time between the two samples.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Time for which no broker may answer.
@@ -38,7 +38,7 @@ pub(super) struct Sample {
     brokers: Vec<Row>,
 }
 
-/// One broker.
+/// Progress of one broker between the samples.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Row {
     id: i32,

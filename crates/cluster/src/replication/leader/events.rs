@@ -24,7 +24,7 @@ pub struct LedRegistration {
     pub leader_epoch: i32,
     /// Grows with every change.
     pub partition_epoch: i32,
-    /// All replicas, this broker's included.
+    /// Broker ids of all replicas, this broker's included.
     pub replicas: Vec<i32>,
     /// The replicas in sync. May be empty.
     pub isr: Vec<i32>,
@@ -53,7 +53,7 @@ pub struct LeaderLimits {
 pub struct FollowerFetch {
     /// Broker id of the follower.
     pub replica: i32,
-    /// Its broker epoch, [`NO_BROKER_EPOCH`] if the request has none.
+    /// Broker epoch of the follower; [`NO_BROKER_EPOCH`] if the request has none.
     pub broker_epoch: i64,
     /// Leader epoch that the fetch was checked in, before the log was read.
     pub leader_epoch: i32,
@@ -61,7 +61,7 @@ pub struct FollowerFetch {
     pub offset: i64,
     /// The follower's log start.
     pub log_start: i64,
-    /// This broker's log end before the log was read.
+    /// Log end offset of this broker before the log was read.
     pub leader_end: i64,
 }
 

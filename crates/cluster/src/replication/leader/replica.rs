@@ -5,10 +5,10 @@ use super::{BrokerStanding, FollowerFetch, NO_BROKER_EPOCH};
 /// Offset of a follower that has not fetched: before every offset of a log.
 const UNKNOWN: i64 = -1;
 
-/// One follower.
+/// State of one follower.
 #[derive(Clone, Debug)]
 pub(super) struct Follower {
-    /// Broker id.
+    /// Broker id of the follower.
     pub(super) id: i32,
     pub(super) log_end: i64,
     pub(super) log_start: i64,
@@ -45,7 +45,7 @@ impl Follower {
         self.caught_up_ms = since;
     }
 
-    /// Takes a fetch.
+    /// Applies a fetch of the follower.
     pub(super) fn take(&mut self, fetch: &FollowerFetch, now_ms: i64) {
         let caught_up_ms = match fetch.offset {
             offset if offset >= fetch.leader_end => Some(now_ms),
