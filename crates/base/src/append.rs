@@ -8,7 +8,7 @@ pub struct Append {
     /// Exactly one batch that [`check`](crate::batch::check) accepted. Base offset and leader epoch
     /// are patched in place, and with `LogAppendTime` its timestamp; the caller keeps it.
     pub records: BytesMut,
-    /// Its producer.
+    /// Producer of the batch.
     pub source: Source,
     /// The version of its producer's transaction protocol: with 2, an unknown producer starts a
     /// transaction at sequence 0 and every marker raises the epoch.
@@ -17,7 +17,7 @@ pub struct Append {
     pub leader_epoch: i32,
 }
 
-/// Of a batch that any epoch may take in which the log is led.
+/// Leader epoch of a batch that is valid in any epoch in which the log is led.
 pub const ANY_LEADER_EPOCH: i32 = -1;
 
 impl Append {

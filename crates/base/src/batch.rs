@@ -83,7 +83,7 @@ impl<'a> BatchView<'a> {
     /// The header alone, for a reader that holds no more than the first 61 bytes.
     ///
     /// # Errors
-    /// As [`BatchView::parse`], but the records may be missing.
+    /// Same as [`BatchView::parse`], except that the records may be missing.
     pub fn parse_header(bytes: &'a [u8; HEADER_LEN]) -> Result<Self, BatchError> {
         match BatchView::parse(bytes) {
             Err(BatchError::Truncated { .. }) => Ok(BatchView { bytes }),
@@ -243,7 +243,7 @@ pub enum BatchError {
     /// Fewer bytes than the header or its length field require.
     #[error("batch is cut short: {have} of {need} bytes")]
     Truncated {
-        /// Bytes there are.
+        /// Number of bytes given.
         have: usize,
         /// Bytes there should be.
         need: usize,
@@ -260,9 +260,9 @@ pub enum BatchError {
     /// The checksum does not match.
     #[error("batch checksum mismatch: computed {computed:#010x}, the header has {stored:#010x}")]
     Crc {
-        /// In the header.
+        /// Checksum in the header.
         stored: u32,
-        /// Of the bytes.
+        /// Checksum of the received bytes.
         computed: u32,
     },
     /// Record count and last offset delta contradict each other or the records.
@@ -296,7 +296,7 @@ pub enum BatchError {
     Record {
         /// Number of the record, from 0.
         index: i32,
-        /// The part.
+        /// Part of the record that is malformed.
         what: &'static str,
     },
 }
@@ -304,7 +304,7 @@ pub enum BatchError {
 /// A batch that [`check_within`] accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckedBatch<'a> {
-    /// The batch.
+    /// The accepted batch.
     pub batch: BatchView<'a>,
     /// Bounds of its records, independent of the header.
     pub survey: Survey,
@@ -321,7 +321,7 @@ pub fn check(bytes: &[u8]) -> Result<BatchView<'_>, BatchError> {
     check_within(bytes, MAX_EXPANDED).map(|checked| checked.batch)
 }
 
-/// As [`check`], for a thread with little time: records that expand to more than `expanded_max`
+/// Like [`check`], for a thread with little time: records that expand to more than `expanded_max`
 /// bytes are [`CompressError::TooLarge`]. The walk also returns a survey of the records.
 ///
 /// # Errors

@@ -43,15 +43,15 @@ pub struct Chunk {
 /// A part cannot be had. `E` is the error of the fetch.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ChunkError<E> {
-    /// The fetch failed.
+    /// The part cannot be fetched.
     #[error("{0}")]
     Fetch(E),
     /// The fetch ended without an error after another number of bytes than the part has.
     #[error("{key:?}: {found} bytes came for a part of {expected}")]
     Length {
-        /// The part.
+        /// Key of the part.
         key: ChunkKey,
-        /// Bytes that came.
+        /// Number of bytes received.
         found: u64,
         /// Bytes of the part, or the largest possible number of them.
         expected: u64,
@@ -59,11 +59,11 @@ pub enum ChunkError<E> {
     /// The local file cannot be written or read.
     #[error("{path}: cannot {action} a part of the remote cache: {error}")]
     Disk {
-        /// The attempt.
+        /// Operation that failed.
         action: &'static str,
-        /// The file.
+        /// File of the operation.
         path: PathBuf,
-        /// The cause.
+        /// Error of the operating system.
         error: Arc<io::Error>,
     },
     /// The fetch of another reader ended by a panic.
@@ -84,7 +84,7 @@ pub struct CacheCounts {
     pub hits: u64,
     /// Requests for parts that were fetched.
     pub misses: u64,
-    /// Fetched bytes.
+    /// Number of bytes fetched.
     pub fetched_bytes: u64,
     /// Parts removed to make room.
     pub evictions: u64,
@@ -97,7 +97,7 @@ pub struct CacheCounts {
 /// Contents of a directory when it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Parts taken over.
+    /// Number of parts taken over from the last run.
     pub parts: usize,
     /// Unfinished or impossible files removed.
     pub removed: usize,

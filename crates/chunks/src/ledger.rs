@@ -22,7 +22,7 @@ pub enum Pattern {
     Continues,
     /// Begins with a byte that was read before.
     Repeats,
-    /// Neither.
+    /// Begins elsewhere.
     Jumps,
 }
 

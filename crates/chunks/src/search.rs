@@ -38,9 +38,9 @@ pub enum SearchError<E> {
     /// A batch is damaged, or does not follow the one before it.
     #[error("position {position}: {fault}")]
     Damaged {
-        /// Its position in the segment.
+        /// Position of the damage in the segment.
         position: u64,
-        /// The fault.
+        /// Description of the damage.
         fault: String,
     },
 }
@@ -48,22 +48,22 @@ pub enum SearchError<E> {
 /// The header of a batch in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchAt {
-    /// Its position.
+    /// Position of the batch in the segment.
     pub position: u64,
-    /// Its size, bytes.
+    /// Size of the batch, bytes.
     pub size: u64,
-    /// Its first offset.
+    /// First offset of the batch.
     pub base_offset: i64,
-    /// Its last offset.
+    /// Last offset of the batch.
     pub last_offset: i64,
-    /// Its latest timestamp.
+    /// Largest timestamp of the batch, ms since 1970.
     pub max_timestamp: i64,
     /// The times of its records are not those of its header.
     misstates_times: bool,
 }
 
 impl BatchAt {
-    /// Position after it.
+    /// Position after the batch.
     pub fn end(&self) -> u64 {
         self.position + self.size
     }
@@ -97,7 +97,7 @@ pub fn first_batch<B: RecordBytes>(
 /// if there is none. The index gives a place near the limit.
 ///
 /// # Errors
-/// As [`first_batch`].
+/// Same as [`first_batch`].
 pub fn whole_until<B: RecordBytes>(
     bytes: &B,
     offsets: OffsetEntries<'_>,
@@ -118,9 +118,9 @@ pub fn whole_until<B: RecordBytes>(
 /// The first record at or after an offset whose timestamp is not before `timestamp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedRecord {
-    /// The record's offset.
+    /// Offset of the record.
     pub offset: i64,
-    /// Its timestamp, ms since 1970.
+    /// Timestamp of the record, ms since 1970.
     pub timestamp: i64,
     /// The leader epoch of its batch.
     pub leader_epoch: i32,
@@ -130,7 +130,7 @@ pub struct TimedRecord {
 /// batches of a range of positions; none if there is none. Expands the batches that may have it.
 ///
 /// # Errors
-/// As [`first_batch`].
+/// Same as [`first_batch`].
 pub fn first_by_time<B: RecordBytes>(
     bytes: &B,
     range: Range<u64>,

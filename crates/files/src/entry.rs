@@ -247,7 +247,7 @@ impl Entry {
     /// The same, waiting for the disk.
     ///
     /// # Errors
-    /// As [`Entry::read`].
+    /// Same as [`Entry::read`].
     pub(crate) fn read_waiting(&self, span: Span) -> io::Result<Bytes> {
         let read = self.read_by(span, |into, offset| rustix::io::pread(&self.file, into, offset))?;
         read.ok_or_else(|| io::ErrorKind::WouldBlock.into())

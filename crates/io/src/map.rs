@@ -69,7 +69,7 @@ impl FileMap {
     /// The same for a certain way to read it. [`Access::Populated`] waits until all of it is there.
     ///
     /// # Errors
-    /// As for [`open`](FileMap::open), and a kernel without huge pages for [`Access::Huge`].
+    /// Same as for [`open`](FileMap::open), and a kernel without huge pages for [`Access::Huge`].
     pub fn open_for(file: &File, len: usize, access: Access) -> io::Result<Self> {
         let actual = file.metadata()?.len();
         if actual < len as u64 {

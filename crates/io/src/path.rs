@@ -40,9 +40,9 @@ pub enum Path {
     MsgZerocopy,
     /// Encrypted in this process, then by `send`; bytes are counted as they leave, encrypted.
     UserTls,
-    /// As [`Path::Splice`], where the kernel puts copies of the pages into the pipe: copied once.
+    /// Like [`Path::Splice`], where the kernel puts copies of the pages into the pipe: copied once.
     SpliceCopy,
-    /// As [`Path::Sendfile`], where the kernel copies the pages: copied once.
+    /// Like [`Path::Sendfile`], where the kernel copies the pages: copied once.
     SendfileCopy,
 }
 

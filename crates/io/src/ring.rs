@@ -176,7 +176,7 @@ impl Ring {
     /// for a signal.
     ///
     /// # Errors
-    /// As for [`submit`](Ring::submit).
+    /// Same as for [`submit`](Ring::submit).
     pub fn submit_and_wait(&mut self, want: usize, timeout: Option<Duration>) -> io::Result<()> {
         self.calls += 1;
         self.core.enter(want, timeout)?;

@@ -64,8 +64,8 @@ pub trait ReadFiles: Send + Sync + fmt::Debug {
         }
         Ok(filled)
     }
-    /// As [`ReadFiles::read_at`], but never waits for the device: `WouldBlock` if a byte is not in
-    /// the page cache. If the file system cannot tell, it waits.
+    /// Like [`ReadFiles::read_at`], but never waits for the device: `WouldBlock` if a byte is not
+    /// in the page cache. If the file system cannot tell, it waits.
     fn read_cached(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
         self.read_at(file, path, into, position)
     }
@@ -141,7 +141,7 @@ pub trait Disk: ReadFiles {
     fn remove_dir(&self, dir: &Path) -> io::Result<()>;
     /// Makes a file read-only; open handles can still write.
     fn protect(&self, path: &Path) -> io::Result<()>;
-    /// As [`Disk::sync`], for a file that need not be open or writable.
+    /// Like [`Disk::sync`], for a file that need not be open or writable.
     fn sync_file(&self, path: &Path) -> io::Result<()>;
 }
 

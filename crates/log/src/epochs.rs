@@ -149,7 +149,7 @@ impl Epochs {
         Replacement::write(disk, &path, text.as_bytes(), Rights::Writable)?.publish()
     }
 
-    /// As [`Epochs::store`], and the new file is on the device when this returns.
+    /// Like [`Epochs::store`], and the new file is on the device when this returns.
     pub(crate) fn replace(&self, disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
         let text = leader_epochs_text(&self.entries);
         checkpoint::replace(disk, &dir.join(LEADER_EPOCHS), text.as_bytes(), Rights::Writable)

@@ -227,7 +227,7 @@ impl Entries {
         self.cut(disk, count)
     }
 
-    /// As [`Entries::trim`], for a file that another process may have left longer.
+    /// Like [`Entries::trim`], for a file that another process may have left longer.
     pub(crate) fn trim_leftover(&self, disk: &dyn Disk) -> Result<(), LogError> {
         self.reserved.store(0, Ordering::Relaxed);
         let count = self.view(disk)?.count;

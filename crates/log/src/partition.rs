@@ -264,7 +264,7 @@ impl Partition {
         found.map_err(|error| self.explain(error, offset))
     }
 
-    /// As [`Partition::read`], but waits neither for the device to find the range, nor for a sync
+    /// Like [`Partition::read`], but waits neither for the device to find the range, nor for a sync
     /// or a move of the log; the sender checks if the range itself is in the page cache. (An
     /// evicted page of an index is waited for.)
     ///
@@ -342,11 +342,11 @@ impl Partition {
         Ok(Slice::nothing(offset, log_start))
     }
 
-    /// As [`Partition::read`] up to the log's end, but copies the bytes: for replaying internal
+    /// Like [`Partition::read`] up to the log's end, but copies the bytes: for replaying internal
     /// topics. Empty at the end.
     ///
     /// # Errors
-    /// As [`Partition::read`].
+    /// Same as [`Partition::read`].
     pub fn read_batches(&self, offset: i64, max_bytes: u32) -> Result<Bytes, ReadError> {
         let slice = self.read(offset, max_bytes, self.log_end(), true)?;
         let Some(extent) = slice.extent else { return Ok(Bytes::new()) };

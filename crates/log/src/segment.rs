@@ -336,7 +336,7 @@ impl Segment {
         Scan::new(disk, self, range, window)
     }
 
-    /// As [`Segment::max_timestamp`], or the time of the last write if the segment has no
+    /// Like [`Segment::max_timestamp`], or the time of the last write if the segment has no
     /// timestamps.
     pub(crate) fn newest_ms(&self, disk: &dyn ReadFiles) -> Result<i64, LogError> {
         let newest = self.max_timestamp(disk)?;

@@ -67,7 +67,7 @@ impl Metadata {
         acted
     }
 
-    /// As [`Metadata::replace`], but publishes the next image before its effects: other brokers
+    /// Like [`Metadata::replace`], but publishes the next image before its effects: other brokers
     /// have already shown it to clients.
     ///
     /// # Panics

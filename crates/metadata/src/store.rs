@@ -197,7 +197,7 @@ impl Store {
     /// log: the controllers have it.
     ///
     /// # Errors
-    /// As [`Store::format`].
+    /// Same as [`Store::format`].
     pub fn format_member(
         disk: &dyn Disk,
         dir: &Path,

@@ -46,7 +46,7 @@ fn decode_within<R: KafkaMessage>(limits: DecodeLimits, body: Bytes, version: i1
 /// list takes several times its size in memory.
 ///
 /// # Errors
-/// As of [`decode`].
+/// Same as [`decode`].
 pub fn decode_each<R: KafkaMessage, E: KafkaDecode, T>(
     body: Bytes,
     version: i16,
@@ -59,7 +59,7 @@ pub fn decode_each<R: KafkaMessage, E: KafkaDecode, T>(
 /// does.
 ///
 /// # Errors
-/// As of [`decode`].
+/// Same as [`decode`].
 pub fn decode_all<R: KafkaMessage, E: KafkaDecode, T>(
     body: Bytes,
     version: i16,
@@ -120,7 +120,7 @@ pub fn encode_response<R: KafkaResponse>(
 /// Bytes of a response's body, without encoding it.
 ///
 /// # Errors
-/// As of [`encode_response`].
+/// Same as [`encode_response`].
 pub fn response_bytes<R: KafkaResponse>(version: i16, body: &R) -> Result<usize, EncodeError> {
     Ok(body.encoded_len(ApiVersion::new(version))?)
 }

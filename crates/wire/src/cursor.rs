@@ -149,7 +149,7 @@ impl<B: Source> Cursor<B> {
         count.ok_or(Malformed::NullNotAllowed { kind: "array", offset })
     }
 
-    /// As [`count`](Cursor::count), for an array that may be null.
+    /// Like [`count`](Cursor::count), for an array that may be null.
     pub(crate) fn nullable_count(&mut self, flexible: bool) -> Result<Option<usize>, Malformed> {
         let offset = self.offset();
         let count = self.length("array", Prefix::of(flexible, Prefix::I32))?;

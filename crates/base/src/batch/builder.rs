@@ -28,9 +28,9 @@ pub struct Builder {
 /// The end of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marker {
-    /// Its records are never shown to consumers that read committed data.
+    /// Abort marker: consumers that read committed data never get the records of the transaction.
     Abort,
-    /// Its records count.
+    /// Commit marker: consumers that read committed data get the records of the transaction.
     Commit,
 }
 
@@ -41,7 +41,7 @@ pub struct EndMarker {
     pub marker: Marker,
     /// The producer whose transaction ends.
     pub producer_id: i64,
-    /// Its epoch.
+    /// Producer epoch in the marker.
     pub producer_epoch: i16,
     /// The epoch of the coordinator that decided.
     pub coordinator_epoch: i32,

@@ -131,10 +131,10 @@ pub fn records(bytes: &[u8]) -> Result<Records, BatchError> {
     records_within(bytes, MAX_EXPANDED)
 }
 
-/// As [`records()`], with a limit of bytes.
+/// Like [`records()`], with a limit of bytes.
 ///
 /// # Errors
-/// As [`records()`].
+/// Same as [`records()`].
 pub fn records_within(bytes: &[u8], expanded_max: usize) -> Result<Records, BatchError> {
     let view = BatchView::parse(bytes)?;
     let mut expanded = Vec::new();

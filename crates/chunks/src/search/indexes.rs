@@ -11,7 +11,7 @@ use crate::search::read_range;
 pub struct OffsetEntry {
     /// The last offset of the batch, less the base offset of the segment.
     pub delta: u32,
-    /// The batch's position.
+    /// Position of the batch in the segment.
     pub position: u32,
 }
 
@@ -104,9 +104,9 @@ impl<'a> TimeEntries<'a> {
 /// One aborted transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbortedEntry {
-    /// Its producer.
+    /// Producer id of the transaction.
     pub producer_id: i64,
-    /// Its first offset in the partition.
+    /// First offset of the transaction in the partition.
     pub first_offset: i64,
 }
 

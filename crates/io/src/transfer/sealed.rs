@@ -59,7 +59,8 @@ impl SealedTransfer {
     /// Does not wait for a non-blocking socket. `seal` and `socket` must be the same in every step.
     ///
     /// # Errors
-    /// As [`Transfer::step`](crate::Transfer::step); a `seal` that fails is the connection's fault.
+    /// Same as [`Transfer::step`](crate::Transfer::step); a `seal` that fails is the connection's
+    /// fault.
     pub fn step(
         &mut self,
         engine: &mut Engine,

@@ -55,7 +55,7 @@ pub(crate) fn render(entries: impl ExactSizeIterator<Item = String>) -> String {
 /// leave a file that is empty or has zeros in place of its bytes.
 ///
 /// # Errors
-/// As [`read_text`].
+/// Same as [`read_text`].
 pub fn read_content(disk: &dyn Disk, path: &Path) -> Result<Option<String>, LogError> {
     Ok(read_text(disk, path)?.filter(|text| text.bytes().any(|byte| byte != 0)))
 }

@@ -128,7 +128,7 @@ impl Cleaning {
     /// `None` when all are done. Blocks.
     ///
     /// # Errors
-    /// As [`Cleaning::begin`].
+    /// Same as [`Cleaning::begin`].
     pub fn next_segment(
         &mut self,
         producers: &LastRecords,

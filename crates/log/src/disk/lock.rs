@@ -27,7 +27,7 @@ pub enum ReadLock {
     Taken,
 }
 
-/// As [`lock`], for processes that write nothing: a missing file is not created.
+/// Like [`lock`], for processes that write nothing: a missing file is not created.
 ///
 /// # Errors
 /// A failing disk.

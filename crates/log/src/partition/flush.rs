@@ -22,10 +22,10 @@ impl Partition {
         self.flush_to(Self::log_end)
     }
 
-    /// As [`Partition::flush`], for sealed segments only. Costs nothing if there is no new one.
+    /// Like [`Partition::flush`], for sealed segments only. Costs nothing if there is no new one.
     ///
     /// # Errors
-    /// As [`Partition::flush`].
+    /// Same as [`Partition::flush`].
     pub fn flush_sealed(&self) -> Result<i64, LogError> {
         // A follower's segment may begin after the log's end until its first batch is there.
         let sealed = |partition: &Self| partition.segments.load().last().map_or(0, |active| active.base());
@@ -37,7 +37,7 @@ impl Partition {
     /// Appends continue. Blocks.
     ///
     /// # Errors
-    /// As [`Partition::flush`].
+    /// Same as [`Partition::flush`].
     pub fn sync_records(&self) -> Result<i64, LogError> {
         let flushing = self.flushing.lock();
         if self.is_offline() {
@@ -135,7 +135,7 @@ impl Partition {
     /// Makes the records of one segment durable, with its length, but not its indexes.
     ///
     /// # Errors
-    /// As [`Partition::flush`].
+    /// Same as [`Partition::flush`].
     pub(crate) fn sync_one(&self, segment: &Segment) -> Result<(), LogError> {
         let _flushing = self.flushing.lock();
         if self.is_offline() {

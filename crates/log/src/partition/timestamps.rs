@@ -30,7 +30,7 @@ impl Partition {
         self.offset_for_timestamp_within(timestamp, MAX_EXPANDED)
     }
 
-    /// As [`Partition::offset_for_timestamp`], with a limit of bytes to which a batch expands.
+    /// Like [`Partition::offset_for_timestamp`], with a limit of bytes to which a batch expands.
     ///
     /// # Errors
     /// As there, and [`ReadError::Expands`] beyond a limit below [`MAX_EXPANDED`].
@@ -76,15 +76,15 @@ impl Partition {
     /// The first record with the largest timestamp; none if the log is empty.
     ///
     /// # Errors
-    /// As [`Partition::offset_for_timestamp`].
+    /// Same as [`Partition::offset_for_timestamp`].
     pub fn max_timestamp_offset(&self) -> Result<Option<TimestampOffset>, ReadError> {
         self.max_timestamp_offset_within(MAX_EXPANDED)
     }
 
-    /// As [`Partition::max_timestamp_offset`], with a limit of bytes to which a batch expands.
+    /// Like [`Partition::max_timestamp_offset`], with a limit of bytes to which a batch expands.
     ///
     /// # Errors
-    /// As [`Partition::offset_for_timestamp_within`].
+    /// Same as [`Partition::offset_for_timestamp_within`].
     pub fn max_timestamp_offset_within(
         &self,
         expanded_max: usize,

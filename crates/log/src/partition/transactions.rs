@@ -31,9 +31,9 @@ impl Partition {
         Ok(told(aborted_among(&self.segments.load(), &*self.disk, (from, upto))?))
     }
 
-    /// As [`Partition::aborted`], for a range that was read from `from` on, with the limit `upto`:
-    /// by the files of the read, even if compaction has replaced them since. Reads at most one more
-    /// header; does not wait for it if the range was found by [`Partition::read_cached`].
+    /// Like [`Partition::aborted`], for a range that was read from `from` on, with the limit
+    /// `upto`: by the files of the read, even if compaction has replaced them since. Reads at most
+    /// one more header; does not wait for it if the range was found by [`Partition::read_cached`].
     ///
     /// # Errors
     /// As there, and [`ReadError::Cold`].

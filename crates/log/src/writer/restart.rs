@@ -46,7 +46,7 @@ impl Writer {
         self.begin_anew(Beginning { log_start: offset, offset, epochs, producers }, now_ms)
     }
 
-    /// As [`Writer::restart_at`], for a log whose earlier records only remote storage has: it
+    /// Like [`Writer::restart_at`], for a log whose earlier records only remote storage has: it
     /// begins before its local part, and has the leader epochs and the producers of its remote
     /// part.
     ///

@@ -104,7 +104,7 @@ pub fn renew_token(
 /// negative period removes the token immediately, even if it has expired.
 ///
 /// # Errors
-/// As of [`renew_token`].
+/// Same as [`renew_token`].
 pub fn expire_token(image: &Image, change: &TokenChange, now_ms: i64) -> Result<Decision<i64>, Refusal> {
     check_level(image)?;
     let token = find(image, change)?;

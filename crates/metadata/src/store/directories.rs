@@ -90,7 +90,7 @@ impl Store {
     /// there is none.
     ///
     /// # Errors
-    /// As [`Store::check_others`].
+    /// Same as [`Store::check_others`].
     pub fn adopt(disk: &dyn Disk, dir: &Path, owner: &MetaProperties) -> Result<MetaProperties, StoreError> {
         match MetaProperties::load(disk, dir)? {
             Some(found) => Self::with_id(disk, dir, &found),

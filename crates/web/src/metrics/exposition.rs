@@ -108,7 +108,7 @@ impl Series<'_> {
         self.with(values, |encoder| encoder.encode_counter::<NoLabelSet, _, u64>(&value, None))
     }
 
-    /// As [`Series::counter`], for a number that is not an integer.
+    /// Like [`Series::counter`], for a number that is not an integer.
     pub(super) fn counter_f64(&mut self, values: &[&str], value: f64) -> fmt::Result {
         self.with(values, |encoder| encoder.encode_counter::<NoLabelSet, _, u64>(&value, None))
     }
