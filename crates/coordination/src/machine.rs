@@ -83,9 +83,9 @@ pub enum Signal {
     Overdue(PersistId),
     /// Every record of the partition has been replayed: serve.
     Loaded,
-    /// This broker coordinates no more: answer all requests and forget.
+    /// This broker is no longer the coordinator: answer all requests and drop the state.
     Unload,
-    /// [`Machine::deadline`] is due.
+    /// The time of [`Machine::deadline`] has come.
     Tick,
 }
 
@@ -163,7 +163,7 @@ pub trait Machine: Sized + Send + 'static {
 
 /// A request that waits for an answer.
 pub trait Request<M: Machine>: Sized {
-    /// The answer.
+    /// Answer to the request.
     type Answer;
 
     /// True if the host refuses the request after some seconds without an answer. False if the

@@ -96,7 +96,7 @@ impl Tier {
 /// compiled again.
 ///
 /// # Errors
-/// It is not an expression, or too large.
+/// The pattern is not a valid expression, or too large.
 pub fn whole(pattern: &str) -> Result<Expression, Error> {
     let cached = TIERS.iter().find_map(|tier| tier.cached(pattern));
     cached.map_or_else(|| compile(pattern), Ok)
@@ -162,7 +162,7 @@ pub struct Comparison {
 struct UnderWay {
     pattern: String,
     expression: Expression,
-    /// The next name.
+    /// Index of the next name to compare.
     at: usize,
     matches: BTreeSet<String>,
 }

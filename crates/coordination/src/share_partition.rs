@@ -60,8 +60,8 @@ pub enum SharePhase {
     Active,
     /// The share state cannot be used. The host drops the machine.
     Failed,
-    /// Another leader or another state epoch has taken over, or the group or the topic is gone. The
-    /// host drops the machine.
+    /// Another leader or another state epoch has taken over, or the group or the topic no longer
+    /// exists. The host drops the machine.
     Fenced,
 }
 
@@ -71,7 +71,8 @@ pub struct SharePartition {
     phase: SharePhase,
     leader_epoch: i32,
     state_epoch: i32,
-    /// All offsets below are complete or gone. Equal to `next` while no record is tracked.
+    /// Start offset: all offsets below are complete or deleted. Equal to `next` while no record is
+    /// tracked.
     start: i64,
     /// First offset that was never acquired.
     next: i64,

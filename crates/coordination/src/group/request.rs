@@ -44,7 +44,7 @@ pub struct JoinRequest {
     /// Version of the request: from 4 on new members must rejoin with their assigned id, from 9 on
     /// the answer can make a returning static leader skip the assignment.
     pub api_version: i16,
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// The member; empty for a new one.
     pub member_id: String,
@@ -84,7 +84,7 @@ pub struct Protocol {
 /// Answer to [`JoinRequest`]; sent once the group has a new generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinOutcome {
-    /// None: the member is part of the generation.
+    /// Error of the join; `None` if the member is part of the generation.
     pub error: Option<GroupError>,
     /// The generation; -1 with most errors.
     pub generation: i32,
@@ -105,7 +105,7 @@ pub struct JoinOutcome {
 /// A member as the leader sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinedMember {
-    /// The member's id.
+    /// Id of the member.
     pub member_id: String,
     /// Name of a static member (sent from version 5 on).
     pub group_instance_id: Option<String>,
@@ -132,9 +132,9 @@ impl JoinOutcome {
 /// SyncGroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncRequest {
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
-    /// The member.
+    /// Id of the member.
     pub member_id: String,
     /// Name of a static member.
     pub group_instance_id: Option<String>,
@@ -151,7 +151,7 @@ pub struct SyncRequest {
 /// Answer to [`SyncRequest`]; followers get it once the leader's assignment has been stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncOutcome {
-    /// None: the assignment is valid.
+    /// Error of the sync; `None` if the assignment is valid.
     pub error: Option<GroupError>,
     /// Kind of group (sent from version 5 on).
     pub protocol_type: Option<String>,
@@ -171,9 +171,9 @@ impl SyncOutcome {
 /// Heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeartbeatRequest {
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
-    /// The member.
+    /// Id of the member.
     pub member_id: String,
     /// Name of a static member.
     pub group_instance_id: Option<String>,
@@ -187,9 +187,9 @@ pub type HeartbeatOutcome = Result<(), GroupError>;
 /// LeaveGroup. Versions below 3 name exactly one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaveRequest {
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
-    /// Leaving members.
+    /// Members that leave.
     pub members: Vec<LeavingMember>,
 }
 
@@ -209,11 +209,11 @@ pub type LeaveOutcome = Result<Vec<LeftMember>, GroupError>;
 /// Result for one leaving member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftMember {
-    /// As in the request.
+    /// Member id as in the request.
     pub member_id: String,
-    /// As in the request.
+    /// Instance id as in the request.
     pub group_instance_id: Option<String>,
-    /// None: the member has left.
+    /// Error; `None` if the member has left.
     pub error: Option<GroupError>,
 }
 
@@ -222,7 +222,7 @@ pub struct LeftMember {
 pub struct CommitRequest {
     /// Version of the request: from 9 on an unknown group is GROUP_ID_NOT_FOUND.
     pub api_version: i16,
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// The member; empty for a consumer that assigns its partitions itself.
     pub member_id: String,
@@ -245,14 +245,14 @@ pub struct CommitTopic {
     pub name: String,
     /// Id of the topic where the request named it by id (version 10 and up); nil otherwise.
     pub topic_id: Uuid,
-    /// Its partitions.
+    /// Partitions of the topic.
     pub partitions: Vec<CommitPartition>,
 }
 
 /// One partition of a [`CommitRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitPartition {
-    /// The partition.
+    /// Index of the partition.
     pub index: i32,
     /// The next offset to read.
     pub offset: i64,
@@ -268,9 +268,9 @@ pub type CommitOutcome = Result<Vec<CommittedTopic>, GroupError>;
 /// One topic of a [`CommitOutcome`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommittedTopic {
-    /// As in the request.
+    /// Topic name as in the request.
     pub name: String,
-    /// As in the request.
+    /// Topic id as in the request.
     pub topic_id: Uuid,
     /// Partitions and their errors, in the order of the request.
     pub partitions: Vec<(i32, Option<GroupError>)>,
@@ -279,7 +279,7 @@ pub struct CommittedTopic {
 /// OffsetFetch of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchRequest {
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// The member (version 9 and up).
     pub member_id: Option<String>,
@@ -298,7 +298,7 @@ pub struct FetchTopic {
     pub name: String,
     /// Id of the topic where the request named it by id (version 10 and up); nil otherwise.
     pub topic_id: Uuid,
-    /// Its partitions.
+    /// Partitions of the topic.
     pub partitions: Vec<i32>,
 }
 
@@ -311,16 +311,16 @@ pub type FetchOutcome = Result<Vec<FetchedTopic>, GroupError>;
 pub struct FetchedTopic {
     /// Name of the topic.
     pub name: String,
-    /// In the order of the request; nil if the request was for all.
+    /// Topic id, in the order of the request; nil if the request was for all topics.
     pub topic_id: Uuid,
-    /// Its partitions.
+    /// Partitions of the topic.
     pub partitions: Vec<FetchedPartition>,
 }
 
 /// One partition of a [`FetchOutcome`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchedPartition {
-    /// The partition.
+    /// Index of the partition.
     pub index: i32,
     /// The committed offset; -1 if there is none.
     pub offset: i64,
@@ -328,14 +328,14 @@ pub struct FetchedPartition {
     pub leader_epoch: i32,
     /// Metadata from the client; empty if there is none.
     pub metadata: String,
-    /// None: the offset, or its absence, is certain.
+    /// Error; `None` if the offset, or its absence, is certain.
     pub error: Option<GroupError>,
 }
 
 /// DeleteGroups, for groups of one coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteRequest {
-    /// The groups.
+    /// Ids of the groups.
     pub group_ids: Vec<String>,
 }
 

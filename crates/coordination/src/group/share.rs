@@ -49,7 +49,7 @@ pub(super) struct ShareGroup {
     targets: BTreeMap<String, Partitions>,
     /// Number of subscribers of each topic. No number is zero.
     subscribed: BTreeMap<String, usize>,
-    /// None if the log has no record of it.
+    /// Partitions with state; `None` if the log has no record of it.
     state: Option<StatePartitions>,
     /// Time of the last record of `state`, by the steady clock.
     state_since_ms: i64,
@@ -191,7 +191,7 @@ impl ShareGroup {
 pub(super) struct ShareDraft {
     /// The group as it will be.
     pub(super) group: ShareGroup,
-    /// Records to write.
+    /// Records to append.
     pub(super) records: Vec<Record>,
     /// The time, by the steady clock.
     steady_ms: i64,

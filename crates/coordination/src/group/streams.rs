@@ -188,7 +188,7 @@ impl StreamsGroup {
 pub(super) struct StreamsDraft {
     /// The group as it will be.
     pub(super) group: StreamsGroup,
-    /// Records to write.
+    /// Records to append.
     pub(super) records: Vec<Record>,
 }
 

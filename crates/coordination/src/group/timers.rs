@@ -135,7 +135,7 @@ impl Timers {
         Some((key, alarm))
     }
 
-    /// Takes back everything.
+    /// Cancels all alarms.
     pub(super) fn clear(&mut self) {
         self.by_time.clear();
         self.by_key.clear();

@@ -27,11 +27,11 @@ pub trait Topics: Debug + Send + Sync {
 /// A topic that is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoneTopic {
-    /// Its name, which another topic may have by now.
+    /// Name of the topic, which another topic may have by now.
     pub name: String,
-    /// Its id.
+    /// Id of the topic.
     pub topic_id: Uuid,
-    /// Its partitions.
+    /// Partitions of the topic.
     pub partitions: BTreeSet<i32>,
 }
 
@@ -104,7 +104,7 @@ impl Debug for Visible {
     }
 }
 
-/// Before the first announcement: no topics.
+/// State before the first announcement: no topics.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoTopics;
 

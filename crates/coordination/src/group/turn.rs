@@ -22,9 +22,9 @@ pub(super) const REBALANCES_AT_ONCE: u32 = 100;
 pub(super) struct StepContext<'a> {
     /// The time of the event, by the wall clock.
     pub(super) now_ms: i64,
-    /// The settings.
+    /// Settings of all groups.
     pub(super) config: &'a GroupConfig,
-    /// The coordinator's alarms.
+    /// Alarms of the coordinator.
     pub(super) timers: &'a mut Timers,
     /// Actions for the driver.
     pub(super) actions: &'a mut Vec<Action>,
@@ -54,9 +54,9 @@ impl Rebalances {
 /// A rebalance, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rebalance {
-    /// The group.
+    /// Id of the group.
     pub(super) group_id: String,
-    /// Its new generation, or its new epoch.
+    /// New generation, or new epoch, of the group.
     pub(super) generation: i32,
     /// Number of its members.
     pub(super) members: usize,
@@ -77,9 +77,9 @@ impl StepContext<'_> {
 /// A write: records to be appended together, and the continuation once they are, or are not.
 #[derive(Debug)]
 pub(super) struct PendingWrite {
-    /// The records.
+    /// Records to append.
     pub(super) records: Vec<Record>,
-    /// The continuation.
+    /// Continuation after the append.
     pub(super) then: Continuation,
 }
 
@@ -92,9 +92,9 @@ pub(super) enum Continuation {
     Reply(Ticket, Outcome),
     /// Like [`Continuation::Reply`]; if the append failed, the groups are restored.
     Deleted(Ticket, Outcome, Vec<AnyGroup>),
-    /// If the append failed, the removed unused groups are restored.
+    /// Nothing follows; if the append failed, the removed unused groups are restored.
     Expired(Vec<AnyGroup>),
-    /// If the append failed, the group was never made.
+    /// Nothing follows; if the append failed, the new group is removed.
     NewGroup(String),
     /// The generation gets its assignment.
     Assign(Assignment),
@@ -135,7 +135,7 @@ impl AnyGroup {
 /// A leader's assignments.
 #[derive(Debug)]
 pub(super) struct Assignment {
-    /// The group.
+    /// Id of the group.
     pub(super) group_id: String,
     /// The generation the assignment is for.
     pub(super) generation: i32,
@@ -146,23 +146,23 @@ pub(super) struct Assignment {
 /// A static member that took its predecessor's place without a rebalance.
 #[derive(Debug)]
 pub(super) struct Returned {
-    /// The group.
+    /// Id of the group.
     pub(super) group_id: String,
     /// The request that waits.
     pub(super) ticket: Ticket,
-    /// Its name.
+    /// Instance id of the member.
     pub(super) group_instance_id: String,
     /// The id it has now.
     pub(super) member_id: String,
     /// The previous id of the member.
     pub(super) old_member_id: String,
-    /// The leader before.
+    /// Id of the previous leader.
     pub(super) old_leader: Option<String>,
-    /// Its former protocols.
+    /// Previous protocols of the member.
     pub(super) old_protocols: Vec<Protocol>,
-    /// Its rebalance timeout before.
+    /// Previous rebalance timeout of the member, ms.
     pub(super) old_rebalance_timeout_ms: i32,
-    /// Its session timeout before.
+    /// Previous session timeout of the member, ms.
     pub(super) old_session_timeout_ms: i32,
     /// The client supports the order to skip the assignment.
     pub(super) can_skip_assignment: bool,

@@ -18,7 +18,8 @@ pub struct AckBatch<'a> {
     pub first: i64,
     /// Last offset, inclusive.
     pub last: i64,
-    /// One type for all offsets, or one for each: 0 gap, 1 accept, 2 release, 3 reject, 4 renew.
+    /// Acknowledgement types, one for all offsets or one for each: 0 gap, 1 accept, 2 release, 3
+    /// reject, 4 renew.
     pub types: &'a [i8],
 }
 

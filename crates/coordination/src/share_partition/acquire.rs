@@ -16,18 +16,18 @@ use super::{SharePartition, SharePhase};
 pub enum AcquireMode {
     /// Whole batches: the number of records is a soft limit (`batch_optimized`).
     Batches,
-    /// Not more records than requested (`record_limit`).
+    /// At most the requested number of records (`record_limit`).
     Records,
 }
 
 /// Request of a member for records.
 #[derive(Clone, Debug)]
 pub struct AcquireRequest {
-    /// The member.
+    /// Id of the member.
     pub member: Arc<str>,
     /// Way to acquire.
     pub mode: AcquireMode,
-    /// Number of records.
+    /// Maximum number of records; a soft limit in [`AcquireMode::Batches`].
     pub max_records: i32,
     /// Number of records from which on new records are divided at the bounds of batches of the log.
     pub batch_size: i32,

@@ -15,7 +15,7 @@ pub struct DeadLetter {
     pub last: i64,
     /// Number of times the records were acquired.
     pub delivery_count: i16,
-    /// Reason.
+    /// Reason for the dead letter.
     pub reason: DeadLetterReason,
 }
 

@@ -18,15 +18,15 @@ pub enum DeadLetterReason {
 /// Delivery state of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordState {
-    /// To be delivered, for the first time or again.
+    /// Deliverable, for the first time or again.
     Available,
     /// Locked for a member.
     Acquired,
-    /// Processed; final.
+    /// Acknowledged as processed; final.
     Acknowledged,
     /// Refused for good, until its dead letter is written.
     Archiving(DeadLetterReason),
-    /// Not delivered any more; final.
+    /// Archived: never delivered again; final.
     Archived,
 }
 

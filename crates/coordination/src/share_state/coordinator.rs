@@ -48,7 +48,7 @@ use crate::machine::Ticket;
 pub struct Coordinator {
     config: ShareStateConfig,
     phase: Phase,
-    /// None before the first announcement.
+    /// Sizes of topics; `None` before the first announcement.
     topics: Option<Arc<dyn TopicSizes>>,
     slots: Slots,
     /// Requests that have operations without a result.

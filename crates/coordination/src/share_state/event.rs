@@ -30,18 +30,19 @@ pub enum Event {
     Pruned(i64),
     /// Every record of the partition has been replayed: serve.
     Loaded,
-    /// Another broker takes over, or this one stops: answer all tickets and drop the state.
+    /// Another broker takes over, or this broker stops: answer all tickets and drop the state.
     Unload,
-    /// Only the time has passed: [`Coordinator::deadline`](super::Coordinator::deadline) is due.
+    /// The time of [`Coordinator::deadline`](super::Coordinator::deadline) has come; no other
+    /// input.
     Tick,
 }
 
 /// Operations on keys of one group. A request has operations of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The group.
+    /// Id of the group.
     pub group_id: Arc<str>,
-    /// The operations.
+    /// Operations of the request.
     pub operations: Vec<Operation>,
 }
 

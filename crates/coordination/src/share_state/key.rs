@@ -13,13 +13,13 @@ use serde::{Serialize, Serializer};
 /// partition of `__share_group_state` has its state; FindCoordinator has it as its key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct ShareKey {
-    /// The group.
+    /// Id of the group.
     #[serde(serialize_with = "text")]
     pub group_id: Arc<str>,
     /// Id of the topic.
     #[serde(serialize_with = "record_json::uuid")]
     pub topic_id: Uuid,
-    /// The partition.
+    /// Index of the partition.
     pub partition: i32,
 }
 

@@ -40,7 +40,7 @@ pub struct Snapshot {
     pub create_ms: i64,
     /// Time of the snapshot, in ms since 1970.
     pub write_ms: i64,
-    /// The delivery states.
+    /// Delivery states of the records in flight.
     pub batches: Vec<StateBatch>,
 }
 
@@ -67,7 +67,7 @@ pub enum RecordError {
     Malformed {
         /// The part of the record.
         part: &'static str,
-        /// The fault.
+        /// Fault that the decoder found.
         cause: DecodeError,
     },
     /// The value has a version that this broker does not support.

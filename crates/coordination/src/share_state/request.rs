@@ -47,7 +47,7 @@ pub trait StatePart: Sized {
 pub struct InitializePart {
     /// Id of the topic.
     pub topic_id: Uuid,
-    /// The partition.
+    /// Index of the partition.
     pub partition: i32,
     /// Epoch of the state; -1 is never fenced.
     pub state_epoch: i32,
@@ -60,7 +60,7 @@ pub struct InitializePart {
 pub struct ReadPart {
     /// Id of the topic.
     pub topic_id: Uuid,
-    /// The partition.
+    /// Index of the partition.
     pub partition: i32,
     /// Leader epoch of the reader, which is stored; -1 if the reader has none.
     pub leader_epoch: i32,
@@ -71,7 +71,7 @@ pub struct ReadPart {
 pub struct WritePart {
     /// Id of the topic.
     pub topic_id: Uuid,
-    /// The partition.
+    /// Index of the partition.
     pub partition: i32,
     /// Epoch of the state that the writer has read; -1 is never fenced.
     pub state_epoch: i32,
@@ -90,7 +90,7 @@ pub struct WritePart {
 pub struct DeletePart {
     /// Id of the topic.
     pub topic_id: Uuid,
-    /// The partition.
+    /// Index of the partition.
     pub partition: i32,
 }
 
@@ -100,7 +100,7 @@ pub struct DeletePart {
 pub struct SummaryPart {
     /// Id of the topic.
     pub topic_id: Uuid,
-    /// The partition.
+    /// Index of the partition.
     pub partition: i32,
 }
 
@@ -137,26 +137,26 @@ impl StateSummary {
 /// A part of a request, of any kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// InitializeShareGroupState.
+    /// Initializes state, for InitializeShareGroupState.
     Initialize(InitializePart),
-    /// ReadShareGroupState.
+    /// Reads state, for ReadShareGroupState.
     Read(ReadPart),
-    /// WriteShareGroupState.
+    /// Changes state, for WriteShareGroupState.
     Write(WritePart),
-    /// DeleteShareGroupState.
+    /// Deletes state, for DeleteShareGroupState.
     Delete(DeletePart),
-    /// ReadShareGroupStateSummary.
+    /// Summarizes state, for ReadShareGroupStateSummary.
     Summarize(SummaryPart),
 }
 
 /// Answer to an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartAnswer {
-    /// To an operation that changes the state: the change is in the log.
+    /// Answer to an operation that changes the state: the change is in the log.
     Done,
-    /// To [`Operation::Read`].
+    /// Answer to [`Operation::Read`].
     State(StoredState),
-    /// To [`Operation::Summarize`].
+    /// Answer to [`Operation::Summarize`].
     Summary(StateSummary),
 }
 

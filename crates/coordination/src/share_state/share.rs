@@ -28,7 +28,7 @@ pub(super) struct Share {
     pub(super) create_ms: i64,
     /// Time of the last snapshot.
     pub(super) write_ms: i64,
-    /// The delivery states.
+    /// Delivery states of the records in flight.
     pub(super) batches: StateBatches,
     /// Highest leader epoch of a record since the key exists.
     pub(super) leader_fence: i32,

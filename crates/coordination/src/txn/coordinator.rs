@@ -88,11 +88,11 @@ impl Entry {
 /// The next state of a transactional id, which holds once its write is in the log.
 #[derive(Debug)]
 enum Draft {
-    /// Its next state is being written to the log.
+    /// The next state of the id is being written to the log.
     Transit,
-    /// Its end is being written to the log.
+    /// The removal of the id is being written to the log.
     Removal,
-    /// Its decision is being carried out; then it becomes this.
+    /// The decision is being carried out; the id then gets this state.
     Completion(Box<Transaction>),
 }
 
@@ -106,7 +106,7 @@ enum Held {
 
 /// Outcome of a request.
 enum Decision {
-    /// The answer, immediately.
+    /// Answers the request immediately.
     Answer(Outcome),
     /// A new state, to be logged.
     Transit(Transaction),

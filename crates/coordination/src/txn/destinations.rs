@@ -70,9 +70,9 @@ impl<T> Queues<T> {
 /// The place of a partition by the metadata in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// This node leads it.
+    /// This other broker leads the partition.
     Node(i32),
-    /// This broker leads it, or the marker is no longer needed.
+    /// This broker leads the partition, or the marker is no longer needed.
     Here,
     /// The partition has no leader now.
     Leaderless,
@@ -94,7 +94,7 @@ pub enum MarkerEvent {
     Answered(i32, Vec<(MarkerTicket, i16)>),
     /// The request to this node was not answered.
     Lost(i32),
-    /// [`Destinations::deadline`] is due.
+    /// The time of [`Destinations::deadline`] has come.
     Tick,
 }
 

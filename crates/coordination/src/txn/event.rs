@@ -15,7 +15,7 @@ pub enum Event {
     Add(Ticket, AddRequest),
     /// A broker verifies that partitions are part of a transaction.
     Verify(Ticket, VerifyRequest),
-    /// A transaction ends.
+    /// Commits or aborts a transaction.
     End(Ticket, EndRequest),
     /// The records of an [`Action::Persist`](machine::Action::Persist) are in the log from this
     /// offset on, or were not appended. One such event must follow each action, in the order of the
@@ -29,9 +29,10 @@ pub enum Event {
     ProducerId(Result<i64, TxnError>),
     /// Every record of the partition has been replayed: serve.
     Loaded,
-    /// Another broker takes over, or this one stops: answer all tickets and drop the state.
+    /// Another broker takes over, or this broker stops: answer all tickets and drop the state.
     Unload,
-    /// Only the time has passed: [`Coordinator::deadline`](super::Coordinator::deadline) is due.
+    /// The time of [`Coordinator::deadline`](super::Coordinator::deadline) has come; no other
+    /// input.
     Tick,
 }
 
@@ -56,7 +57,7 @@ pub struct Markers {
     pub producer_epoch: i16,
     /// The epoch of this coordinator: the leader epoch of its partition.
     pub coordinator_epoch: i32,
-    /// Commit, or abort.
+    /// True to commit, false to abort.
     pub commit: bool,
     /// From 2 on the markers' epoch is larger than that of the transaction's records.
     pub transaction_version: i16,
@@ -71,7 +72,7 @@ pub enum MarkerResult {
     Written,
     /// The partition does not exist any more.
     Gone,
-    /// Not now: try again.
+    /// The partition did not accept the marker; retry.
     Failed,
     /// The partition has seen a newer epoch of the producer or of the coordinator: this decision is
     /// no longer ours to carry out.
@@ -83,7 +84,7 @@ pub enum MarkerResult {
 pub struct TopicPartition {
     /// Name of the topic.
     pub topic: String,
-    /// The partition.
+    /// Index of the partition.
     pub partition: i32,
 }
 
@@ -94,15 +95,15 @@ pub struct MarkersId(pub u64);
 /// An answer. [`Request::answer`](super::Request::answer) takes the right kind out again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// To [`Event::Init`].
+    /// Answer to [`Event::Init`].
     Init(ProducerIdentity),
-    /// To [`Event::Add`].
+    /// Answer to [`Event::Add`].
     Add(()),
-    /// To [`Event::Verify`].
+    /// Answer to [`Event::Verify`].
     Verify(Vec<Option<TxnError>>),
-    /// To [`Event::End`].
+    /// Answer to [`Event::End`].
     End(ProducerIdentity),
-    /// To any request: no.
+    /// Refusal of any request.
     Refused(TxnError),
 }
 

@@ -60,7 +60,7 @@ pub enum RecordError {
     Malformed {
         /// The part of the record.
         part: &'static str,
-        /// The fault.
+        /// Fault that the decoder found.
         cause: DecodeError,
     },
     /// The value has a version that this broker does not support.

@@ -34,7 +34,7 @@ pub struct ProducerIdentity {
 }
 
 impl ProducerIdentity {
-    /// No producer.
+    /// Identity that stands for no producer.
     pub const NONE: Self = Self { producer_id: -1, producer_epoch: -1 };
 }
 
@@ -56,13 +56,13 @@ pub enum Protocol {
 pub struct AddRequest {
     /// The transactional id.
     pub transactional_id: String,
-    /// Its producer id.
+    /// Producer id of the transactional id.
     pub producer_id: i64,
-    /// Its epoch.
+    /// Producer epoch of the transactional id.
     pub producer_epoch: i16,
-    /// The client's protocol.
+    /// Transaction protocol of the client.
     pub protocol: Protocol,
-    /// The partitions.
+    /// Partitions to add.
     pub partitions: Vec<TopicPartition>,
 }
 
@@ -73,26 +73,26 @@ pub struct AddRequest {
 pub struct VerifyRequest {
     /// The transactional id.
     pub transactional_id: String,
-    /// Its producer id.
+    /// Producer id of the transactional id.
     pub producer_id: i64,
-    /// Its epoch.
+    /// Producer epoch of the transactional id.
     pub producer_epoch: i16,
-    /// The partitions.
+    /// Partitions to verify.
     pub partitions: Vec<TopicPartition>,
 }
 
-/// EndTxn.
+/// Request to end a transaction (EndTxn).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndRequest {
     /// The transactional id.
     pub transactional_id: String,
-    /// Its producer id.
+    /// Producer id of the transactional id.
     pub producer_id: i64,
-    /// Its epoch.
+    /// Producer epoch of the transactional id.
     pub producer_epoch: i16,
-    /// The client's protocol.
+    /// Transaction protocol of the client.
     pub protocol: Protocol,
-    /// Commit, or abort.
+    /// True to commit, false to abort.
     pub commit: bool,
 }
 

@@ -52,7 +52,7 @@ pub struct Transaction {
 pub enum TxnState {
     /// The producer has its epoch and no transaction yet.
     Empty,
-    /// Open.
+    /// A transaction is open.
     Ongoing,
     /// The commit is decided: markers are being written.
     PrepareCommit,
@@ -65,7 +65,7 @@ pub enum TxnState {
 }
 
 impl TxnState {
-    /// As in Kafka's answers.
+    /// Kafka's name of the state, as in responses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Empty => "Empty",
@@ -133,7 +133,7 @@ impl Transaction {
         ProducerIdentity { producer_id: self.producer_id, producer_epoch: self.producer_epoch }
     }
 
-    /// No further epoch can be given under this producer id.
+    /// True if no further epoch can be given under this producer id.
     pub(super) fn is_exhausted(&self) -> bool {
         self.producer_epoch >= LAST_EPOCH
     }

@@ -9,7 +9,7 @@ use crate::group::topics::Visible;
 pub struct ConsumerHeartbeatRequest {
     /// Version of the request: from 1 on members bring their own id.
     pub api_version: i16,
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// The member; in version 0 the caller has made one up for a member that joins without.
     pub member_id: String,
@@ -40,9 +40,9 @@ pub struct ConsumerHeartbeatRequest {
 /// Answer to [`ConsumerHeartbeatRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerBeat {
-    /// The member.
+    /// Id of the member.
     pub member_id: String,
-    /// Its epoch from now on.
+    /// Epoch of the member from now on.
     pub member_epoch: i32,
     /// Time until the next heartbeat; 0 for a member that has left.
     pub heartbeat_interval_ms: i32,

@@ -11,7 +11,7 @@ use crate::group::event::Producer;
 pub struct TxnCommitRequest {
     /// The request's version, which decides between some error codes.
     pub api_version: i16,
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// The member; empty below version 3.
     pub member_id: String,
@@ -41,7 +41,7 @@ pub struct EndTxnRequest {
     pub producer: Producer,
     /// The epoch of the transaction coordinator that decided.
     pub coordinator_epoch: i32,
-    /// Commit, or abort.
+    /// True to commit, false to abort.
     pub commit: bool,
     /// The version of the transaction protocol: from 2 on the marker raises the producer's epoch.
     pub transaction_version: u8,
@@ -53,7 +53,7 @@ pub type EndTxnOutcome = Result<(), GroupError>;
 /// OffsetDelete. The caller has already taken out topics that do not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetDeleteRequest {
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// Topics and partitions whose offsets are to go.
     pub topics: Vec<(String, Vec<i32>)>,

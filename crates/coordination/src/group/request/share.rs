@@ -10,7 +10,7 @@ use crate::group::records::Partitions;
 /// ShareGroupHeartbeat. A field that is `None` has not changed since the last heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareHeartbeatRequest {
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// The member, which has made up its id.
     pub member_id: String,
@@ -29,9 +29,9 @@ pub struct ShareHeartbeatRequest {
 /// Answer to [`ShareHeartbeatRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareBeat {
-    /// The member.
+    /// Id of the member.
     pub member_id: String,
-    /// Its epoch from now on.
+    /// Epoch of the member from now on.
     pub member_epoch: i32,
     /// Time until the next heartbeat; 0 for a member that has left.
     pub heartbeat_interval_ms: i32,
@@ -70,7 +70,7 @@ pub type AlterShareOffsetsOutcome = Result<Vec<AlteredTopic>, GroupError>;
 /// One topic of an [`AlterShareOffsetsOutcome`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlteredTopic {
-    /// As in the request.
+    /// Topic name as in the request.
     pub name: String,
     /// The topic's id; nil if it does not exist.
     pub topic_id: Uuid,
@@ -93,10 +93,10 @@ pub type DeleteShareOffsetsOutcome = Result<Vec<DeletedTopic>, GroupError>;
 /// One topic of a [`DeleteShareOffsetsOutcome`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedTopic {
-    /// As in the request.
+    /// Topic name as in the request.
     pub name: String,
     /// The topic's id; nil if the group has no state of it.
     pub topic_id: Uuid,
-    /// None: the state of the topic's partitions is deleted.
+    /// Error; `None` if the state of the topic's partitions is deleted.
     pub error: Option<GroupError>,
 }

@@ -11,7 +11,7 @@ pub type TaskOffsets = BTreeMap<String, BTreeMap<i32, i64>>;
 /// StreamsGroupHeartbeat. A field that is `None` has not changed since the last heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamsHeartbeatRequest {
-    /// The group.
+    /// Id of the group.
     pub group_id: String,
     /// The member, which has made up its id.
     pub member_id: String,
@@ -45,18 +45,18 @@ pub struct StreamsHeartbeatRequest {
     pub task_end_offsets: Option<TaskOffsets>,
     /// The client knows the status `MISSING_CLIENT_TAGS`.
     pub knows_missing_tags: bool,
-    /// All members are to shut down.
+    /// True if all members are to shut down.
     pub shutdown_application: bool,
 }
 
 /// Answer to [`StreamsHeartbeatRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamsBeat {
-    /// The member.
+    /// Id of the member.
     pub member_id: String,
-    /// Its epoch from now on.
+    /// Epoch of the member from now on.
     pub member_epoch: i32,
-    /// Its heartbeat interval; 0 for a member that has left.
+    /// Heartbeat interval of the member, ms; 0 for a member that has left.
     pub heartbeat_interval_ms: i32,
     /// Shortest time between two reports of task offsets; 0 for a member that has left.
     pub task_offset_interval_ms: i32,
@@ -77,9 +77,9 @@ pub struct StreamsBeat {
 /// A state of a group that its members should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamsStatus {
-    /// One of the codes below.
+    /// Code, one of those below.
     pub code: i8,
-    /// A sentence.
+    /// Explanation for people.
     pub detail: String,
 }
 
@@ -103,7 +103,7 @@ impl StreamsStatus {
 /// An endpoint for interactive queries, and the partitions that can be queried there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointPartitions {
-    /// The address.
+    /// Address of the process.
     pub endpoint: Endpoint,
     /// Partitions of active tasks, by topic.
     pub active: Vec<(String, Vec<i32>)>,

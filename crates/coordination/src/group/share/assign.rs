@@ -21,18 +21,18 @@ pub const SHARE_ASSIGNOR: &str = "simple";
 /// A member as the assignor sees it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Subscriber {
-    /// Its id.
+    /// Id of the subscriber.
     pub(super) id: String,
     /// Names of the topics to which it subscribes.
     pub(super) topics: BTreeSet<String>,
-    /// Previous target assignment.
+    /// Previous target assignment of the subscriber.
     pub(super) before: Partitions,
 }
 
 /// A topic that exists.
 #[derive(Clone, Debug)]
 pub(super) struct Assignable {
-    /// Its id.
+    /// Id of the topic.
     pub(super) id: Uuid,
     /// Partitions that may be assigned, in ascending order.
     pub(super) partitions: Vec<i32>,

@@ -15,7 +15,7 @@ pub(in crate::group) struct BeatLimits<'a> {
     pub(in crate::group) config: &'a ShareConfig,
     /// Time between two target assignments of this group.
     pub(in crate::group) assignment_interval_ms: i32,
-    /// The time.
+    /// Time of the heartbeat.
     pub(in crate::group) now: Now,
 }
 
@@ -73,7 +73,8 @@ impl ShareGroup {
         Ok(ShareBeatDraft { draft: Some(draft), epoch, assigned, initialize })
     }
 
-    /// No change: the member has its target assignment, and its subscription is unchanged.
+    /// True if a heartbeat changes nothing: the member has its target assignment, and its
+    /// subscription is unchanged.
     fn is_settled(&self, member: &ShareMember, request: &ShareHeartbeatRequest) -> bool {
         !self.stale
             && !self.has_unassigned

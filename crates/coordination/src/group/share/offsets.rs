@@ -26,7 +26,7 @@ pub(in crate::group) struct AlteredOffsets {
 pub(in crate::group) struct DeletedOffsets {
     /// The group, which has noted that the deletion begins.
     pub(in crate::group) draft: ShareDraft,
-    /// The partitions.
+    /// Partitions whose state is to be deleted.
     pub(in crate::group) partitions: Partitions,
     /// The topics of these partitions.
     pub(in crate::group) topics: Vec<DeletedTopic>,

@@ -9,7 +9,7 @@ impl ShareGroup {
         if self.members.is_empty() { "Empty" } else { "Stable" }
     }
 
-    /// For ListGroups.
+    /// Entry in the response to ListGroups.
     pub(in crate::group) fn listed(&self) -> ListedGroup {
         ListedGroup {
             group_id: self.id.clone(),
@@ -24,7 +24,7 @@ impl ShareGroup {
         (self.members.len(), self.epoch)
     }
 
-    /// For ShareGroupDescribe.
+    /// Entry in the response to ShareGroupDescribe.
     pub(in crate::group) fn described(&self) -> DescribedShareGroup {
         let members = self.members.iter().map(|(id, member)| DescribedShareMember {
             member_id: id.clone(),

@@ -19,7 +19,7 @@ use crate::group::request::TaskOffsets;
 /// A member as the assignor sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskMember {
-    /// Its id.
+    /// Id of the member.
     pub id: String,
     /// The process that it is a thread of.
     pub process_id: String,
@@ -32,9 +32,9 @@ pub struct TaskMember {
 /// A subtopology: it has one active task for each partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskSource {
-    /// Its id.
+    /// Id of the subtopology.
     pub subtopology_id: String,
-    /// Number of tasks.
+    /// Number of tasks of the subtopology.
     pub tasks: i32,
     /// The tasks have state, which standby tasks replicate.
     pub is_stateful: bool,
@@ -92,7 +92,7 @@ impl Quota {
 struct Member<'a> {
     id: &'a str,
     process: usize,
-    /// Number of tasks.
+    /// Number of tasks of the member.
     count: i64,
     active: Vec<Task>,
     standby: Vec<Task>,
@@ -100,7 +100,7 @@ struct Member<'a> {
 
 #[derive(Debug, Default)]
 struct Process {
-    /// In the order in which Kafka has them.
+    /// Members, in the order in which Kafka iterates over them.
     members: Vec<usize>,
     tasks: HashSet<Task>,
     count: i64,
@@ -118,7 +118,7 @@ impl Process {
 struct Assignment<'a> {
     sources: &'a [&'a TaskSource],
     members: Vec<Member<'a>>,
-    /// In the order in which Kafka has them.
+    /// Processes, in the order in which Kafka iterates over them.
     processes: Vec<Process>,
     active_before: HashMap<Task, usize>,
     /// Members that have some of a task's state, the best first.

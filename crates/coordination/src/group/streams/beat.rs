@@ -116,7 +116,8 @@ impl StreamsGroup {
         Ok(StreamsBeatDraft { draft: Some(draft), beat, delays, replaced })
     }
 
-    /// No change: the member has its target assignment, and the request brings nothing new.
+    /// True if a heartbeat changes nothing: the member has its target assignment, and the request
+    /// brings nothing new.
     fn is_settled(
         &self,
         member: &StreamsMember,

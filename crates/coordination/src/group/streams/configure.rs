@@ -26,7 +26,7 @@ pub(super) struct Configured {
 /// A part of a configured topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConfiguredPart {
-    /// Number of tasks.
+    /// Number of tasks of the subtopology.
     pub(super) tasks: i32,
     /// External topics that it reads.
     pub(super) sources: BTreeSet<String>,
@@ -85,7 +85,7 @@ pub(super) fn configure(topology: &Topology, topics: &dyn Topics) -> Result<Conf
 struct Between<'a> {
     /// Topics whose number of partitions the topology states.
     fixed: BTreeSet<&'a str>,
-    /// Other topics.
+    /// Topics whose number of partitions the topology does not state.
     flexible: BTreeSet<&'a str>,
     /// The numbers of the former, or of the topics if they exist.
     stated: BTreeSet<i32>,

@@ -28,7 +28,7 @@ impl StreamsGroup {
         }
     }
 
-    /// For ListGroups.
+    /// Entry in the response to ListGroups.
     pub(in crate::group) fn listed(&self) -> ListedGroup {
         ListedGroup {
             group_id: self.id.clone(),
@@ -62,7 +62,7 @@ impl StreamsGroup {
         })
     }
 
-    /// For StreamsGroupDescribe.
+    /// Entry in the response to StreamsGroupDescribe.
     pub(in crate::group) fn described(&self) -> DescribedStreamsGroup {
         DescribedStreamsGroup {
             group_id: self.id.clone(),

@@ -19,7 +19,7 @@ pub(super) const UNRELEASED: i8 = 3;
 pub(super) struct Goal<'a> {
     /// The epoch of the target assignment.
     pub(super) epoch: i32,
-    /// The member's target.
+    /// Target assignment of the member.
     pub(super) target: &'a TaskSets,
     /// Tasks that the member reports, if it does.
     pub(super) owned: Option<&'a TaskSets>,
@@ -184,7 +184,7 @@ impl Change {
         }
     }
 
-    /// The same, of a task that the member has as one of another kind.
+    /// Takes a task that the member has as one of another kind, without a wait, if it may take it.
     fn take_from(&mut self, other: &mut Self, task: (&str, i32)) {
         if remove(&mut self.pending, task) {
             insert(&mut self.kept, task);

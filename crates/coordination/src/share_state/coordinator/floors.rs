@@ -46,7 +46,7 @@ impl Floors {
         Some(first.unwrap_or(self.removed)).filter(|offset| *offset > 0)
     }
 
-    /// The same, unless the log already begins there.
+    /// Like [`Floors::redundant_before`]; `None` if the log already begins there.
     pub(super) fn unpruned(&self) -> Option<i64> {
         self.redundant_before().filter(|offset| *offset > self.pruned)
     }

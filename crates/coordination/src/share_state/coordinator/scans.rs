@@ -13,7 +13,7 @@ use crate::share_state::key::ShareKey;
 use crate::share_state::records::Record;
 use crate::share_state::share::Share;
 
-/// Scans under way.
+/// Scans of the log that have not ended.
 #[derive(Debug, Default)]
 pub(super) struct Scans {
     /// The scan for old snapshots and for keys without a topic.

@@ -21,7 +21,7 @@ pub(super) struct Appends {
 enum PendingWrite {
     /// An id's next state.
     State { transactional_id: String, next: Box<Transaction>, then: Continuation },
-    /// Ids are removed.
+    /// Tombstones of ids that are removed.
     Removal(Vec<String>),
 }
 

@@ -50,22 +50,22 @@ pub struct Listing {
 /// A transactional id as ListTransactions shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// The id.
+    /// The transactional id.
     pub transactional_id: String,
-    /// Its producer id.
+    /// Producer id of the transactional id.
     pub producer_id: i64,
-    /// Its state.
+    /// State of the transactional id.
     pub state: TxnState,
 }
 
 /// A transactional id as DescribeTransactions shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
-    /// Its owner.
+    /// Producer that owns the transactional id.
     pub owner: ProducerIdentity,
-    /// Its state.
+    /// State of the transactional id.
     pub state: TxnState,
-    /// The transaction's timeout.
+    /// Transaction timeout, ms.
     pub timeout_ms: i32,
     /// Time at which the transaction began, or -1.
     pub start_ms: i64,
@@ -76,9 +76,9 @@ pub struct Described {
 /// Numbers of transactions that this process has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// Committed transactions.
+    /// Number of committed transactions.
     pub committed: u64,
-    /// Aborted transactions.
+    /// Number of aborted transactions.
     pub aborted: u64,
 }
 
@@ -135,7 +135,7 @@ impl Coordinator {
         Ok(places.collect())
     }
 
-    /// One transactional id.
+    /// Describes a transactional id.
     ///
     /// # Errors The coordinator loads or is unloaded, or it does not have the id.
     pub fn describe(&self, transactional_id: &str) -> Result<Described, TxnError> {
