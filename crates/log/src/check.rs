@@ -48,10 +48,10 @@ pub enum Severity {
     Damage,
 }
 
-/// One thing found.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Severity.
+    /// Severity of the finding.
     pub severity: Severity,
     /// The file or directory.
     pub path: PathBuf,
@@ -68,9 +68,9 @@ pub struct Finding {
 /// Contents of a partition's directory, and its problems.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Files of batches.
+    /// Number of segments (files of batches).
     pub segments: usize,
-    /// Intact batches.
+    /// Number of intact batches.
     pub batches: u64,
     /// The records that they count.
     pub records: u64,

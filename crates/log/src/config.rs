@@ -11,7 +11,7 @@ pub const OFFSET_MAX: i64 = i64::MAX / 2;
 /// Clock of a partition's timestamps: `message.timestamp.type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TimestampType {
-    /// The producer's.
+    /// Timestamp of the producer.
     #[default]
     CreateTime,
     /// The broker's, at the append.
@@ -31,7 +31,7 @@ pub enum AppendBy {
 /// Part of a log that remote storage has: `remote.storage.enable` and `remote.log.copy.disable`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Tiering {
-    /// None. The log begins in its first segment.
+    /// Nothing is in remote storage. The log begins in its first segment.
     #[default]
     Local,
     /// The old records. Closed segments are copied, and local ones are deleted once they are
@@ -94,8 +94,8 @@ impl LogConfig {
         }
     }
 
-    /// By how much a batch may be later than the first of the segment with this base offset; `salt`
-    /// differs between partitions.
+    /// Maximum time in ms by which a batch may be later than the first batch of the segment with
+    /// this base offset; `salt` differs between partitions.
     pub(crate) fn roll_after_ms(&self, salt: &impl Hash, base: i64) -> i64 {
         let jitter_ms = self.segment_jitter_ms.clamp(0, self.segment_ms);
         if jitter_ms == 0 {

@@ -411,7 +411,7 @@ fn regular_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// For file systems whose files the kernel does not copy.
+/// Copies in user space, for file systems whose files the kernel does not copy.
 fn copy_by_hand(from: &File, into: &File, range: Range<u64>) -> io::Result<()> {
     let mut chunk = vec![0; 256 * 1024];
     let mut at = range.start;

@@ -44,7 +44,7 @@ impl Epochs {
         cut.entries
     }
 
-    /// All epochs and their first offsets.
+    /// All leader epochs and their first offsets.
     pub(crate) fn all(&self) -> &[(i32, i64)] {
         &self.entries
     }

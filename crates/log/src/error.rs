@@ -19,21 +19,21 @@ pub enum LogError {
         operation: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The kernel's answer.
+        /// Error of the operating system.
         source: Arc<io::Error>,
     },
     /// A file has invalid contents.
     #[error("{} is damaged: {detail}", path.display())]
     Corrupt {
-        /// The file.
+        /// Damaged file.
         path: PathBuf,
-        /// The defect.
+        /// Description of the damage.
         detail: String,
     },
     /// A file is in a format that this version does not read.
     #[error("{}: {reason}", path.display())]
     Format {
-        /// The file.
+        /// File in that format.
         path: PathBuf,
         /// The format, and the next step.
         reason: &'static str,
@@ -41,7 +41,7 @@ pub enum LogError {
     /// A mapped file was cut, or its disk failed, while it was in use.
     #[error("{} was truncated while in use, or its disk failed; restart the broker to rebuild it", path.display())]
     Lost {
-        /// The file.
+        /// Mapped file.
         path: PathBuf,
     },
     /// An earlier failure left the partition in doubt: nothing more is written until it is opened
@@ -92,7 +92,7 @@ impl LogError {
     }
 }
 
-/// For the writer, which reads its own log: bytes that are not a batch are damage.
+/// Converts errors of the writer, which reads its own log: bytes that are not a batch are damage.
 impl From<ReadError> for LogError {
     fn from(error: ReadError) -> Self {
         match error {
@@ -154,7 +154,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// The same error for a reader that does not wait.
+    /// Turns `WouldBlock` of a file operation into [`Self::Cold`], for a reader that does not wait.
     pub(crate) fn or_cold(self) -> Self {
         match self {
             Self::Storage(LogError::Io { source, .. }) if source.kind() == io::ErrorKind::WouldBlock => {
@@ -174,25 +174,25 @@ pub enum AppendError {
     /// Larger than `max.message.bytes`.
     #[error("batch of {size_bytes} bytes is larger than max.message.bytes ({limit_bytes})")]
     TooLarge {
-        /// The batch.
+        /// Size of the batch, bytes.
         size_bytes: u64,
-        /// The limit.
+        /// Limit, bytes.
         limit_bytes: u64,
     },
     /// Larger than `segment.bytes`.
     #[error("batch of {size_bytes} bytes is larger than segment.bytes ({limit_bytes})")]
     LargerThanSegment {
-        /// The batch.
+        /// Size of the batch, bytes.
         size_bytes: u64,
-        /// The limit.
+        /// Limit, bytes.
         limit_bytes: u64,
     },
     /// The producer has been replaced by one with a later epoch.
     #[error("producer {producer_id} has epoch {current}, the batch has {epoch}")]
     ProducerEpoch {
-        /// The producer.
+        /// Producer id of the batch.
         producer_id: i64,
-        /// The batch's epoch.
+        /// Producer epoch of the batch.
         epoch: i16,
         /// The epoch of the log.
         current: i16,
@@ -200,7 +200,7 @@ pub enum AppendError {
     /// The sequence number does not follow the producer's last.
     #[error("producer {producer_id} sent sequence {sequence} instead of {expected}")]
     OutOfOrderSequence {
-        /// The producer.
+        /// Producer id of the batch.
         producer_id: i64,
         /// The batch's first sequence.
         sequence: i32,
@@ -212,7 +212,7 @@ pub enum AppendError {
         "producer {producer_id} sent sequence {sequence} while sequence {refused} was refused for a reason that passes; the client sends both again"
     )]
     Overtakes {
-        /// The producer.
+        /// Producer id of the batch.
         producer_id: i64,
         /// The batch's first sequence.
         sequence: i32,
@@ -224,7 +224,7 @@ pub enum AppendError {
     /// Data outside a transaction while the producer has one open, or a client's control batch.
     #[error("producer {producer_id} cannot write this batch: {what}")]
     TransactionState {
-        /// The producer.
+        /// Producer id of the batch.
         producer_id: i64,
         /// The part that is not allowed.
         what: &'static str,
@@ -232,7 +232,7 @@ pub enum AppendError {
     /// A marker from a coordinator that has been replaced.
     #[error("coordinator epoch {epoch} is older than {current}")]
     CoordinatorEpoch {
-        /// The marker's.
+        /// Coordinator epoch of the marker.
         epoch: i32,
         /// The one the log knows.
         current: i32,

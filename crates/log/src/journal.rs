@@ -42,7 +42,7 @@ pub struct Journal {
     first_ms: Option<i64>,
     /// The next segment's file is there, perhaps without its name on the device.
     must_roll: bool,
-    /// After a failure of the disk its contents are unknown.
+    /// True if the contents of the file are unknown after a failure of the disk.
     in_doubt: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct SegmentLimits {
 /// Bytes at the log's end that were being written when the process or machine stopped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TornTail {
-    /// The segment.
+    /// File of the segment.
     pub path: PathBuf,
     /// End of its last whole batch.
     pub position: u64,

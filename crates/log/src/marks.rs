@@ -38,7 +38,7 @@ pub(crate) struct Marks {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     pub(crate) log_start: i64,
-    /// At most this; never outside the log.
+    /// Upper bound of the high watermark; the mark is never outside the log.
     pub(crate) high_watermark: i64,
     pub(crate) log_end: i64,
     pub(crate) first_open: Option<i64>,

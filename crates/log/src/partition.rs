@@ -79,7 +79,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// No records, at this offset of a log.
+    /// A slice without records, at this offset of a log.
     pub fn nothing(base_offset: i64, log_start: i64) -> Self {
         Self { extent: None, base_offset, log_start, sealed: false, cached: false, segments: None }
     }
@@ -133,7 +133,7 @@ impl Partition {
         partition
     }
 
-    /// The same partition, whose storage errors go to the watch.
+    /// Reports the storage errors of the partition to this watch.
     pub(crate) fn watched(self, watch: FailureWatch) -> Self {
         Self { watch: ArcSwap::from_pointee(watch), ..self }
     }

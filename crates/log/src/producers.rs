@@ -114,8 +114,8 @@ impl Completed {
         Ended { first_offset: self.first_offset, marker_offset: self.last_offset }
     }
 
-    /// Its entry in the transaction index, if it was aborted. `first_unstable` is that of the
-    /// producers with this transaction ended.
+    /// Entry in the transaction index, if the transaction was aborted. `first_unstable` is that of
+    /// the producers with this transaction ended.
     pub(crate) fn aborted(&self, first_unstable: Option<i64>) -> Option<Aborted> {
         (self.marker == Marker::Abort).then(|| Aborted {
             producer_id: self.producer_id,
@@ -129,9 +129,9 @@ impl Completed {
 /// A producer as an operator sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProducerState {
-    /// Its id.
+    /// Producer id.
     pub producer_id: i64,
-    /// Its epoch.
+    /// Producer epoch.
     pub epoch: i16,
     /// The sequence number of its last record, -1 if it has written none under this epoch.
     pub last_sequence: i32,

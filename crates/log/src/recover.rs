@@ -48,7 +48,7 @@ pub struct OpenReport {
 /// Bytes that were no whole, intact batch, and all that followed them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TruncatedTail {
-    /// The segment's file.
+    /// File of the segment.
     pub path: PathBuf,
     /// Position in the file at which the log ends now.
     pub position: u64,
@@ -89,7 +89,7 @@ struct Listing {
     txn_indexes: BTreeSet<i64>,
 }
 
-/// State so far.
+/// State of a recovery.
 struct Recovery<'a> {
     options: &'a OpenOptions,
     now_ms: i64,

@@ -34,7 +34,7 @@ pub(crate) struct RetentionInput {
 /// segment after the first that stays.
 ///
 /// # Errors
-/// As `newest_ms`.
+/// An error of `newest_ms`.
 pub(crate) fn expired<E>(
     segments: &[SegmentSpan],
     config: &LogConfig,

@@ -143,7 +143,7 @@ impl Segment {
         Self::with_file(disk, dir, base, |path| disk.create(path))
     }
 
-    /// The same, with a log file that the caller will rename to this name.
+    /// A new, empty segment whose log file the caller will rename to the segment's name.
     pub(crate) fn with_file(
         disk: &dyn Disk,
         dir: &Path,
@@ -167,7 +167,7 @@ impl Segment {
         Self::at_path(dir, base, (size, &path))
     }
 
-    /// The same, with its log in a file that has another name.
+    /// A segment on disk whose log file has another name.
     pub(crate) fn at_path(dir: &Path, base: i64, (size, path): (u64, &Path)) -> Self {
         Self {
             base,
@@ -184,8 +184,8 @@ impl Segment {
         }
     }
 
-    /// The same segment with these entries in its indexes. Files that contain the first of them are
-    /// kept and continued, others replaced: readers of the old files are not disturbed.
+    /// Returns the segment with these entries in its indexes. Files that contain the first of them
+    /// are kept and continued, others replaced: readers of the old files are not disturbed.
     pub(crate) fn with_indexes(
         &self,
         disk: &dyn Disk,
@@ -250,7 +250,8 @@ impl Segment {
         self.end.load(Ordering::Acquire)
     }
 
-    /// Before the size: a reader of the bytes finds an end at or above theirs.
+    /// Raises the end offset, before the size: a reader of the bytes finds an end at or above
+    /// theirs.
     pub(crate) fn publish_end(&self, offset: i64) {
         let end = self.end();
         assert!(end == i64::MAX || offset >= end, "end {offset} of {self} is before the published {end}");

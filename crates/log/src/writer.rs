@@ -205,7 +205,7 @@ impl Writer {
     /// instead. Blocks.
     ///
     /// # Errors
-    /// As there.
+    /// Same as [`Partition::flush`].
     pub fn flush(&mut self) -> Result<i64, LogError> {
         self.partition.flush()
     }

@@ -34,12 +34,12 @@ pub enum Next<'a> {
     Batch {
         /// Position of the batch.
         at: u64,
-        /// All of it.
+        /// Bytes of the whole batch.
         bytes: &'a [u8],
     },
     /// The end; `unused` bytes of zeros were allocated ahead of use.
     End {
-        /// Their number.
+        /// Number of bytes allocated ahead of use.
         unused: u64,
     },
     /// Bytes that are not a batch.
@@ -50,7 +50,7 @@ impl<'a> Batches<'a> {
     /// Opens a file for reading.
     ///
     /// # Errors
-    /// No such file, or a failing disk.
+    /// The file does not exist, or the disk fails.
     pub fn open(disk: &'a dyn Disk, path: &Path) -> io::Result<Self> {
         let file = disk.open_to_read(path)?;
         let len = disk.len(path)?;

@@ -13,7 +13,7 @@ use crate::segment::{CLEANED, DELETED, SWAP};
 pub(super) struct Names {
     /// Base offsets of the segments, ascending.
     pub(super) bases: Vec<i64>,
-    /// Producer snapshots, ascending.
+    /// Offsets of producer snapshots, ascending.
     pub(super) snapshots: Vec<i64>,
     /// Indexes of all kinds, with the segment they are of.
     pub(super) indexes: Vec<(i64, PathBuf)>,

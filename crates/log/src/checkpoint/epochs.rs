@@ -5,7 +5,7 @@ use super::lines::{self, Lines};
 /// The file's name in a partition's directory.
 pub const LEADER_EPOCHS: &str = "leader-epoch-checkpoint";
 
-/// The file's contents.
+/// Contents of the checkpoint file.
 pub fn leader_epochs_text(entries: &[(i32, i64)]) -> String {
     lines::render(entries.iter().map(|(epoch, offset)| format!("{epoch} {offset}")))
 }

@@ -11,7 +11,7 @@ use crate::disk::Disk;
 /// `partition.metadata`: which topic a partition's directory belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionMetadata {
-    /// The topic's id.
+    /// Id of the topic.
     pub topic_id: IdBytes,
 }
 
@@ -59,11 +59,11 @@ impl PartitionMetadata {
 /// `meta.properties`, version 1: whose data directory this is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaProperties {
-    /// The cluster's id.
+    /// Id of the cluster.
     pub cluster_id: String,
-    /// The broker's id.
+    /// Id of the broker.
     pub node_id: i32,
-    /// This directory's id, or [`MetaProperties::NO_ID`].
+    /// Id of the directory, or [`MetaProperties::NO_ID`].
     pub directory_id: IdBytes,
 }
 

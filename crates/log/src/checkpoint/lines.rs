@@ -41,7 +41,7 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// A whole checkpoint.
+/// Contents of a whole checkpoint file.
 pub(crate) fn render(entries: impl ExactSizeIterator<Item = String>) -> String {
     let mut text = format!("{VERSION}\n{}\n", entries.len());
     for entry in entries {

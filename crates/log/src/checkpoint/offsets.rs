@@ -13,7 +13,7 @@ use crate::{LogError, OFFSET_MAX};
 pub enum OffsetCheckpoint {
     /// Everything before is synced; recovery after a crash starts here.
     RecoveryPoint,
-    /// The high watermark.
+    /// High watermarks.
     Replication,
     /// The first offset, where it is not that of the first segment.
     LogStart,

@@ -11,7 +11,7 @@ use crate::disk::{At, Disk, remove_if_there, suffixed};
 pub enum Rights {
     /// The owner may write to it.
     Writable,
-    /// No user may write to it, as Kafka leaves finished snapshots.
+    /// No user may write to the file; Kafka leaves finished snapshots like this.
     ReadOnly,
 }
 

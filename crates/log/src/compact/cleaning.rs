@@ -23,9 +23,9 @@ use crate::{LogConfig, LogError, recover};
 /// Task of one cleaning.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The log.
+    /// Log to compact.
     pub partition: Arc<Partition>,
-    /// Its configuration.
+    /// Configuration of the log.
     pub config: LogConfig,
     /// The section to compact; should be fresh.
     pub dirt: DirtySection,
@@ -46,9 +46,9 @@ pub struct Counts {
     pub read_bytes: u64,
     /// Bytes of the new segments.
     pub written_bytes: u64,
-    /// Records read.
+    /// Number of records read.
     pub read_records: u64,
-    /// Records written.
+    /// Number of records written.
     pub written_records: u64,
     /// Used fraction of the key map, from 0 to 1.
     pub map_fill: f64,

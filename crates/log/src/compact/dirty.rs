@@ -20,7 +20,8 @@ pub struct DirtySection {
     pub clean_bytes: u64,
     /// Bytes of the segments in between.
     pub dirty_bytes: u64,
-    /// By how much the oldest of them has outstayed `max.compaction.lag.ms`; 0 if not.
+    /// Time by which the oldest of these records has exceeded `max.compaction.lag.ms`; 0 if none
+    /// has.
     pub overdue_ms: i64,
 }
 
@@ -106,7 +107,7 @@ fn first_younger(segments: &[Arc<Segment>], disk: &dyn Disk, time_ms: i64) -> Re
     Ok(i64::MAX)
 }
 
-/// By how much the earliest first batch of the segments is older than `time_ms`.
+/// Time in ms by which the earliest first batch of the segments is older than `time_ms`.
 fn overdue_ms(segments: &[Arc<Segment>], disk: &dyn Disk, time_ms: i64) -> Result<i64, LogError> {
     let mut earliest = i64::MAX;
     // Without a limit, nothing needs to be read.

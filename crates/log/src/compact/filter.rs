@@ -17,7 +17,7 @@ pub(super) struct Filter<'a> {
     pub(super) end: i64,
     pub(super) now_ms: i64,
     pub(super) delete_retention_ms: i64,
-    /// Records that stayed.
+    /// Number of records kept so far.
     pub(super) kept: u64,
     /// Number of records checked.
     pub(super) seen: u64,
@@ -28,7 +28,7 @@ pub(super) struct Filter<'a> {
 #[derive(Default)]
 struct Kept {
     records: Option<Records>,
-    /// For each record of the batch, true if it stays.
+    /// For each record of the batch, true if compaction keeps it.
     stays: Vec<bool>,
     count: usize,
     has_tombstone: bool,

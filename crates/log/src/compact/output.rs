@@ -30,7 +30,7 @@ pub struct Cleaned {
 }
 
 impl Cleaned {
-    /// Removes its files.
+    /// Removes the files of this output.
     ///
     /// # Errors A failing disk; the next opening removes the files.
     pub fn discard(self) -> Result<(), LogError> {

@@ -19,11 +19,11 @@ use super::{FILE_MODE, regular_if_there};
 /// Result of [`lock_to_read`].
 #[derive(Debug)]
 pub enum ReadLock {
-    /// Ours for as long as the file is held.
+    /// The lock, held for as long as the file is open.
     Held(File),
-    /// No process ever locked the directory.
+    /// The directory has no lock file: no process ever locked it.
     Absent,
-    /// Another process has it.
+    /// Another process has locked the directory.
     Taken,
 }
 

@@ -23,8 +23,8 @@ pub(crate) struct OffsetEntry {
 pub(crate) struct Hint {
     /// A batch starts here, at or below the requested offset.
     pub(crate) position: u64,
-    /// No batch that starts there ends after this offset (less the segment's base); none without
-    /// an entry.
+    /// Upper bound of the last offset of a batch that starts there, less the segment's base; `None`
+    /// without an entry.
     pub(crate) delta: Option<u32>,
     /// The entry after that, whose batch ends after the offset sought.
     pub(crate) next: Option<OffsetEntry>,
@@ -62,8 +62,8 @@ impl OffsetIndex {
         })
     }
 
-    /// Of all entries below position `end`, in any order, the latest that is not above `delta`.
-    /// Reads the whole index.
+    /// Finds the latest entry that is not above `delta` among all entries below position `end`,
+    /// which may be in any order. Reads the whole index.
     pub(crate) fn nearest(
         &self,
         disk: &dyn ReadFiles,

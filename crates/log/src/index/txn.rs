@@ -29,7 +29,7 @@ const READ_MAX: usize = 256;
 pub(crate) struct Aborted {
     pub(crate) producer_id: i64,
     pub(crate) first_offset: i64,
-    /// Its marker's.
+    /// Offset of the transaction's marker.
     pub(crate) last_offset: i64,
     /// The log's last stable offset once the marker was written.
     pub(crate) last_stable: i64,

@@ -25,7 +25,7 @@ pub struct BatchSpan {
     pub position: u64,
     /// Size in bytes.
     pub size: u64,
-    /// Producer, or [`levada_base::batch::NO_PRODUCER_ID`].
+    /// Producer id, or [`levada_base::batch::NO_PRODUCER_ID`].
     pub producer_id: i64,
     /// True if the batch belongs to a transaction.
     pub is_transactional: bool,

@@ -144,16 +144,16 @@ impl Partition {
         self.sync_segment(segment).inspect_err(|error| self.doubt(error))
     }
 
-    /// After a failed sync the contents of the device are unknown. A sync that did not begin, for
-    /// lack of a descriptor, leaves no doubt: it is retried.
+    /// Records a failed sync, after which the contents of the device are unknown. A sync that did
+    /// not begin, for lack of a descriptor, leaves no doubt: it is retried.
     fn doubt(&self, error: &LogError) {
         if !error.source_io().is_some_and(is_out_of_descriptors) {
             self.go_offline(error);
         }
     }
 
-    /// After a failure the page cache holds pages as clean that are not on the device: the next
-    /// opening must read from the device.
+    /// Syncs the batches of a segment. After a failure the page cache holds pages as clean that are
+    /// not on the device: the next opening must read from the device.
     fn sync_batches(&self, segment: &Segment) -> Result<(), LogError> {
         let (file, path) = (segment.file(&*self.disk)?, segment.path());
         let synced = self.disk.sync(file, path);

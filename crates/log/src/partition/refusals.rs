@@ -22,7 +22,7 @@ impl Partition {
         self.watch.load().tell(error, FailedWork::Other);
     }
 
-    /// The same for an error by which an append, or the beginning of a leader epoch, was refused.
+    /// Reports an error by which an append, or the beginning of a leader epoch, was refused.
     pub fn report_refused_append(&self, error: &LogError) {
         self.watch.load().tell(error, FailedWork::Append);
     }

@@ -12,9 +12,9 @@ use crate::segment::{SWEEP, Segment};
 /// A record found by its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampOffset {
-    /// The record's offset.
+    /// Offset of the record.
     pub offset: i64,
-    /// Its timestamp, in milliseconds since 1970.
+    /// Timestamp of the record, ms since 1970.
     pub timestamp: i64,
     /// The leader epoch of its batch.
     pub leader_epoch: i32,
@@ -33,7 +33,8 @@ impl Partition {
     /// Like [`Partition::offset_for_timestamp`], with a limit of bytes to which a batch expands.
     ///
     /// # Errors
-    /// As there, and [`ReadError::Expands`] beyond a limit below [`MAX_EXPANDED`].
+    /// Same as [`Partition::offset_for_timestamp`], and [`ReadError::Expands`] beyond a limit below
+    /// [`MAX_EXPANDED`].
     pub fn offset_for_timestamp_within(
         &self,
         timestamp: i64,

@@ -14,7 +14,7 @@ use crate::{LogError, ReadError};
 /// first offset up to its abort marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbortedTransaction {
-    /// The producer.
+    /// Producer id of the transaction.
     pub producer_id: i64,
     /// The first offset of the transaction.
     pub first_offset: i64,
@@ -36,7 +36,7 @@ impl Partition {
     /// one more header; does not wait for it if the range was found by [`Partition::read_cached`].
     ///
     /// # Errors
-    /// As there, and [`ReadError::Cold`].
+    /// Same as [`Partition::aborted`], and [`ReadError::Cold`].
     pub fn aborted_in(
         &self,
         slice: &Slice,

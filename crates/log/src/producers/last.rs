@@ -8,8 +8,8 @@ use levada_base::batch::BatchView;
 /// that the producer can continue.
 #[derive(Clone, Debug, Default)]
 pub struct LastRecords {
-    /// By producer id: its epoch, and the offset of its last record unless a marker has ended that
-    /// epoch's beginning.
+    /// Epoch of each producer, and the offset of its last record unless a marker has ended the
+    /// beginning of that epoch.
     pub(crate) by_producer: HashMap<i64, (i16, Option<i64>)>,
     /// Transactions that are open: first offset and producer. The log may begin after it.
     pub(crate) open: BTreeMap<i64, i64>,

@@ -22,7 +22,7 @@ pub enum Evidence {
     HighWatermark,
     /// Batches that are damaged, and those after them.
     Batches,
-    /// An index.
+    /// An offset index or a time index.
     Index,
     /// A snapshot of producers.
     Snapshot,

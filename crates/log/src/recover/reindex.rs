@@ -43,7 +43,7 @@ impl Partition {
         Ok(reindexed)
     }
 
-    /// Of the segments that are no longer written to, those whose index should be built again.
+    /// Sealed segments whose index should be built again.
     fn misleading(&self) -> Vec<Arc<Segment>> {
         let segments = self.segments.load();
         let sealed = segments.iter().rev().skip(1);

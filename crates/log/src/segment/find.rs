@@ -26,7 +26,7 @@ struct Query {
 struct SearchStart {
     /// A batch starts here, at or below the requested offset.
     start: u64,
-    /// No batch that starts there ends after this offset.
+    /// Upper bound of the last offset of a batch that starts there, if it is known.
     latest: Option<i64>,
     /// The entry after it, whose batch ends after the offset sought.
     next: Option<OffsetEntry>,
@@ -219,7 +219,7 @@ impl Segment {
 
 /// The outcome of a scan.
 enum Found {
-    /// Here.
+    /// The batch that starts or contains the offset.
     At(Head),
     /// Every batch of the range ends before the offset.
     End,

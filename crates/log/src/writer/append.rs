@@ -21,9 +21,9 @@ use crate::{AppendBy, AppendError, LogError, TimestampType};
 /// The offsets of an appended batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// Its first offset; for a duplicate, the offset of the original.
+    /// Offset of the batch's first record; for a duplicate, the offset of the original.
     pub base_offset: i64,
-    /// Its last offset.
+    /// Offset of the batch's last record.
     pub last_offset: i64,
     /// The broker's timestamp, -1 if the producer's counts; for a duplicate, the newest timestamp
     /// of the original.

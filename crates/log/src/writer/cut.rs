@@ -40,7 +40,7 @@ impl Discarded {
         self.segments.len()
     }
 
-    /// Their bytes.
+    /// Number of discarded bytes.
     pub fn size_bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.size()).sum()
     }

@@ -125,7 +125,7 @@ pub(super) struct Spare {
 enum State {
     Working,
     Ready(File, WriteMap),
-    /// No longer needed, or its creation failed.
+    /// The file is no longer needed, or its creation failed.
     Gone,
 }
 

@@ -24,7 +24,7 @@ pub struct ReplicaSource {
 pub struct ReplicaAppended {
     /// The log's end offset now.
     pub log_end: i64,
-    /// Appended bytes.
+    /// Number of appended bytes.
     pub bytes: u64,
     /// Number of appended batches.
     pub batches: usize,

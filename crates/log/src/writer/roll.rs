@@ -12,7 +12,7 @@ use crate::segment::{Segment, file_name};
 use crate::{AppendBy, LogError};
 
 impl Writer {
-    /// By how much a batch may be later than the first of the active segment.
+    /// Maximum time in ms by which a batch may be later than the first batch of the active segment.
     pub(super) fn roll_after_ms(&self) -> i64 {
         self.config.roll_after_ms(&self.partition.dir(), self.active.segment.base())
     }
@@ -28,8 +28,8 @@ impl Writer {
         self.roll_at(self.partition.log_end(), now_ms)
     }
 
-    /// The same, with a segment that begins at the log's end or after it, where the next batch
-    /// begins.
+    /// Like [`Writer::roll`], with a segment that begins at the log's end or after it, where the
+    /// next batch begins.
     pub(super) fn roll_at(&mut self, base: i64, now_ms: i64) -> Result<(), LogError> {
         if self.active.segment.base() == base {
             return Ok(());
