@@ -39,7 +39,7 @@ mod splice;
 /// Options of a copy.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CopyOptions<'a> {
-    /// This way only: one of [`COPY_PATHS`]. By default each in turn.
+    /// The only path to use, one of [`COPY_PATHS`]. By default each is tried in turn.
     pub only: Option<Path>,
     /// Counters to update, in addition to the result.
     pub counters: Option<&'a Counters>,
@@ -70,9 +70,9 @@ pub enum CopyError {
     /// The requested path cannot copy this file.
     #[error("{path} cannot copy between these files: {cause}")]
     Refused {
-        /// The path.
+        /// Path that was refused.
         path: Path,
-        /// The kernel's error.
+        /// Error of the operating system.
         cause: io::Error,
     },
     /// The source could not be read.
@@ -80,7 +80,7 @@ pub enum CopyError {
     Read {
         /// Path of the file.
         offset: u64,
-        /// The reason.
+        /// Error of the operating system.
         cause: io::Error,
     },
     /// The destination could not be written, or the source not be read by a call that does both.
@@ -88,7 +88,7 @@ pub enum CopyError {
     Write {
         /// Path of the file.
         offset: u64,
-        /// The reason.
+        /// Error of the operating system.
         cause: io::Error,
     },
 }
@@ -130,7 +130,7 @@ struct StepRange {
 enum StepOutcome {
     /// Copied this number of bytes; none at the end of the source.
     Moved(u64),
-    /// Not for these files.
+    /// The path does not work between these files.
     Refused(Errno),
 }
 

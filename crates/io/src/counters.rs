@@ -30,9 +30,9 @@ pub enum Fallback {
     NoPipe,
     /// The kernel gave a pipe too small to be of use: this user has too many.
     SmallPipe,
-    /// This file or socket cannot be spliced.
+    /// This file or socket does not support `splice`.
     SpliceRefused,
-    /// This file or socket does not do `sendfile`.
+    /// This file or socket does not support `sendfile`.
     SendfileRefused,
     /// The pages were not in the cache; the read waited for the disk.
     ColdRead,
@@ -40,14 +40,14 @@ pub enum Fallback {
     ReflinkRefused,
     /// `copy_file_range` does not copy between these files.
     CopyFileRangeRefused,
-    /// There was no memory for pinned pages, so memory is copied.
+    /// The process may not pin more memory, so memory is copied.
     NoLockedMemory,
-    /// This socket does not send by reference.
+    /// This socket does not support zero-copy sends.
     ZeroCopyRefused,
-    /// This kernel or file system has no reads that leave no page in the cache.
+    /// This kernel or file system does not support reads that leave no page in the cache.
     UncachedReadRefused,
-    /// This file could not be mapped: the process has as many mappings as it may, or the file
-    /// system has none.
+    /// This file could not be mapped: the process has reached its limit of mappings, or the file
+    /// system does not support them.
     MappingRefused,
 }
 

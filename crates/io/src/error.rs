@@ -27,7 +27,7 @@ pub enum TransferError {
         offset: u64,
         /// Number of bytes of the extent that were still to be read there.
         missing: u64,
-        /// The fault.
+        /// Fault of the source.
         cause: SourceFault,
     },
 }

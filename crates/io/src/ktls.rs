@@ -45,9 +45,9 @@ pub enum Direction {
 
 /// The keys of one direction of a connection.
 pub struct Keys<'a> {
-    /// The version.
+    /// TLS version.
     pub version: Version,
-    /// The cipher.
+    /// Cipher and its keys.
     pub cipher: Cipher,
     /// The key, 16 or 32 bytes.
     pub key: &'a [u8],
@@ -66,7 +66,7 @@ pub enum Kind {
     Alert,
     /// A message of the handshake protocol: new keys, tickets.
     Handshake,
-    /// None of the ciphers.
+    /// A cipher without a name here.
     Other(u8),
 }
 
@@ -79,7 +79,7 @@ pub struct Suites {
 }
 
 impl Version {
-    /// Both.
+    /// Both versions.
     pub const ALL: [Self; 2] = [Self::Tls12, Self::Tls13];
 
     fn code(self) -> u16 {
@@ -91,7 +91,7 @@ impl Version {
 }
 
 impl Cipher {
-    /// All of them.
+    /// All ciphers that the kernel may support.
     pub const ALL: [Self; 3] = [Self::Aes128Gcm, Self::Aes256Gcm, Self::Chacha20Poly1305];
 
     fn code(self) -> u16 {

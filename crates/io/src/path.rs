@@ -101,7 +101,7 @@ impl Path {
         }
     }
 
-    /// The same path as one from a file to a socket, if it is one.
+    /// The path from a file to a socket, if this is one.
     pub fn to_socket(self) -> Option<SocketPath> {
         SocketPath::ALL.into_iter().find(|path| Self::from(*path) == self)
     }

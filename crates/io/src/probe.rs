@@ -93,7 +93,7 @@ pub enum Support {
     Absent {
         /// Error of the attempt.
         why: String,
-        /// Remedy.
+        /// Remedy, such as a newer kernel or a setting.
         remedy: &'static str,
     },
 }
@@ -238,7 +238,7 @@ impl Support {
 /// Files and sockets for the attempts.
 struct Bench {
     file: File,
-    /// On the same file system.
+    /// Second file, on the same file system.
     other: File,
 }
 

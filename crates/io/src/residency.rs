@@ -67,13 +67,13 @@ pub use warm::{QueueFull, Warm, Warmed, Warmer, WarmerLimits};
 /// Part of a range that is in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Residency {
-    /// All of it: reading does not wait for the disk.
+    /// All of the range: reading does not wait for the disk.
     Resident,
     /// Some of it, or all of it but some pages are still being read in.
     Partly,
     /// None of the range.
     Cold,
-    /// This kernel cannot tell for this file.
+    /// Unknown: this kernel cannot tell for this file.
     Unknown,
 }
 
@@ -110,7 +110,7 @@ pub fn cached_bytes(extent: &Extent) -> Option<u64> {
 /// disk first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lead {
-    /// In the page cache.
+    /// Number of bytes in the page cache.
     Ready(u64),
     /// Missing, or still being read. Ends with a missing page; islands of present pages may lie
     /// between two missing ones, each smaller than twice [`ISLAND_BYTES`].

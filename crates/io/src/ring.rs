@@ -69,8 +69,7 @@ pub use crate::sys::uring::operation::{Caching, Handle, Memory, Operation, Targe
 pub use crate::sys::uring::options::{Mode, RingOptions};
 pub use crate::sys::uring::slots::Key;
 
-/// There is no room for this number of operations now: they are returned. Take completions, then
-/// retry.
+/// The ring has no room for these operations now, and returns them. Take completions, then retry.
 #[derive(Debug, thiserror::Error)]
 #[error("the ring has no room for {} more operations", .0.len())]
 pub struct RingFull(pub Vec<Operation>);
@@ -80,7 +79,7 @@ pub struct RingFull(pub Vec<Operation>);
 pub struct Completion {
     /// Return value of [`Ring::push`].
     pub key: Key,
-    /// The event.
+    /// Event of the operation.
     pub event: Event,
 }
 
@@ -91,7 +90,7 @@ pub enum Event {
     Done {
         /// Bytes, or why not.
         result: io::Result<usize>,
-        /// Yours again.
+        /// Memory of the operation, which the caller owns again.
         memory: Memory,
     },
     /// A zero-copy send has its result, also after a failure. [`Event::Released`] follows.
@@ -101,7 +100,7 @@ pub enum Event {
     },
     /// The kernel no longer refers to the memory of a zero-copy send any more.
     Released {
-        /// Yours again.
+        /// Memory of the operation, which the caller owns again.
         memory: Memory,
         /// True if the kernel copied after all; so it does on loopback and on virtual devices.
         copied: bool,

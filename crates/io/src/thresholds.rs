@@ -25,7 +25,7 @@ pub struct Thresholds {
     pub pipes: usize,
     /// Memory from this size on is sent by reference, where the route does not copy.
     pub zero_copy_send_bytes: usize,
-    /// The same for memory in registered buffers.
+    /// Registered buffers from this size on are sent by reference, where the route does not copy.
     pub registered_send_bytes: usize,
     /// Bytes of an extent that are looked up at a time when cold pages are reported, rounded up to
     /// whole pages.
@@ -107,17 +107,17 @@ pub enum CalibrationError {
     /// The file cannot be read.
     #[error("cannot read the thresholds in {}: {cause}", path.display())]
     Unreadable {
-        /// The file.
+        /// File that cannot be read.
         path: PathBuf,
-        /// The reason.
+        /// Error of the operating system.
         cause: io::Error,
     },
     /// A line is wrong.
     #[error("{}, line {line}: {what}", path.display())]
     Line {
-        /// The file.
+        /// File with the line.
         path: PathBuf,
-        /// From 1.
+        /// Number of the line, from 1.
         line: usize,
         /// The key and the error.
         what: String,

@@ -67,7 +67,7 @@ impl Transfer {
         Self { queue: Queue::new(Tls::None, pieces), cold: None }
     }
 
-    /// The same to a socket that [encrypts by itself](crate::ktls).
+    /// A transfer of `pieces`, in this order, to a socket that [encrypts by itself](crate::ktls).
     pub fn into_kernel_tls(pieces: impl IntoIterator<Item = Piece>) -> Self {
         Self { queue: Queue::new(Tls::Kernel, pieces), cold: None }
     }
@@ -155,16 +155,16 @@ impl Transfer {
         Ok(Turn::Done)
     }
 
-    /// After [`Turn::Cold`]: the range to bring into the cache before the next step, and up to
-    /// `ahead_bytes` of what will be read after it.
+    /// Range to bring into the page cache after [`Turn::Cold`] and before the next step, with up to
+    /// `ahead_bytes` of the range that is read after it.
     pub fn cold(&self, ahead_bytes: u64) -> Option<Warm> {
         let extent = self.cold.clone()?;
         let ahead = self.queue.ahead(extent.len, ahead_bytes);
         Some(Warm::of(extent, ahead))
     }
 
-    /// After [`Turn::Cold`], instead of loading the range into the cache: its bytes, or the first
-    /// of them, from another source. The next steps send them from memory, and count them as
+    /// Supplies, after [`Turn::Cold`], the bytes of the range, or the first of them, from another
+    /// source than the page cache. The next steps send them from memory, and count them as
     /// [`Path::Send`](crate::Path::Send).
     ///
     /// # Panics

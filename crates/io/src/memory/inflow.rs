@@ -64,7 +64,7 @@ struct Part {
 
 #[derive(Debug)]
 enum State {
-    /// To be requested (again).
+    /// The read is to be requested, or requested again.
     Wanted,
     Reading(Key, Caching),
     Ready(MemoryPiece),

@@ -100,7 +100,7 @@ struct Link {
 const LINKS: usize = 32;
 
 impl Outbox {
-    /// No data to send yet.
+    /// An empty queue.
     pub fn new(socket: impl Into<Target>) -> Self {
         Self {
             socket: socket.into(),

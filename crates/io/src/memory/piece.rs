@@ -63,7 +63,7 @@ impl MemoryPiece {
         }
     }
 
-    /// The same as [`Bytes`], which keep the buffer.
+    /// Converts into [`Bytes`], which keep the buffer. Copies nothing.
     pub fn into_bytes(self) -> Bytes {
         match self {
             Self::Bytes(bytes) => bytes,

@@ -17,9 +17,9 @@ use crate::thresholds::Thresholds;
 pub enum SendMode {
     /// Copied into the socket's buffers.
     Copied,
-    /// By reference to our pages.
+    /// Sent by reference to pages of this process.
     Referenced,
-    /// By reference to a registered buffer, whose pages are pinned already; one at a time.
+    /// Sent by reference to a registered buffer, whose pages are pinned already; one at a time.
     Registered,
 }
 
@@ -28,7 +28,7 @@ pub enum SendMode {
 pub struct Run {
     /// Way to send them.
     pub mode: SendMode,
-    /// Their number.
+    /// Number of neighbours.
     pub count: usize,
     /// Number of bytes they have together.
     pub bytes: usize,
@@ -37,7 +37,7 @@ pub struct Run {
 /// One piece of the queue, as far as cutting cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Length {
-    /// In bytes.
+    /// Length in bytes.
     pub bytes: usize,
     /// True if it is in a registered buffer.
     pub registered: bool,

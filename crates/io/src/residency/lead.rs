@@ -6,9 +6,9 @@
 /// The pages that a range begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PageRun {
-    /// All in the cache.
+    /// Number of pages, all in the page cache.
     There(u64),
-    /// Missing.
+    /// Number of pages, all missing.
     Missing(u64),
 }
 

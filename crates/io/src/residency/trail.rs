@@ -22,7 +22,7 @@ use crate::piece::Extent;
 /// in](Trail::follow), and drops those that are [`ripe`](Trail::ripe).
 #[derive(Debug, Default)]
 pub struct Trail {
-    /// In the order in which they were read; neighbours are one range.
+    /// Ranges in the order in which they were read; neighbours are one range.
     ranges: VecDeque<TrailRange>,
     /// Range of the last request, missing or not.
     asked: Vec<TrailRange>,
@@ -120,7 +120,7 @@ impl Trail {
         ripe
     }
 
-    /// All that is left: for a reader that has ended.
+    /// Takes all remaining ranges, for a reader that has ended.
     pub fn finish(&mut self) -> Vec<Extent> {
         std::mem::take(&mut self.ranges).iter().filter_map(|range| range.beginning(range.len)).collect()
     }

@@ -27,7 +27,7 @@ pub struct Warm {
     pub ahead: Vec<Extent>,
     /// Range to drop: read, and no longer needed.
     pub behind: Vec<Extent>,
-    /// Only missing pages are read, and the result [contains](Warmed::brought_in) them.
+    /// True if only missing pages are read, and the result [contains](Warmed::brought_in) them.
     pub once: bool,
 }
 
@@ -242,8 +242,8 @@ fn serve(warm: &Warm, sink: Option<&File>) -> io::Result<Warmed> {
     Ok(Warmed { there: bring_in(&without_read_ahead(&warm.extent), sink)?, brought_in })
 }
 
-/// The same extent of a file opened again, without the kernel's read-ahead; unchanged if that
-/// fails.
+/// Opens the file of the extent again, without the kernel's read-ahead; returns the extent
+/// unchanged if that fails.
 fn without_read_ahead(extent: &Extent) -> Extent {
     let path = format!("/proc/self/fd/{}", extent.file.as_raw_fd());
     let opened = File::open(path).and_then(|file| {
@@ -256,7 +256,7 @@ fn without_read_ahead(extent: &Extent) -> Extent {
 /// The kernel limits one request for read-ahead to a value of the device, often this one.
 const ADVICE_BYTES: u64 = 128 << 10;
 
-/// Starts read-ahead.
+/// Starts to read the range ahead, without waiting.
 fn ask_for(extent: &Extent) {
     let mut asked = 0;
     while asked < extent.len {

@@ -14,16 +14,16 @@ use super::sigbus::Watched;
 pub enum Access {
     /// Here and there: nothing is read ahead.
     Random,
-    /// The kernel's default.
+    /// As the kernel does by default.
     Usual,
     /// From start to end: much is read ahead, and pages that the reader has passed may go.
     Sequential,
-    /// All of it, soon: reading begins immediately and the call does not wait.
+    /// All of the mapping, soon: reading begins immediately and the call does not wait.
     Needed,
-    /// All of it is read and entered into the page table before the mapping is there.
+    /// All of the mapping is read and entered into the page table before the call returns.
     Populated,
-    /// In huge pages if the file system has them (ext4 since Linux 6.16, XFS, tmpfs with the
-    /// option); elsewhere as usual.
+    /// In huge pages if the file system supports them (ext4 since Linux 6.16, XFS, tmpfs with the
+    /// option); elsewhere as by default.
     Huge,
 }
 

@@ -34,8 +34,8 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// For a mapping of `bytes` bytes at `start`, which must be the caller's for as long as this
-    /// lives: its pages may be replaced.
+    /// Watches a mapping of `bytes` bytes at `start`, which must be the caller's for as long as
+    /// this value lives: its pages may be replaced.
     pub(super) fn new(start: usize, bytes: usize) -> Self {
         INSTALLED.get_or_init(install);
         Self { start, bytes, lost: AtomicBool::new(false) }

@@ -48,9 +48,10 @@ pub(crate) struct Core {
 pub(crate) struct Held {
     pub(crate) memory: Memory,
     pub(crate) verb: Verb,
-    /// Only until the operation has its result: a parked send does not keep its socket open.
+    /// File or socket, until the operation has its result: a parked send does not keep its socket
+    /// open.
     target: Option<Target>,
-    /// For sends of several pieces.
+    /// Header of a send of several pieces.
     message: Option<Box<Message>>,
 }
 

@@ -82,7 +82,7 @@ fn is_large(question: &Question, thresholds: &Thresholds) -> bool {
 pub struct Question {
     /// Location of the bytes.
     pub source: Source,
-    /// Their number.
+    /// Number of bytes.
     pub len: u64,
     /// Encryption on the way.
     pub tls: Tls,
@@ -93,7 +93,7 @@ pub struct Question {
 /// Location of bytes before they are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// In our memory.
+    /// In memory of this process.
     Memory,
     /// In a file, in a range that will not change.
     File,
@@ -105,10 +105,10 @@ pub enum Source {
 /// see [`SealedTransfer`](crate::SealedTransfer).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Tls {
-    /// None.
+    /// No encryption.
     #[default]
     None,
-    /// By the kernel, as part of sending.
+    /// Encryption by the kernel, as part of sending.
     Kernel,
 }
 

@@ -44,7 +44,7 @@ impl SealedTransfer {
         Self { queue: Queue::new(Tls::None, pieces), cold: None, rest: Vec::new() }
     }
 
-    /// The same after `sealed`, which was encrypted before.
+    /// A transfer of `pieces` after the bytes in `sealed`, which are encrypted already.
     pub fn behind(sealed: Vec<u8>, pieces: impl IntoIterator<Item = Piece>) -> Self {
         Self { rest: sealed, ..Self::new(pieces) }
     }
@@ -76,7 +76,8 @@ impl SealedTransfer {
         turn
     }
 
-    /// After [`Turn::Cold`]: as [`Transfer::cold`](crate::Transfer::cold).
+    /// Range to bring into the page cache after [`Turn::Cold`]; see
+    /// [`Transfer::cold`](crate::Transfer::cold).
     pub fn cold(&self, ahead_bytes: u64) -> Option<Warm> {
         let extent = self.cold.clone()?;
         let ahead = self.queue.ahead(extent.len, ahead_bytes);

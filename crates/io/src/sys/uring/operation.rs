@@ -65,7 +65,7 @@ impl From<&FileSlot> for Target {
 /// Memory that the kernel reads or writes; it returns with the operation's last completion.
 #[derive(Debug)]
 pub enum Memory {
-    /// None.
+    /// No memory.
     Nothing,
     /// A buffer to read into, or whose filled bytes are sent. Costs least if its pool is registered
     /// with the ring.
@@ -156,7 +156,7 @@ impl Operation {
         Self { target: Some(file.into()), memory: Memory::Nothing, verb: Verb::Sync }
     }
 
-    /// Of a read: how it treats the page cache.
+    /// Sets the use of the page cache by a read.
     #[must_use]
     pub fn caching(mut self, how: Caching) -> Self {
         if let Verb::Read { caching, .. } = &mut self.verb {
@@ -165,8 +165,8 @@ impl Operation {
         self
     }
 
-    /// Of a send: by reference (`SEND_ZC`, `SENDMSG_ZC`). The memory comes back only after a second
-    /// completion.
+    /// Makes a send go by reference (`SEND_ZC`, `SENDMSG_ZC`). The memory comes back only after a
+    /// second completion.
     #[must_use]
     pub fn zero_copy(mut self) -> Self {
         if let Verb::Send { zero_copy, .. } = &mut self.verb {
@@ -175,7 +175,7 @@ impl Operation {
         self
     }
 
-    /// For a send: more data follows, so the kernel should wait for a full segment.
+    /// Tells that more data follows a send, so the kernel should wait for a full segment.
     #[must_use]
     pub fn more(mut self) -> Self {
         if let Verb::Send { flags, .. } = &mut self.verb {

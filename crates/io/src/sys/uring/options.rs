@@ -26,7 +26,7 @@ pub enum Mode {
     /// A kernel thread (`SQPOLL`) that takes operations without a call, and sleeps after `idle_ms`
     /// without one. It occupies a whole processor while it is awake.
     Polled {
-        /// Milliseconds.
+        /// Idle time in ms after which the kernel thread sleeps.
         idle_ms: u32,
     },
     /// Any thread that the kernel interrupts, as in Linux before 6.1.
