@@ -28,7 +28,7 @@ use crate::stats::Stats;
 pub enum LogFormat {
     /// The Common Log Format.
     Common,
-    /// The same with referer and user agent.
+    /// The Common Log Format with referer and user agent.
     #[default]
     Combined,
     /// A JSON object.
@@ -40,7 +40,7 @@ pub enum LogFormat {
 pub struct LogOptions {
     /// A file, to which is appended; `-` is standard output.
     pub path: PathBuf,
-    /// The form.
+    /// Form of a line.
     pub form: LogFormat,
 }
 
@@ -146,7 +146,7 @@ fn write(
     }
 }
 
-/// One shard's end of the log.
+/// Access of one shard to the log.
 #[derive(Debug)]
 pub(crate) struct LogHandle {
     sender: SyncSender<Message>,
@@ -187,7 +187,7 @@ impl Draft {
 pub(crate) struct Result {
     pub(crate) peer: Peer,
     pub(crate) status: StatusCode,
-    /// Of the body.
+    /// Number of body bytes sent.
     pub(crate) bytes: u64,
     pub(crate) taken: Duration,
     pub(crate) now: SystemTime,

@@ -15,7 +15,7 @@ use crate::entry::{DatedHead, Entry, Resource};
 use crate::range::{self, Ranges, Span};
 use crate::request::{Head, Method, Refusal};
 
-/// An answer.
+/// Response to a request.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
@@ -70,7 +70,7 @@ pub(crate) enum Persistence {
 }
 
 impl Persistence {
-    /// Requested method.
+    /// Persistence of the connection after the response to this request.
     pub(crate) fn of(head: &Head<'_, '_>) -> Self {
         match (head.keep_alive, head.is_1_1) {
             // The body may or may not follow an answer that did not wait for it.
@@ -88,7 +88,7 @@ pub(crate) struct Moment<'a> {
     pub(crate) now: SystemTime,
     /// Whole seconds since 1970.
     pub(crate) second: u64,
-    /// The same as HTTP writes it.
+    /// The second in the form of HTTP dates.
     pub(crate) date: &'a str,
 }
 
@@ -99,9 +99,9 @@ pub(crate) enum Sharing<'a> {
     None,
     /// Any origin.
     Any,
-    /// This one, of a list.
+    /// The origin of the request, which is in the site's list.
     With(&'a [u8]),
-    /// Another origin than that of the request; there is a list.
+    /// The origin of the request is not in the site's list.
     Refused,
 }
 

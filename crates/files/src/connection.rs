@@ -154,7 +154,7 @@ struct Connection {
     outgoing: Outgoing,
     /// Bytes of answers given to it since it was last empty.
     pushed: u64,
-    /// Of the answers among them.
+    /// Access-log notes of the responses among these bytes.
     notes: Vec<Note>,
     /// Results of the waits of the request in hand.
     prepared: Vec<Prepared>,

@@ -92,7 +92,7 @@ impl Address {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Files,
-    /// The same behind TLS.
+    /// Files, over TLS.
     SecureFiles,
     Metrics,
 }
@@ -116,7 +116,7 @@ enum Bound {
 /// over. A socket of IPv6 also takes IPv4, unless it `is_v6_only`.
 ///
 /// # Errors
-/// It is taken, or nothing was handed over.
+/// The address is taken, or no socket of the name was handed over.
 pub(crate) fn bind(
     address: &Address,
     (purpose, is_v6_only): (Purpose, bool),
@@ -208,9 +208,9 @@ fn is_absent(error: &io::Error) -> bool {
 /// The way to bind an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Claim {
-    /// No other process may have the socket.
+    /// No other process may have bound the address.
     Alone,
-    /// In addition to a socket of this process.
+    /// The address is bound already, by another socket of this process.
     Beside,
 }
 
@@ -259,7 +259,7 @@ fn inherited(sockets: Vec<Bound>) -> io::Result<Vec<Bound>> {
 }
 
 impl Listener {
-    /// The same for another shard.
+    /// Opens or duplicates the listener for another shard.
     fn another(&self) -> io::Result<Self> {
         let socket = match &self.socket {
             Bound::Tcp(listener) if self.is_shared => {

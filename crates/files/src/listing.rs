@@ -138,7 +138,7 @@ struct Line {
     /// Bytes of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
-    /// As HTTP writes dates.
+    /// Modification time in the form of HTTP dates.
     mtime: String,
     /// The name as a link has it.
     #[serde(skip)]

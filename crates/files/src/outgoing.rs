@@ -16,18 +16,18 @@ pub(crate) enum Outgoing {
     Kernel(Box<KernelSealed>),
 }
 
-/// The same of a connection that this process encrypts.
+/// Output of a connection that this process encrypts.
 #[derive(Debug)]
 pub(crate) struct Sealed {
     pub(crate) session: Box<TlsSession>,
     /// True if the handshake is over.
     pub(crate) is_open: bool,
-    /// Not yet given to a transfer.
+    /// Pieces that are not yet given to a transfer.
     waiting: Vec<Piece>,
     current: Option<SealedTransfer>,
 }
 
-/// The same of a connection that the kernel encrypts.
+/// Output of a connection that the kernel encrypts.
 #[derive(Debug)]
 pub(crate) struct KernelSealed {
     pub(crate) session: Box<KernelSession>,
@@ -37,7 +37,7 @@ pub(crate) struct KernelSealed {
 }
 
 impl Outgoing {
-    /// In the clear.
+    /// Output in plaintext.
     pub(crate) fn plain() -> Self {
         Self::Plain(Transfer::new([]))
     }
@@ -118,7 +118,7 @@ impl Outgoing {
         }
     }
 
-    /// One turn. Does not wait for the socket.
+    /// Sends until the turn ends. Does not wait for the socket.
     pub(crate) fn step(
         &mut self,
         engine: &mut Engine,
@@ -134,7 +134,7 @@ impl Outgoing {
         }
     }
 
-    /// After [`Turn::Cold`]: the range to load.
+    /// Range to load into the page cache after [`Turn::Cold`].
     pub(crate) fn cold(&self, ahead_bytes: u64) -> Option<Warm> {
         match self {
             Self::Plain(transfer) => transfer.cold(ahead_bytes),

@@ -17,7 +17,7 @@ pub enum Header {
     Partial,
     /// A header of this number of bytes, with the client's address and port if it has them.
     Whole(Option<(IpAddr, u16)>, usize),
-    /// No header of this protocol.
+    /// The bytes are no header of this protocol.
     Malformed,
 }
 

@@ -6,7 +6,7 @@ pub const RANGES_MAX: usize = 16;
 /// Bytes from `start` up to but not including `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// The first byte.
+    /// Offset of the first byte.
     pub start: u64,
     /// Offset after the last byte.
     pub end: u64,
@@ -32,11 +32,11 @@ pub enum Ranges {
     /// The whole file: the field is malformed, of another unit, or covers more than the file, or
     /// the file is empty.
     Whole,
-    /// One range, never empty.
+    /// A single range, never empty.
     One(Span),
     /// Several, in the order of the request, none of them empty.
     Many(Vec<Span>),
-    /// None of the ranges is in the file.
+    /// No range is in the file.
     Unsatisfiable,
 }
 

@@ -70,7 +70,7 @@ pub enum Method {
     Options,
     /// A method of RFC 9110 or RFC 5789 that files do not have.
     Other,
-    /// Any other method.
+    /// A method that the server does not serve.
     Unknown,
 }
 
@@ -107,7 +107,7 @@ const SINGLES: [(&str, Single); 11] = [
 /// The head of a request.
 #[derive(Debug)]
 pub struct Head<'h, 'b> {
-    /// The method.
+    /// Method of the request.
     pub method: Method,
     /// The method as received.
     pub method_name: &'b str,
@@ -134,43 +134,43 @@ impl<'b> Head<'_, 'b> {
         self.single(Single::Host)
     }
 
-    /// Range.
+    /// Value of the header field Range.
     #[must_use]
     pub fn range(&self) -> Option<&'b [u8]> {
         self.single(Single::Range)
     }
 
-    /// If-Range.
+    /// Value of the header field If-Range.
     #[must_use]
     pub fn if_range(&self) -> Option<&'b [u8]> {
         self.single(Single::IfRange)
     }
 
-    /// If-Modified-Since.
+    /// Value of the header field If-Modified-Since.
     #[must_use]
     pub fn if_modified_since(&self) -> Option<&'b [u8]> {
         self.single(Single::IfModifiedSince)
     }
 
-    /// If-Unmodified-Since.
+    /// Value of the header field If-Unmodified-Since.
     #[must_use]
     pub fn if_unmodified_since(&self) -> Option<&'b [u8]> {
         self.single(Single::IfUnmodifiedSince)
     }
 
-    /// Origin.
+    /// Value of the header field Origin.
     #[must_use]
     pub fn origin(&self) -> Option<&'b [u8]> {
         self.single(Single::Origin)
     }
 
-    /// Referer.
+    /// Value of the header field Referer.
     #[must_use]
     pub fn referer(&self) -> Option<&'b [u8]> {
         self.single(Single::Referer)
     }
 
-    /// User-Agent.
+    /// Value of the header field User-Agent.
     #[must_use]
     pub fn user_agent(&self) -> Option<&'b [u8]> {
         self.single(Single::UserAgent)

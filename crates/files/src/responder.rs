@@ -359,7 +359,7 @@ impl Responder {
 }
 
 impl LookupEnd {
-    /// The same outcome for another look while one request is being answered.
+    /// Copies the outcome for a further look-up of the same request.
     fn again(&self) -> Option<Outcome> {
         match self {
             Self::Missing => Some(Outcome::Found(Ok(Found::Missing))),

@@ -19,7 +19,7 @@ pub enum Links {
     /// Relative ones that stay beneath the directory.
     #[default]
     Within,
-    /// All that the file system allows.
+    /// All links that the file system allows.
     Anywhere,
 }
 
@@ -28,7 +28,7 @@ pub enum Links {
 pub enum DiskWait {
     /// The look-up ends with [`Fault::WouldWait`] instead.
     None,
-    /// The look-up waits.
+    /// The look-up waits for the disk.
     Unlimited,
 }
 
@@ -44,9 +44,9 @@ pub struct Root {
 /// An open file or directory.
 #[derive(Debug)]
 pub struct Opened {
-    /// Open for reading.
+    /// File, open for reading.
     pub file: File,
-    /// Its state when it was opened.
+    /// State of the file when it was opened.
     pub file_version: FileVersion,
     /// True if it is a directory rather than a regular file.
     pub is_directory: bool,
@@ -55,9 +55,9 @@ pub struct Opened {
 /// The state of a file: any write changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileVersion {
-    /// Device and inode.
+    /// Device number and inode number.
     pub identity: (u64, u64),
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u64,
     /// Last modification: seconds and nanoseconds.
     pub modified: (i64, u64),
@@ -77,7 +77,7 @@ pub enum Fault {
     /// The lookup has to wait for the disk.
     #[error("the lookup has to wait for the disk")]
     WouldWait,
-    /// No descriptor is left, in the process or in the system.
+    /// The process or the system has no file descriptor left.
     #[error("the process is out of file descriptors")]
     NoDescriptor,
     /// The file system failed.
@@ -89,7 +89,7 @@ impl Root {
     /// Opens a directory.
     ///
     /// # Errors
-    /// It cannot be opened, or is not a directory.
+    /// The path cannot be opened, or is not a directory.
     pub fn open(path: &Path, links: Links) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
@@ -107,7 +107,7 @@ impl Root {
         Ok(Self { directory, links: self.links, resolves: self.resolves })
     }
 
-    /// The same without `openat2`, as on a kernel that does not have it.
+    /// Looks names up without `openat2`, as on a kernel that does not have it.
     #[must_use]
     pub fn without_openat2(self) -> Self {
         Self { resolves: false, ..self }

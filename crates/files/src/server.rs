@@ -71,13 +71,13 @@ pub enum StartError {
     /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// There is an address with TLS and no certificate.
+    /// An address uses TLS, but no certificate is configured.
     #[error("an address with TLS needs a certificate; name one with --tls-cert")]
     NoCertificate,
     /// An address cannot be bound.
     #[error("cannot listen on {address}: {source}; choose another address")]
     Bind {
-        /// The address.
+        /// Address that cannot be bound.
         address: Address,
         /// The answer of the system.
         source: std::io::Error,
@@ -87,18 +87,18 @@ pub enum StartError {
         "cannot take the sockets that the service manager has opened: {0}; expected listening stream sockets"
     )]
     Handed(std::io::Error),
-    /// No address claims a socket that was handed over.
+    /// No address names a socket that was handed over.
     #[error(
         "no option takes the socket {name:?} that the service manager has opened; add --listen systemd:{name}"
     )]
     LeftOver {
-        /// Its name.
+        /// Name of the socket.
         name: String,
     },
     /// The access log cannot be opened.
     #[error("cannot write the access log {}: {source}", path.display())]
     Log {
-        /// Its path.
+        /// Path of the access log.
         path: PathBuf,
         /// The answer of the system.
         source: std::io::Error,

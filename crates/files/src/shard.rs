@@ -29,14 +29,15 @@ pub(crate) const INBOX_BYTES: usize = HEAD_BYTES_MAX + 4096;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) site: Arc<ArcSwap<Site>>,
-    /// For addresses with TLS.
+    /// TLS configuration of the addresses with TLS.
     pub(crate) tls: Option<Tls>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) caps: Caps,
     pub(crate) warmer: Warmer,
     pub(crate) connections: Arc<ConnectionLimits>,
-    /// Of the address for operators, which answers also when there are too many others.
+    /// Limits of the address for operators, which also answers when the other addresses have
+    /// reached theirs.
     pub(crate) operator_connections: Arc<ConnectionLimits>,
     /// True if connections with files begin with a header of the PROXY protocol.
     pub(crate) proxy_protocol: bool,

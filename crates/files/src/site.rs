@@ -12,7 +12,7 @@ use crate::target;
 /// Settings for a directory.
 #[derive(Debug, Clone, Default)]
 pub struct SiteOptions {
-    /// The directory.
+    /// Directory to serve.
     pub directory: PathBuf,
     /// True if each host is served from the directory of its name in that directory, and any other
     /// from `default`.
@@ -79,7 +79,7 @@ pub enum SiteError {
     /// The directory cannot be opened.
     #[error("cannot serve {}: {source}", path.display())]
     Directory {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
         /// The answer of the system.
         source: io::Error,
@@ -87,11 +87,11 @@ pub enum SiteError {
     /// A page to send instead of a missing file cannot be named like that.
     #[error("{option} {path:?}: {reason}; name a file by its path in the directory")]
     Page {
-        /// The option.
+        /// Command-line option.
         option: &'static str,
-        /// Its value.
+        /// Value of the option.
         path: String,
-        /// The fault.
+        /// Description of the fault.
         reason: &'static str,
     },
 }
@@ -116,9 +116,9 @@ pub enum Found {
 pub struct FoundFile {
     /// The file's path in its root, for the type and the patterns.
     pub path: Vec<u8>,
-    /// The plain file.
+    /// The file without encoding.
     pub plain: Opened,
-    /// By [`Encoding::ALL`].
+    /// The encoded files, in the order of [`Encoding::ALL`].
     pub encoded: [Option<Opened>; Encoding::ALL.len()],
 }
 
@@ -126,7 +126,7 @@ impl Site {
     /// Opens the directory.
     ///
     /// # Errors
-    /// It cannot be opened, or the options name what no request could.
+    /// The directory cannot be opened, or an option contains a path that no request can have.
     pub fn open(options: SiteOptions) -> Result<Self, SiteError> {
         let refused = |source| SiteError::Directory { path: options.directory.clone(), source };
         let root = Root::open(&options.directory, options.links).map_err(refused)?;
@@ -147,7 +147,7 @@ impl Site {
         Ok(Self { root, not_found, fallback, options })
     }
 
-    /// Its options.
+    /// Options of the site.
     #[must_use]
     pub fn options(&self) -> &SiteOptions {
         &self.options

@@ -10,7 +10,7 @@ pub struct Stats {
     opened: AtomicU64,
     closed: AtomicU64,
     rejected: AtomicU64,
-    /// By the first digit of the status.
+    /// Number of responses by the first digit of the status.
     answers: [AtomicU64; 6],
     sent_bytes: AtomicU64,
     cut: AtomicU64,

@@ -14,11 +14,11 @@ pub(crate) const PATH: &AsciiSet =
 pub enum Target<'a> {
     /// A path that begins with a slash, and the authority of an absolute target.
     Path {
-        /// As received, without the query.
+        /// Path as received, without the query.
         path: &'a [u8],
-        /// Query string.
+        /// Query, without the question mark.
         query: Option<&'a [u8]>,
-        /// Of an absolute target; it takes the place of Host.
+        /// Host of an absolute target; it takes the place of the header field Host.
         authority: Option<&'a [u8]>,
     },
     /// The whole server, for OPTIONS.
@@ -131,7 +131,7 @@ const HOST_BYTES_MAX: usize = 253;
 /// directory.
 ///
 /// # Errors
-/// It is not a host.
+/// The text is not a valid host.
 pub fn host(authority: &[u8]) -> Result<Option<String>, Refusal> {
     let fault = || Refusal::bad("the host is malformed");
     if authority.is_empty() {

@@ -23,17 +23,17 @@ pub enum TlsError {
     /// The file has no certificate that can be read.
     #[error("cannot read a certificate from {}: {reason}; the file must be PEM", path.display())]
     Certificate {
-        /// The file.
+        /// File of the certificate.
         path: PathBuf,
-        /// The fault.
+        /// Description of the fault.
         reason: String,
     },
     /// The file has no key that can be read.
     #[error("cannot read a private key from {}: {reason}; the file must be unencrypted PEM", path.display())]
     Key {
-        /// The file.
+        /// File of the private key.
         path: PathBuf,
-        /// The fault.
+        /// Description of the fault.
         reason: String,
     },
     /// Key and certificate are not a pair, or of a kind that is not known.
@@ -41,13 +41,13 @@ pub enum TlsError {
     Pair {
         /// The file of the certificate.
         path: PathBuf,
-        /// The fault.
+        /// Reason for which rustls does not accept the pair.
         source: rustls::Error,
     },
 }
 
 impl TlsOptions {
-    /// Reads the files.
+    /// Reads certificate and private key from their files.
     ///
     /// # Errors
     /// The first that cannot be used.

@@ -14,7 +14,7 @@ pub(crate) fn path() -> PathBuf {
     SCRATCH.with(|dir| dir.path().to_owned())
 }
 
-/// A new directory.
+/// Creates a temporary directory.
 pub(crate) fn dir() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }

@@ -436,7 +436,7 @@ fn perform(client: &mut Forger<Wire>, step: u8, payload: &[u8], data: &mut Vec<u
     }
 }
 
-/// All that the broker has sent can be opened.
+/// Decrypts all that the broker has sent; panics if a record cannot be decrypted.
 fn hear(client: &mut Forger<Wire>) {
     while let Some((kind, _)) = client.hear().expect("a whole record under the right keys") {
         assert!((21..=23).contains(&kind), "{kind}");
