@@ -49,14 +49,14 @@ pub use self::unregister::{unregister_broker, unregister_controller};
 /// Records to append as one batch, and what to answer once they are appended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision<T> {
-    /// Records, possibly none.
+    /// Records to append, possibly none.
     pub records: Vec<Record>,
-    /// The answer.
+    /// Result for the client.
     pub outcome: T,
 }
 
 impl<T> Decision<T> {
-    /// No records.
+    /// A decision without records.
     pub fn nothing(outcome: T) -> Self {
         Self { records: Vec::new(), outcome }
     }
@@ -84,7 +84,7 @@ impl Refusal {
 pub enum Reason {
     /// The topic name is not allowed.
     InvalidTopic,
-    /// The topic exists.
+    /// A topic of that name exists.
     TopicExists,
     /// The number of partitions is not allowed.
     InvalidPartitions,
@@ -102,13 +102,13 @@ pub enum Reason {
     UnknownTopic,
     /// No topic of that id.
     UnknownTopicId,
-    /// The same thing twice in a request.
+    /// An item occurs twice in the request.
     Duplicate,
     /// The resource to change does not exist.
     NotFound,
     /// A credential that is too weak, or without a user name.
     UnacceptableCredential,
-    /// No SCRAM mechanism.
+    /// The number stands for no SCRAM mechanism.
     UnknownMechanism,
     /// The `metadata.version` does not have such records.
     UnsupportedVersion,

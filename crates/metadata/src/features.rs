@@ -5,7 +5,7 @@ use super::records::SupportedFeature;
 /// A feature that a cluster can finalise at some level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Feature {
-    /// Its name.
+    /// Name of the feature.
     pub name: &'static str,
     /// Lowest level supported.
     pub min_version: i16,

@@ -266,7 +266,7 @@ impl Image {
 /// Position of a record in the metadata log.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Position {
-    /// Its offset.
+    /// Offset in the metadata log.
     pub offset: i64,
     /// Leader epoch of its batch.
     pub epoch: i32,
@@ -277,7 +277,7 @@ pub struct Position {
 /// A resource with a configuration.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ConfigResource {
-    /// Its kind.
+    /// Kind of the resource.
     pub kind: ResourceKind,
     /// Topic name, node id as text, client or group name; empty for all brokers together.
     pub name: String,
@@ -289,7 +289,7 @@ impl ConfigResource {
         Self { kind: ResourceKind::Topic, name: name.into() }
     }
 
-    /// One broker.
+    /// The resource of a single broker.
     pub fn broker(node_id: i32) -> Self {
         Self { kind: ResourceKind::Broker, name: node_id.to_string() }
     }

@@ -151,9 +151,9 @@ const KEPT_API_KEYS: [u16; 1] = [21];
 pub struct Opaque {
     /// The number of its kind.
     pub api_key: u16,
-    /// Its version.
+    /// Version of the record.
     pub version: u16,
-    /// Its undecoded fields.
+    /// Fields of the record, not decoded.
     #[serde(serialize_with = "record_json::bytes")]
     pub body: Bytes,
 }

@@ -52,7 +52,7 @@ pub struct StoreOptions {
     pub disk: Arc<dyn Disk>,
     /// The log directory; created if it does not exist.
     pub dir: PathBuf,
-    /// This node's id.
+    /// Id of this node.
     pub node_id: i32,
     /// The cluster's id; `None` takes the directory's, or a random one if it is new.
     pub cluster_id: Option<String>,
@@ -92,7 +92,7 @@ pub struct Store {
 pub struct OpenReport {
     /// The directory was new.
     pub formatted: bool,
-    /// No broker has started on the directory before.
+    /// True if no broker has started on the directory before.
     pub unused: bool,
     /// Records replayed, control records included.
     pub records: u64,
@@ -360,7 +360,7 @@ pub enum StoreError {
     /// The log contradicts itself, or the change contradicts the log.
     #[error("metadata record at offset {offset}: {source}")]
     Contradiction {
-        /// The record's offset.
+        /// Offset of the record.
         offset: i64,
         /// Description of the problem.
         source: ApplyError,
@@ -381,13 +381,13 @@ pub enum StoreError {
     /// The directory belongs to another node.
     #[error("{} has {what} {found}, but {wanted} is configured", dir.display())]
     OtherOwner {
-        /// The directory.
+        /// Directory that belongs to the other node.
         dir: PathBuf,
         /// The id that differs.
         what: &'static str,
-        /// The directory's.
+        /// Id that the directory has.
         found: String,
-        /// The configured one.
+        /// Id that is configured.
         wanted: String,
     },
     /// The directory of the metadata is new, and another one is not.
@@ -413,7 +413,7 @@ pub enum StoreError {
     SecondMetadata {
         /// The directory that is to hold the metadata.
         dir: PathBuf,
-        /// The other directory.
+        /// Directory that also has a metadata log.
         other: PathBuf,
     },
     /// There are partitions, but no metadata of any topic.
@@ -435,7 +435,7 @@ pub enum StoreError {
         dir.display()
     )]
     Unidentified {
-        /// The directory.
+        /// Directory without the file.
         dir: PathBuf,
     },
     /// The directory of a broker in a cluster has no identity.
@@ -445,7 +445,7 @@ pub enum StoreError {
         dir.display()
     )]
     Unformatted {
-        /// The directory.
+        /// Directory without an identity.
         dir: PathBuf,
     },
     /// The directory of a broker that is its own controller is offered to a cluster.
@@ -455,28 +455,28 @@ pub enum StoreError {
         dir.display()
     )]
     Alone {
-        /// The directory.
+        /// Directory of the broker that is its own controller.
         dir: PathBuf,
     },
     /// The directory has its identity.
     #[error("{} is already formatted", dir.display())]
     Formatted {
-        /// The directory.
+        /// Directory that is formatted already.
         dir: PathBuf,
     },
     /// Another program or version left contents that this version cannot serve; nothing was
     /// changed.
     #[error("cannot take over {}: {objections}", dir.display())]
     Foreign {
-        /// The directory.
+        /// Directory with the contents.
         dir: PathBuf,
-        /// All reasons of the refusal.
+        /// Reasons for the refusal, joined.
         objections: String,
     },
     /// The metadata log belongs to a quorum that this node cannot lead alone.
     #[error("{} belongs to a quorum with the voters {voters:?}; this node cannot lead it alone", path.display())]
     Quorum {
-        /// The metadata log.
+        /// Path of the metadata log.
         path: PathBuf,
         /// The quorum's voters.
         voters: Vec<i32>,
@@ -484,7 +484,7 @@ pub enum StoreError {
     /// An earlier storage error left the log in an unknown state.
     #[error("an earlier write to {} failed; restart the broker before the next change", path.display())]
     Broken {
-        /// The metadata log.
+        /// Path of the metadata log.
         path: PathBuf,
     },
 }

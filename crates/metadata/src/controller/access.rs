@@ -117,22 +117,22 @@ pub fn delete_acls(image: &Image, filters: &[AclFilter]) -> Decision<Vec<Result<
 pub enum AlterCredential {
     /// The credential is removed.
     Delete {
-        /// The user.
+        /// User of the credential.
         user: String,
-        /// The mechanism.
+        /// Mechanism, by Kafka's number.
         mechanism: i8,
     },
     /// The credential is set.
     Set {
-        /// The user.
+        /// User of the credential.
         user: String,
-        /// The mechanism.
+        /// Mechanism, by Kafka's number.
         mechanism: i8,
         /// Iterations of the password hash.
         iterations: i32,
         /// Salt of the password hash.
         salt: Vec<u8>,
-        /// The result.
+        /// Result of the password hash.
         salted_password: Vec<u8>,
     },
 }

@@ -11,9 +11,9 @@ use crate::records::{ConfigRecord, Record};
 /// One change of one key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlterConfig {
-    /// The key.
+    /// Configuration key.
     pub key: String,
-    /// Its change.
+    /// Change of the value.
     pub change: ConfigChange,
 }
 

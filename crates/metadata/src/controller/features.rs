@@ -8,9 +8,9 @@ use crate::records::{ConfigRecord, FeatureLevelRecord, Record};
 /// A requested level of a feature.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FeatureUpdate {
-    /// The feature.
+    /// Name of the feature.
     pub name: String,
-    /// Its new level; 0 turns it off.
+    /// New level; 0 turns the feature off.
     pub level: i16,
     /// Up only, or down as well: the protocol's number.
     pub upgrade_type: i8,

@@ -22,12 +22,12 @@ pub struct Node {
     pub node_id: i32,
     /// Random id of this process.
     pub incarnation_id: Uuid,
-    /// Its log directories' ids.
+    /// Ids of the node's log directories.
     pub log_dirs: Vec<Uuid>,
     /// True if a directory of the configuration cannot be used: replicas that are recorded in none
     /// of `log_dirs` are in it. Otherwise such a replica has been moved while no process ran.
     pub has_offline_dirs: bool,
-    /// Its rack.
+    /// Rack of the node.
     pub rack: Option<String>,
     /// Advertised listeners.
     pub end_points: Vec<Endpoint>,

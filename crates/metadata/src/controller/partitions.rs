@@ -14,7 +14,7 @@ use crate::records::Record;
 /// More partitions for a topic.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MorePartitions {
-    /// The topic.
+    /// Name of the topic.
     pub topic: String,
     /// New total number of partitions.
     pub count: i32,

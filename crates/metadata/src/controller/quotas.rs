@@ -16,7 +16,7 @@ pub type QuotaChange = (String, Option<f64>);
 pub struct AlterQuota {
     /// Kind and name of each part.
     pub entity: QuotaEntity,
-    /// The changes.
+    /// Changes of the limits.
     pub changes: Vec<QuotaChange>,
 }
 
@@ -130,7 +130,7 @@ fn refuse(message: String) -> Refusal {
     Refusal::new(Reason::InvalidRequest, message)
 }
 
-/// As Kafka prints an entity.
+/// The entity in the form in which Kafka prints it.
 fn shown(entity: &QuotaEntity) -> String {
     let parts = entity.iter().map(|(kind, name)| format!("{kind}={}", name.as_deref().unwrap_or("null")));
     format!("ClientQuotaEntity(entries={{{}}})", parts.collect::<Vec<_>>().join(", "))

@@ -13,7 +13,7 @@ use crate::records::{ConfigRecord, Record, RemoveTopicRecord, TopicRecord};
 /// A topic to be created.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewTopic {
-    /// Its name.
+    /// Name of the topic.
     pub name: String,
     /// Number of partitions; -1 for the broker's default or with `assignments`.
     pub partitions: i32,
@@ -43,7 +43,7 @@ pub struct TopicRules<'a> {
 /// A topic that was, or would be, created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreatedTopic {
-    /// Its id.
+    /// Id of the topic.
     pub topic_id: Uuid,
     /// Number of partitions it has.
     pub partitions: i32,
@@ -227,7 +227,7 @@ fn place_assigned(image: &Image, topic: &NewTopic) -> Result<Vec<Placement>, Ref
 /// 6.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct TopicKey {
-    /// Name, unless null.
+    /// Name of the topic, unless null.
     pub name: Option<String>,
     /// Id, all zero for none.
     pub topic_id: Uuid,
@@ -236,9 +236,9 @@ pub struct TopicKey {
 /// A topic that was deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeletedTopic {
-    /// Its name.
+    /// Name of the topic.
     pub name: String,
-    /// Its id.
+    /// Id of the topic.
     pub topic_id: Uuid,
     /// The partitions of the topic.
     pub partitions: Vec<i32>,

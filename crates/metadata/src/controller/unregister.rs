@@ -13,8 +13,8 @@ use crate::records::{
 /// of all partitions that have other replicas in sync, and gives up its leaderships.
 ///
 /// # Errors
-/// No such broker is registered, or it is this node: unlike Kafka's controller, which would go on
-/// without its only broker.
+/// The broker is not registered, or is this node, which would then serve no partition. Kafka
+/// permits the latter.
 pub fn unregister_broker(image: &Image, id: i32, node_id: i32) -> Result<Decision<()>, Refusal> {
     let Some(broker) = image.brokers().broker(id) else {
         let text = format!("Broker ID {id} is not currently registered");
@@ -66,7 +66,7 @@ fn leave(partition: &PartitionRegistration, id: i32, recorded: bool) -> Option<P
 /// Removes the registration of another controller than this one.
 ///
 /// # Errors
-/// No such controller is registered, it is this node, or the `metadata.version` has no such record.
+/// The controller is not registered, or is this node, or the `metadata.version` has no such record.
 pub fn unregister_controller(image: &Image, id: i32, node_id: i32) -> Result<Decision<()>, Refusal> {
     if id == node_id {
         let text = "Controller cannot unregister itself while it is active.";

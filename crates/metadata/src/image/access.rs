@@ -20,7 +20,7 @@ impl Credentials {
         self.0.get(user)?.get(&mechanism)
     }
 
-    /// A user's credentials.
+    /// Credentials of a user, by mechanism.
     pub fn of(&self, user: &str) -> Option<&BTreeMap<i8, Credential>> {
         self.0.get(user)
     }
@@ -61,7 +61,7 @@ impl Credentials {
     }
 }
 
-/// All entries of access control: by id for changes, by resource for questions.
+/// All ACLs: by id for changes, by resource for checks.
 #[derive(Clone, Debug, Default)]
 pub struct Acls {
     by_id: Arc<BTreeMap<Uuid, Arc<Acl>>>,

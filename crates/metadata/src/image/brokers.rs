@@ -17,7 +17,7 @@ pub struct Brokers {
     controllers: Arc<BTreeMap<i32, RegisterControllerRecord>>,
 }
 
-/// One broker: its registration with all later changes worked in.
+/// Registration of a broker, with all later changes applied.
 pub type BrokerRegistration = RegisterBrokerRecord;
 
 impl Brokers {

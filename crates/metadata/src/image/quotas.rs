@@ -20,7 +20,7 @@ impl QuotaEntity {
         self.0.iter().find(|part| part.0 == kind).map(|part| &part.1)
     }
 
-    /// The parts.
+    /// Parts of the entity.
     pub fn iter(&self) -> std::slice::Iter<'_, QuotaPart> {
         self.0.iter()
     }
@@ -37,7 +37,7 @@ impl QuotaEntity {
 }
 
 impl FromIterator<QuotaPart> for QuotaEntity {
-    /// Of several parts of a kind, the last counts.
+    /// If several parts have one kind, the last of them counts.
     fn from_iter<I: IntoIterator<Item = QuotaPart>>(parts: I) -> Self {
         let mut parts: Vec<_> = parts.into_iter().collect();
         parts.reverse();
@@ -53,10 +53,10 @@ impl<const N: usize> From<[QuotaPart; N]> for QuotaEntity {
     }
 }
 
-/// Limits by subject.
+/// Limits of one entity, by the name of the quota.
 pub type QuotaLimits = BTreeMap<String, f64>;
 
-/// All limits.
+/// All client quotas.
 #[derive(Clone, Debug, Default)]
 pub struct Quotas(Arc<BTreeMap<QuotaEntity, QuotaLimits>>);
 

@@ -46,7 +46,7 @@ pub struct PartitionRegistration {
     pub adding_replicas: Vec<i32>,
     /// Replicas that may lead though not in sync.
     pub eligible_leader_replicas: Vec<i32>,
-    /// Last known leaders.
+    /// Last known eligible leaders, broker ids.
     pub last_known_elr: Vec<i32>,
 }
 
@@ -151,12 +151,12 @@ impl Topics {
 }
 
 impl Topic {
-    /// Its name.
+    /// Name of the topic.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// Its id.
+    /// Id of the topic.
     pub fn id(&self) -> Uuid {
         self.id
     }
@@ -166,7 +166,7 @@ impl Topic {
         self.partitions.len()
     }
 
-    /// One partition.
+    /// Registration of a partition.
     pub fn partition(&self, index: i32) -> Option<&PartitionRegistration> {
         self.partitions.get(&index)
     }

@@ -12,7 +12,7 @@ use super::body::{Body, Out, read_text, skip_tags, write_no_tags, write_text};
 /// A user's credential for one SCRAM mechanism.
 #[derive(Clone, Default, PartialEq, Serialize)]
 pub struct UserScramCredentialRecord {
-    /// The user.
+    /// User of the credential.
     pub name: String,
     /// 1 for SCRAM-SHA-256, 2 for SCRAM-SHA-512.
     pub mechanism: i8,
@@ -22,7 +22,7 @@ pub struct UserScramCredentialRecord {
     /// The hash of the client's key.
     #[serde(skip)]
     pub stored_key: Vec<u8>,
-    /// The server's key.
+    /// Server key of SCRAM.
     #[serde(skip)]
     pub server_key: Vec<u8>,
     /// Number of iterations of the hash.
@@ -30,7 +30,7 @@ pub struct UserScramCredentialRecord {
 }
 
 impl fmt::Debug for UserScramCredentialRecord {
-    /// Without the keys: who has them can pose as the server.
+    /// Omits the keys: a reader of them could pose as the server.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UserScramCredentialRecord")
             .field("name", &self.name)
@@ -74,7 +74,7 @@ impl Body for UserScramCredentialRecord {
 /// A user's credential for one mechanism is removed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RemoveUserScramCredentialRecord {
-    /// The user.
+    /// User of the credential.
     pub name: String,
     /// The mechanism, as in [`UserScramCredentialRecord`].
     pub mechanism: i8,
@@ -101,10 +101,10 @@ impl Body for RemoveUserScramCredentialRecord {
     }
 }
 
-/// One entry of access control. The numbers are those of Kafka's protocol.
+/// Entry of access control (ACL). The numbers are those of Kafka's protocol.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct AccessControlEntryRecord {
-    /// By which it is removed.
+    /// Id by which the entry is removed.
     #[serde(serialize_with = "record_json::uuid")]
     pub id: Uuid,
     /// Kind of the resource.
@@ -113,13 +113,13 @@ pub struct AccessControlEntryRecord {
     pub resource_name: String,
     /// The kind of pattern that the name is: literal or prefixed.
     pub pattern_type: i8,
-    /// For whom: type and name.
+    /// Principal, as type and name.
     pub principal: String,
-    /// From where.
+    /// Host from which the principal connects.
     pub host: String,
-    /// The operation.
+    /// Operation, by Kafka's number.
     pub operation: i8,
-    /// Allowed or denied.
+    /// Allow or deny, by Kafka's number.
     pub permission_type: i8,
 }
 
@@ -191,7 +191,7 @@ impl Body for AccessControlEntryRecord {
 /// An entry of access control is removed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RemoveAccessControlEntryRecord {
-    /// The entry.
+    /// Id of the entry.
     #[serde(serialize_with = "record_json::uuid")]
     pub id: Uuid,
 }

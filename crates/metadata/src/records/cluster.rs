@@ -16,7 +16,7 @@ pub struct ConfigRecord {
     pub resource_type: i8,
     /// Topic name, node id as text, or empty for all brokers.
     pub resource_name: String,
-    /// Key.
+    /// Configuration key.
     pub name: String,
     /// New value; null removes the key.
     pub value: Option<String>,
@@ -85,7 +85,7 @@ impl Body for FeatureLevelRecord {
 pub struct ProducerIdsRecord {
     /// Broker that got the block.
     pub broker_id: i32,
-    /// Its epoch then.
+    /// Broker epoch at that time.
     pub broker_epoch: i64,
     /// The first id that has not been handed out.
     pub next_producer_id: i64,

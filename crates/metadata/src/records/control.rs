@@ -41,11 +41,11 @@ pub struct LeaderChange {
 /// One voter of the quorum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Voter {
-    /// Node id.
+    /// Node id of the voter.
     pub voter_id: i32,
     /// The directory that holds its metadata log.
     pub directory_id: Uuid,
-    /// Its listeners for other controllers.
+    /// Listeners for other controllers.
     pub endpoints: Vec<VoterEndpoint>,
     /// Lowest quorum protocol level it supports.
     pub min_kraft_version: i16,
@@ -56,11 +56,11 @@ pub struct Voter {
 /// Listeners of a voter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VoterEndpoint {
-    /// Listener name.
+    /// Name of the listener.
     pub name: String,
-    /// Host.
+    /// Host name or address.
     pub host: String,
-    /// Port.
+    /// TCP port.
     pub port: u16,
 }
 

@@ -84,17 +84,17 @@ pub struct RegisterBrokerRecord {
     pub incarnation_id: Uuid,
     /// Offset of this record: the process's epoch.
     pub broker_epoch: i64,
-    /// Its listeners.
+    /// Listeners of the broker.
     pub end_points: Vec<Endpoint>,
     /// The features it supports.
     pub features: Vec<SupportedFeature>,
-    /// Its rack.
+    /// Rack of the broker.
     pub rack: Option<String>,
-    /// Not (yet) allowed to lead.
+    /// True if the broker may not lead, or not yet.
     pub fenced: bool,
-    /// On its way out (from version 1).
+    /// True if the broker is in a controlled shutdown (from version 1).
     pub in_controlled_shutdown: bool,
-    /// Its log directories (from version 3).
+    /// Ids of the broker's log directories (from version 3).
     #[serde(serialize_with = "record_json::uuids")]
     pub log_dirs: Vec<Uuid>,
     /// Directories that take no new partitions; null until the broker reports them (from version
@@ -168,7 +168,7 @@ impl Body for RegisterBrokerRecord {
 pub struct BrokerRegistrationChangeRecord {
     /// Node id.
     pub broker_id: i32,
-    /// The registration meant.
+    /// Epoch of the registration to change.
     pub broker_epoch: i64,
     /// 1 fence, -1 unfence.
     pub fenced: i8,
@@ -244,7 +244,7 @@ pub struct RegisterControllerRecord {
     pub incarnation_id: Uuid,
     /// Left over from ZooKeeper times.
     pub zk_migration_ready: bool,
-    /// Its listeners.
+    /// Listeners of the controller.
     pub end_points: Vec<Endpoint>,
     /// The features it supports.
     pub features: Vec<SupportedFeature>,
@@ -315,7 +315,7 @@ macro_rules! broker_epoch_record {
         pub struct $name {
             /// Node id.
             pub broker_id: i32,
-            /// The registration meant.
+            /// Epoch of the registration.
             pub broker_epoch: i64,
         }
 

@@ -49,7 +49,7 @@ impl Body for TopicRecord {
 /// A topic, its partitions and its configuration are removed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RemoveTopicRecord {
-    /// The topic.
+    /// Id of the topic.
     #[serde(serialize_with = "record_json::uuid")]
     pub topic_id: Uuid,
 }
@@ -79,7 +79,7 @@ impl Body for RemoveTopicRecord {
 pub struct PartitionRecord {
     /// Index within the topic.
     pub partition_id: i32,
-    /// The topic.
+    /// Id of the topic.
     #[serde(serialize_with = "record_json::uuid")]
     pub topic_id: Uuid,
     /// Broker ids in order of preference.
@@ -173,14 +173,14 @@ impl Body for PartitionRecord {
 pub struct PartitionChangeRecord {
     /// Index within the topic.
     pub partition_id: i32,
-    /// The topic.
+    /// Id of the topic.
     #[serde(serialize_with = "record_json::uuid")]
     pub topic_id: Uuid,
     /// New replicas in sync.
     pub isr: Option<Vec<i32>>,
     /// New leader, [`NO_LEADER`], or [`LEADER_UNCHANGED`].
     pub leader: i32,
-    /// New replicas.
+    /// New list of replicas.
     pub replicas: Option<Vec<i32>>,
     /// New list of the replicas that a reassignment removes.
     pub removing_replicas: Option<Vec<i32>>,

@@ -64,7 +64,7 @@ impl Store {
     /// Checks that two directories belong to one cluster.
     ///
     /// # Errors
-    /// They do not.
+    /// The directories belong to different clusters or nodes.
     pub fn check_cluster(
         dir: &Path,
         identity: &MetaProperties,

@@ -58,7 +58,7 @@ impl StoreLimits {
 /// Bytes written since the latest snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Since {
-    /// Bytes of batches.
+    /// Size of these batches, bytes.
     pub(super) bytes: u64,
     /// Time of the last snapshot, or of the start of the process.
     pub(super) at_ms: i64,
