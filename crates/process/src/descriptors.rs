@@ -34,7 +34,7 @@ pub fn limit() -> u64 {
 pub struct Reserve {
     /// The lowest of them.
     first: RawFd,
-    /// Their number.
+    /// Number of descriptors.
     pub kept: u64,
 }
 

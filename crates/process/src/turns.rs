@@ -37,14 +37,15 @@ pub struct Turn {
 pub struct TooMany;
 
 impl Turns {
-    /// This number of places for work that ends by itself. One requester may have all of them while
-    /// no other wants one, and gets no further place while another with fewer waits.
+    /// A supply of `places` for work that ends by itself. A single requester may have all places
+    /// while no other requester wants one, and gets no further place while another with fewer
+    /// places waits.
     pub fn of(places: usize) -> Self {
         Self::shared(places, places)
     }
 
-    /// This number of places for clients that keep one for as long as they like: one requester has
-    /// half of them at most.
+    /// A supply of `places` for clients that keep a place for as long as they like: one requester
+    /// has at most half of them.
     pub fn halved(places: usize) -> Self {
         Self::shared(places, places.div_ceil(2))
     }

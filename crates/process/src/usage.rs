@@ -8,9 +8,9 @@ use crate::descriptors;
 pub struct Process {
     /// Memory in physical pages, bytes.
     pub resident_bytes: Option<u64>,
-    /// Processor time, seconds.
+    /// Processor time of the process, s.
     pub cpu_seconds: Option<f64>,
-    /// Open file descriptors.
+    /// Number of open file descriptors.
     pub open_fds: Option<u64>,
     /// The most that it may have.
     pub max_fds: u64,
@@ -62,7 +62,7 @@ fn shards() -> Vec<(String, f64)> {
     shards
 }
 
-/// Memory in use.
+/// Resident memory of the process, bytes.
 pub fn resident_bytes() -> Option<u64> {
     let statm = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;

@@ -45,7 +45,7 @@ const THREADS: usize = 2;
 pub(crate) struct Cloud {
     store: Arc<dyn ObjectStore>,
     handle: Handle,
-    /// None while the store is dropped.
+    /// Runtime of the client; `None` only while the store is dropped.
     runtime: Option<Runtime>,
     /// Location without the prefix, for messages.
     name: String,

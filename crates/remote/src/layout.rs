@@ -10,9 +10,9 @@ use levada_wire::Uuid;
 /// An index of a remote segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IndexKind {
-    /// Offsets and positions.
+    /// Index from offsets to positions.
     Offset,
-    /// Timestamps and offsets.
+    /// Index from timestamps to offsets.
     Time,
     /// State of the producers at the end of the segment.
     ProducerSnapshot,
@@ -23,7 +23,7 @@ pub enum IndexKind {
 }
 
 impl IndexKind {
-    /// All kinds.
+    /// All kinds of indexes.
     pub const ALL: [Self; 5] =
         [Self::Offset, Self::Time, Self::ProducerSnapshot, Self::Transaction, Self::LeaderEpochs];
 }

@@ -15,16 +15,16 @@ pub(crate) const OWN: &str = ".levada/";
 pub(crate) enum Part<'a> {
     /// The first bytes of a file.
     File(&'a File, u64),
-    /// Bytes in memory.
+    /// Content in memory.
     Bytes(&'a [u8]),
 }
 
-/// A found object.
+/// Object that a listing has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectEntry {
     /// Key within the bucket or directory.
     pub key: String,
-    /// Length in bytes.
+    /// Length of the object, bytes.
     pub length: u64,
 }
 

@@ -29,9 +29,9 @@ const KEPT_MANIFESTS: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not z
 /// File of a segment, of which the first `length` bytes count.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentFile<'a> {
-    /// The open file.
+    /// File, open for reading.
     pub file: &'a File,
-    /// Number of bytes.
+    /// Number of bytes of the file to copy.
     pub length: u64,
 }
 

@@ -31,7 +31,7 @@ macro_rules! codes {
         }
 
         impl $type {
-            /// All of them, in Kafka's order.
+            /// All entries, in Kafka's order.
             pub const ALL: &[Self] = &[$(Self::$entry,)*];
 
             /// Kafka's number.
@@ -129,7 +129,7 @@ pub struct Acl {
     pub resource_type: ResourceType,
     /// Name of the resource, or how it begins.
     pub resource_name: String,
-    /// One of the two.
+    /// Literal or prefixed.
     pub pattern_type: PatternType,
     /// Type and name, such as `User:alice`.
     pub principal: String,

@@ -16,7 +16,7 @@ mod tests;
 
 pub use self::repeats::{AuditOrigin, Repeats};
 
-/// The tracing target.
+/// Target of the audit log's lines.
 pub const TARGET: &str = "levada::audit";
 
 /// Log level of a check.
@@ -71,9 +71,9 @@ pub fn decided(session: &Session, api: ApiKey, attempt: Attempt<'_>, rule: &Rule
 pub struct Change<'a> {
     /// Kind of the parent entity.
     pub kind: &'a str,
-    /// Its name.
+    /// Name of the parent entity.
     pub name: &'a str,
-    /// The part.
+    /// Key of the part that changed.
     pub key: &'a str,
     /// The value before, if it was set.
     pub old: Option<&'a str>,

@@ -25,9 +25,9 @@ pub struct AuthorizerConfig {
 pub enum Rule {
     /// A super user may do everything.
     SuperUser,
-    /// An entry decides.
+    /// An ACL decides.
     Entry(Arc<Acl>),
-    /// No entry allows it.
+    /// No ACL matches: the default decides.
     Default {
         /// True if that means yes.
         allows: bool,

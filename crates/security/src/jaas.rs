@@ -10,14 +10,14 @@ mod tests;
 /// One login module with its options.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Jaas {
-    /// The Java class.
+    /// Java class of the login module.
     pub module: String,
     /// The options, as given.
     pub options: BTreeMap<String, String>,
 }
 
 impl fmt::Debug for Jaas {
-    /// Without the options' values: they are passwords.
+    /// Omits the values of options, because they are passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Jaas").field("module", &self.module).field("options", &self.options.keys()).finish()
     }
@@ -27,7 +27,7 @@ impl fmt::Debug for Jaas {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("expected {expected} at character {at}")]
 pub struct JaasError {
-    /// The expected token.
+    /// Token that was expected.
     pub expected: &'static str,
     /// Position, in characters from 1.
     pub at: usize,

@@ -44,7 +44,7 @@ impl<'a> SslSettings<'a> {
         Self { owner: owner.into(), text: Box::new(text), written: Box::new(str::to_owned) }
     }
 
-    /// The same settings, for errors with the keys as `written` returns them: a key of one listener
+    /// Returns the settings with the keys that `written` returns, for errors: a key of one listener
     /// has a prefix.
     #[must_use]
     pub fn written_as(self, written: impl Fn(&str) -> String + 'a) -> Self {

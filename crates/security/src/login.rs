@@ -27,7 +27,7 @@ pub struct SaslLogin {
 }
 
 impl fmt::Debug for SaslLogin {
-    /// Without the secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SaslLogin").field("mechanism", &self.mechanism).field("user", &self.user).finish()
     }

@@ -46,7 +46,7 @@ pub enum OauthError {
     /// The message is not of this mechanism.
     #[error("malformed OAUTHBEARER message: expected {expected}")]
     Malformed {
-        /// The expected value.
+        /// Value that was expected.
         expected: &'static str,
     },
     /// The client has received the refusal of its token.
@@ -65,7 +65,7 @@ pub enum OauthError {
 /// Message to a client whose token is refused.
 pub const INVALID_TOKEN: &str = "{\"status\":\"invalid_token\"}";
 
-/// One exchange.
+/// Authentication of one client by OAUTHBEARER.
 #[derive(Debug, Default)]
 pub struct OauthServer {
     /// The client has received the error, and has to acknowledge it.
@@ -115,7 +115,7 @@ struct Initial<'a> {
 }
 
 impl fmt::Debug for Initial<'_> {
-    /// Without the token.
+    /// Omits the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Initial").field("authorization_id", &self.authorization_id).finish_non_exhaustive()
     }

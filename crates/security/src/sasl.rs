@@ -32,12 +32,12 @@ pub enum Mechanism {
     Plain,
     /// Proof of a password.
     Scram(scram::ScramMechanism),
-    /// A signed token.
+    /// OAUTHBEARER: a signed token.
     OauthBearer,
 }
 
 impl Mechanism {
-    /// All that are served.
+    /// All mechanisms that the broker offers.
     pub const ALL: [Self; 4] = [
         Self::Plain,
         Self::Scram(scram::ScramMechanism::Sha256),
@@ -63,7 +63,7 @@ impl Mechanism {
 /// One mechanism of a listener.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Offer {
-    /// The mechanism.
+    /// Mechanism of the listener.
     pub mechanism: Mechanism,
     /// Time that a session lasts before its client has to show again who it is; none for ever.
     pub session_ms_max: Option<i64>,
@@ -81,7 +81,7 @@ pub struct SaslConfig {
 }
 
 impl fmt::Debug for SaslConfig {
-    /// Without the passwords.
+    /// Omits the passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SaslConfig")
             .field("offers", &self.offers)
@@ -103,9 +103,9 @@ impl SaslConfig {
 /// An authenticated user, and the way of authentication.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuthenticatedUser {
-    /// The user's name.
+    /// Name of the user.
     pub user: String,
-    /// By which mechanism.
+    /// Mechanism of the authentication.
     pub mechanism: Mechanism,
     /// True if the user is the owner of a delegation token, which was shown.
     pub by_token: bool,
@@ -130,18 +130,18 @@ pub enum SaslOutcome {
     Reply(Bytes),
     /// The client is known. Send this.
     Done {
-        /// The answer.
+        /// Last message to the client.
         reply: Bytes,
-        /// The client's identity.
+        /// Identity of the client.
         identity: AuthenticatedUser,
         /// Time at which the session ends, if it has one.
         expires_ms: Option<i64>,
     },
     /// The client is not let in: after a delay send this, if there is anything, and close.
     Refused {
-        /// The answer.
+        /// Message to the client, if the mechanism has one.
         reply: Option<Bytes>,
-        /// The reason.
+        /// Reason of the refusal.
         error: SaslError,
     },
 }

@@ -30,7 +30,7 @@ pub enum ScramMechanism {
 }
 
 impl ScramMechanism {
-    /// Both of them.
+    /// Both mechanisms.
     pub const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
 
     /// Kafka's number.
@@ -105,7 +105,7 @@ impl ScramMechanism {
         self.hmac(server_key, auth_message.as_bytes())
     }
 
-    /// The server's key.
+    /// Server key of a salted password.
     pub fn server_key(self, salted_password: &[u8]) -> Vec<u8> {
         self.hmac(salted_password, b"Server Key")
     }
@@ -153,14 +153,14 @@ pub struct Credential {
     pub salt: Vec<u8>,
     /// The hash of the client's key.
     pub stored_key: Vec<u8>,
-    /// The server's key.
+    /// Server key.
     pub server_key: Vec<u8>,
     /// Iterations of the password hash.
     pub iterations: i32,
 }
 
 impl fmt::Debug for Credential {
-    /// Without the keys: who has them can pose as the server.
+    /// Omits the keys: a reader of them could pose as the server.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credential").field("iterations", &self.iterations).finish_non_exhaustive()
     }
@@ -219,7 +219,7 @@ pub struct TokenLogin {
     pub expires_ms: i64,
 }
 
-/// The server's credentials.
+/// Source of the SCRAM credentials that a client authenticates against.
 #[derive(Clone, Copy)]
 pub struct CredentialSource<'a> {
     /// Looks up the credential of a user.
@@ -231,7 +231,7 @@ pub struct CredentialSource<'a> {
     pub secret: &'a str,
 }
 
-/// One exchange.
+/// Authentication of one client by SCRAM.
 #[derive(Debug)]
 pub struct ScramServer {
     mechanism: ScramMechanism,

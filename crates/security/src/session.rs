@@ -51,7 +51,7 @@ impl Session {
         self.by_token
     }
 
-    /// The name.
+    /// Name of the user.
     pub fn user(&self) -> &str {
         &self.user
     }
@@ -66,7 +66,7 @@ impl Session {
         &self.host
     }
 
-    /// The address.
+    /// IP address of the client.
     pub fn address(&self) -> IpAddr {
         self.address
     }

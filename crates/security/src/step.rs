@@ -5,7 +5,7 @@
 pub struct Step {
     /// Message to the client.
     pub challenge: Vec<u8>,
-    /// The authenticated user.
+    /// Authenticated user, once the exchange has succeeded.
     pub user: Option<String>,
     /// Expiry of the authentication, if the mechanism sets one.
     pub expires_ms: Option<i64>,

@@ -100,7 +100,7 @@ impl Instance {
     }
 }
 
-/// The instances.
+/// Client instances that the broker knows.
 #[derive(Debug)]
 pub struct Instances {
     by_id: LruCache<Uuid, Instance, RandomState>,

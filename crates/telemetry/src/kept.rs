@@ -40,7 +40,7 @@ const SERIES_BYTES: usize = mem::size_of::<(Box<str>, Series)>() * 2;
 /// Limits of the metrics that are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct KeptLimits {
-    /// Clients.
+    /// Maximum number of clients.
     pub clients: usize,
     /// Series of one client.
     pub series: usize,
@@ -89,7 +89,7 @@ pub struct About {
     pub user: String,
     /// Name of the client library.
     pub software: String,
-    /// Its version.
+    /// Version of the client library.
     pub version: String,
     /// Address and port.
     pub source: SocketAddr,
@@ -141,7 +141,7 @@ fn cut(text: &str) -> String {
 /// A client with its metrics.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// The client.
+    /// Identity of the client.
     pub about: About,
     series: HashMap<Box<str>, Series>,
     /// Number of the last push.
@@ -196,7 +196,7 @@ fn series_bytes(key: &str) -> usize {
 pub struct ClientRow {
     /// Client instance id.
     pub instance_id: Uuid,
-    /// The client.
+    /// Identity of the client.
     pub about: About,
     /// Number of its series.
     pub series_count: usize,
@@ -207,13 +207,13 @@ pub struct ClientRow {
 /// A series of a client that is exported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exported {
-    /// Client id.
+    /// Client id of the sender.
     pub client_id: String,
     /// Client instance id.
     pub instance_id: Uuid,
     /// Name of the metric.
     pub name: String,
-    /// Its attributes, as `name=value,…`.
+    /// Attributes of the series, as `name=value,…`.
     pub attributes: String,
     /// The value.
     pub value: f64,

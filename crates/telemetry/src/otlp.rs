@@ -32,7 +32,7 @@ pub enum Damaged {
 /// Kind of a metric.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// The present value.
+    /// A gauge: the present value.
     Gauge,
     /// The change since the previous push.
     Delta {
@@ -51,7 +51,7 @@ pub enum Kind {
 pub struct Point<'a> {
     /// Name of the metric.
     pub name: &'a str,
-    /// Its kind.
+    /// Kind of the point.
     pub kind: Kind,
     /// The value.
     pub value: f64,

@@ -137,7 +137,7 @@ impl MatchPattern {
 /// One subscription.
 #[derive(Clone, Debug)]
 pub struct Subscription {
-    /// Its name.
+    /// Name of the subscription.
     pub name: String,
     /// Prefixes of the names of its metrics.
     pub metrics: Vec<String>,
@@ -161,7 +161,7 @@ impl Subscription {
 /// All subscriptions.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
-    /// In the order of Kafka's table of them.
+    /// Subscriptions, in the order in which Kafka iterates over them.
     all: Vec<Subscription>,
 }
 

@@ -36,9 +36,9 @@ pub enum CacheError {
     /// The segment cannot enter the state of the event.
     #[error("remote segment {id} cannot pass from {from:?} to {to:?}")]
     InvalidTransition {
-        /// The segment.
+        /// Id of the segment.
         id: RemoteSegmentId,
-        /// Its state; none if it is not known.
+        /// State of the segment; `None` if the segment is not known.
         from: Option<SegmentState>,
         /// State of the event.
         to: SegmentState,

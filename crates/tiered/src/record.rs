@@ -78,9 +78,9 @@ pub enum RemoteRecordError {
     /// A value is outside of its range.
     #[error("{field} is {value}, which is not valid")]
     Range {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// Its value.
+        /// Value of the field.
         value: i64,
     },
 }

@@ -168,7 +168,7 @@ pub enum PartitionDeleteState {
     Marked = 0,
     /// A broker deletes the segments.
     Started = 1,
-    /// All segments are deleted.
+    /// All segments of the partition are deleted.
     Finished = 2,
 }
 

@@ -30,8 +30,8 @@ pub enum Offload {
     Declined(Box<TlsSession>),
 }
 
-/// One key must not encrypt more records than this in Galois/counter mode; rustls keeps to the
-/// same.
+/// Maximum number of records that one key encrypts in Galois/counter mode; rustls has the same
+/// limit.
 const RECORDS_MAX: u64 = 1 << 24;
 
 /// Most bytes of data in one record.

@@ -91,7 +91,7 @@ pub fn start(place: HttpPlace) -> Result<Box<dyn HttpServer>, HttpError> {
 /// The threads of an HTTP address.
 struct Served {
     web: WebServer,
-    /// None once it has ended.
+    /// Thread of the console; `None` once it has ended.
     console: Option<thread::JoinHandle<()>>,
 }
 

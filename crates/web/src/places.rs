@@ -32,9 +32,9 @@ const WAIT: Duration = Duration::from_secs(10);
 /// All places, and the connections that have one.
 pub(super) struct Places {
     common: Turns,
-    /// For clients of this machine.
+    /// Places for clients of this machine.
     reserved: Turns,
-    /// For connections that wait for a place.
+    /// Places for connections that wait.
     waiting: Turns,
     /// Wakes those that wait when a connection ends.
     freed: Notify,

@@ -36,7 +36,7 @@ struct Made {
 /// The reason why there is no text.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ScrapeError {
-    /// All texts that may exist are of other kinds and still being read.
+    /// The maximum number of texts exists: all are of other kinds and still being read.
     #[error("{TEXTS_MAX} scrapes of other kinds have not been read to the end; scrape again later")]
     Busy,
     /// A series cannot be written.
@@ -54,7 +54,7 @@ impl AsRef<[u8]> for Shared {
 }
 
 impl Scrapes {
-    /// No texts yet.
+    /// An empty set of texts.
     pub(super) fn new(source: Arc<dyn Source>) -> Self {
         Self { source, texts: Arc::default() }
     }

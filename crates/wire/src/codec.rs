@@ -231,7 +231,7 @@ pub enum EncodeError {
     /// A length does not fit its prefix.
     #[error("{bytes} bytes are more than a length prefix can express")]
     TooLarge {
-        /// The length.
+        /// Length of the message, bytes.
         bytes: u64,
     },
 }

@@ -40,7 +40,7 @@ pub struct FetchRequest {
     pub session_id: i32,
     /// The session's epoch: 0 opens a session, -1 means no session (from version 7; -1 before).
     pub session_epoch: i32,
-    /// Partitions to fetch.
+    /// Partitions to fetch, by topic.
     pub topics: Vec<FetchTopic>,
     /// Partitions to drop from the session (from version 7).
     pub forgotten: Vec<ForgottenTopic>,
@@ -62,11 +62,11 @@ pub struct FetchTopic {
 /// One partition of a [`FetchTopic`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchPartition {
-    /// The partition's number.
+    /// Index of the partition.
     pub index: i32,
     /// The leader epoch of the client (from version 9), -1 if none.
     pub current_leader_epoch: i32,
-    /// First offset wanted.
+    /// Offset of the first record to return.
     pub fetch_offset: i64,
     /// Epoch of the last record fetched (from version 12), -1 if none.
     pub last_fetched_epoch: i32,
@@ -87,7 +87,7 @@ pub struct ForgottenTopic {
     pub name: StrBytes,
     /// The id; zero before version 13.
     pub topic_id: Uuid,
-    /// The partitions' numbers.
+    /// Indexes of the partitions.
     pub partitions: Vec<i32>,
 }
 
@@ -242,7 +242,7 @@ pub struct FetchedTopic<H> {
 /// The result for one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchedPartition<H> {
-    /// The partition's number.
+    /// Index of the partition.
     pub index: i32,
     /// Kafka's error code, 0 for none.
     pub error_code: i16,
@@ -288,9 +288,9 @@ impl<H> FetchedPartition<H> {
 /// A transaction that a consumer must skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbortedTransaction {
-    /// Its producer.
+    /// Producer id of the transaction.
     pub producer_id: i64,
-    /// Its first offset in this partition.
+    /// First offset of the transaction in this partition.
     pub first_offset: i64,
 }
 

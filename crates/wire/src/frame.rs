@@ -148,19 +148,19 @@ fn hint(claimed: u32) -> &'static str {
 /// A length that no frame may have. The peer is at fault, and the connection is of no more use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Negative length.
+    /// The length is negative.
     #[error("frame length {claimed} is negative")]
     Negative {
-        /// The length received.
+        /// Length that the peer sent.
         claimed: i32,
     },
     /// Length zero: not even a header.
     #[error("frame length is 0")]
     Empty,
-    /// Above the limit.
+    /// The length exceeds the limit.
     #[error("frame length {claimed} exceeds the limit of {limit_bytes} bytes{hint}")]
     TooLarge {
-        /// The length received.
+        /// Length that the peer sent, bytes.
         claimed: u32,
         /// The limit in force.
         limit_bytes: u32,

@@ -36,7 +36,7 @@ pub enum JsonError {
     Field {
         /// Names of the fields that lead to it.
         path: String,
-        /// The problem.
+        /// Description of the problem.
         problem: String,
     },
     /// Bytes that the layout does not allow.
@@ -44,7 +44,7 @@ pub enum JsonError {
     Malformed {
         /// Their place in the frame.
         offset: usize,
-        /// The problem.
+        /// Description of the problem.
         problem: String,
     },
 }
@@ -63,7 +63,7 @@ static APIS: LazyLock<Vec<JsonApi>> = LazyLock::new(|| {
 const API_VERSIONS: i16 = 18;
 
 impl JsonApi {
-    /// All of them, by key.
+    /// All APIs, by key.
     pub fn all() -> &'static [Self] {
         &APIS
     }
@@ -73,12 +73,12 @@ impl JsonApi {
         APIS.iter().find(|api| api.name().eq_ignore_ascii_case(name))
     }
 
-    /// Its key.
+    /// Key of the API.
     pub fn key(&self) -> i16 {
         self.request.key
     }
 
-    /// Kafka's name.
+    /// Kafka's name of the API.
     pub fn name(&self) -> &'static str {
         self.request.name
     }

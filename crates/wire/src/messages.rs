@@ -140,7 +140,7 @@ fn check_decoded<M: KafkaMessage>(version: ApiVersion) -> Result<(), kafka_wire_
     Err(kafka_wire_core::DecodeError::UnsupportedVersion { message, version, supported })
 }
 
-/// The same before it is encoded.
+/// Checks the version of a message that is to be encoded.
 fn check_encoded<M: KafkaMessage>(version: ApiVersion) -> Result<(), kafka_wire_core::EncodeError> {
     if M::supports(version) {
         return Ok(());

@@ -38,7 +38,7 @@ pub struct ProduceTopic {
 /// One partition of a [`ProduceTopic`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ProducePartition {
-    /// The partition's number.
+    /// Index of the partition.
     pub index: i32,
     /// The record batch exactly as received, `None` if null. The range has no other owner, so
     /// offsets and epoch may be patched in place; the memory is freed when all ranges of the frame
@@ -123,7 +123,7 @@ pub struct ProducedTopic {
 /// The result for one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProducedPartition {
-    /// The partition's number.
+    /// Index of the partition.
     pub index: i32,
     /// Kafka's error code, 0 for none.
     pub error_code: i16,
@@ -162,7 +162,7 @@ impl Default for ProducedPartition {
 pub struct RecordError {
     /// Position of the record in its batch, from 0.
     pub batch_index: i32,
-    /// The fault.
+    /// Description of the fault, for the client.
     pub message: Option<StrBytes>,
 }
 
@@ -178,13 +178,13 @@ pub struct LeaderEpoch {
 /// Address of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeEndpoint {
-    /// The node.
+    /// Id of the node.
     pub node_id: i32,
-    /// Its host name or address.
+    /// Host name or address of the node.
     pub host: StrBytes,
-    /// Its port.
+    /// TCP port of the node.
     pub port: i32,
-    /// Its rack.
+    /// Rack of the node.
     pub rack: Option<StrBytes>,
 }
 

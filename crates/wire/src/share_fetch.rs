@@ -30,7 +30,7 @@ pub struct ShareFetchResponse<H> {
 /// One topic of a [`ShareFetchResponse`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedTopic<H> {
-    /// The id.
+    /// Id of the topic.
     pub topic_id: Uuid,
     /// Results by partition.
     pub partitions: Vec<SharedPartition<H>>,
@@ -39,7 +39,7 @@ pub struct SharedTopic<H> {
 /// The result for one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedPartition<H> {
-    /// The partition's number.
+    /// Index of the partition.
     pub index: i32,
     /// Error of the fetch, 0 for none.
     pub error_code: i16,

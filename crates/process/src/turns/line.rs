@@ -28,7 +28,7 @@ pub(super) enum Entry {
     Place,
     /// The request waits, under this ticket.
     Waits(u64),
-    /// As many requests as allowed wait already.
+    /// The maximum number of requests waits already.
     Full,
 }
 

@@ -16,7 +16,7 @@ pub struct AddressRange {
 /// The reason why a text is no range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressRangeError {
-    /// There is no slash.
+    /// The text has no slash.
     #[error("it has no prefix length")]
     NoLength,
     /// The part before the slash is no address.

@@ -16,7 +16,7 @@ const ORIGINS_MAX: usize = 1024;
 /// The kind of an entry, and the client that causes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AuditOrigin {
-    /// The kind.
+    /// Kind of the event.
     pub event: &'static str,
     /// The principal, if it is known; it is cut to 256 bytes.
     pub principal: Option<String>,

@@ -9,10 +9,11 @@ const OCTETS: u8 = 0x04;
 const BITS: u8 = 0x03;
 /// `[1]`, where RFC 5915 has the public key.
 const PUBLIC_KEY: u8 = 0xa1;
-/// Of a key on an elliptic curve.
+/// Object identifier of keys on elliptic curves (id-ecPublicKey).
 const ALGORITHM: &str = "1.2.840.10045.2.1";
 
-/// The same key with its public half, from the certificate. `None` if it is no such key, or has it.
+/// Adds the public key of the certificate to a private key. `None` if the key is not on an elliptic
+/// curve, or has its public key already.
 pub(super) fn completed(key: &[u8], certificate: &[u8]) -> Option<Vec<u8>> {
     let info = PrivateKeyInfoRef::try_from(key).ok()?;
     if info.algorithm.oid.to_string() != ALGORITHM {

@@ -35,7 +35,7 @@ impl Jwks {
     /// for others.
     ///
     /// # Errors
-    /// It is no JSON object with a list `keys`.
+    /// The text is not a JSON object with a list `keys`.
     pub fn parse(text: &str) -> Result<Self, JwksError> {
         let document: Value = serde_json::from_str(text).map_err(|error| JwksError(error.to_string()))?;
         let keys = document.get("keys").and_then(Value::as_array);
@@ -68,7 +68,7 @@ impl Jwks {
     }
 }
 
-/// No key fits.
+/// No signing key matches the token.
 pub(super) struct UnknownKey;
 
 impl Jwk {

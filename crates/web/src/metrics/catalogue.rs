@@ -31,7 +31,7 @@ macro_rules! families {
             jmx: $jmx,
         };)*
 
-        /// All of them.
+        /// All metric families.
         #[cfg(test)]
         pub(super) const ALL: &[&Family] = &[$($constant),*];
     };

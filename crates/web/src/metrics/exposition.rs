@@ -11,7 +11,7 @@ use prometheus_client::encoding::{
 
 use super::catalogue::Family;
 
-/// A text form.
+/// Text form of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `application/openmetrics-text`.

@@ -10,7 +10,7 @@ use super::catalogue::{
 };
 use super::exposition::Families;
 
-/// One of the counts of an API.
+/// Function that reads one count of an API.
 type Count = fn(&ApiTotals) -> u64;
 
 impl Families<'_> {

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 pub struct ControllerApi {
     /// The number on the wire.
     pub key: i16,
-    /// Kafka's name.
+    /// Kafka's name of the API.
     pub name: &'static str,
     /// Lowest version that Levada sends.
     pub min: i16,

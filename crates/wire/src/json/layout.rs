@@ -53,7 +53,7 @@ impl Versions {
         (self.min..=self.max).contains(&version)
     }
 
-    /// As in the table: `3+`, `0-12`, `7` or `none`.
+    /// Parses the form of the table: `3+`, `0-12`, `7` or `none`.
     fn parse(text: &str) -> Option<Self> {
         if text == "none" {
             return Some(Self::NONE);
@@ -65,7 +65,7 @@ impl Versions {
         Some(Self { min: min.parse().ok()?, max: max.parse().ok()? })
     }
 
-    /// The same in words.
+    /// The range in words, such as `from 3 on`.
     pub(super) fn shown(self) -> String {
         match (self.min, self.max) {
             (min, i16::MAX) => format!("from {min} on"),
