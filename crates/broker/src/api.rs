@@ -222,8 +222,8 @@ pub(crate) struct Context {
     turn: Cell<Option<Turn>>,
 }
 
-/// The body of a request that counts: its share is given back when nothing of the body is kept any
-/// more.
+/// Body of a request that counts against the memory of requests: its share is released with the
+/// last reference to the body.
 struct Counted {
     body: BytesMut,
     _held: Held,
@@ -255,7 +255,7 @@ impl Context {
         self
     }
 
-    /// The body, with which the request's share is given back if it has one.
+    /// The body; it holds the request's share, if there is one, until it is dropped.
     fn counted(&self, body: BytesMut) -> Bytes {
         match self.held.take() {
             None => body.freeze(),
@@ -419,7 +419,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
 const LARGE_BYTES: usize = 128 << 10;
 const _: () = assert!(LARGE_BYTES > UNCOUNTED_BYTES, "a large request counts against the limit");
 
-/// A request in the form in which it is answered: as the codec has it, or a smaller one where that
+/// A request in the form in which it is answered: the codec's, or a smaller one where the codec's
 /// would be large.
 trait Decoded: Sized + Send + 'static {
     fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError>;
@@ -474,7 +474,7 @@ fn encode_now<R: KafkaResponse>(header: &RequestHeader, response: &R) -> Result<
     Ok(Reply::Send(vec![Piece::Bytes(bytes)]))
 }
 
-/// A string of a message from one of ours, without a copy.
+/// Makes a string of a message from a text, without a copy.
 fn text(string: impl Into<Cow<'static, str>>) -> StrBytes {
     match string.into() {
         Cow::Borrowed(text) => {

@@ -157,8 +157,8 @@ impl Controller {
         }
     }
 
-    /// Runs `work` on one of a few threads that may block, so that no shard does. Work of a request
-    /// that is given up goes on once it has begun.
+    /// Runs `work` on one of a few threads that may block, so that no shard blocks. Work that has
+    /// begun continues even if its request is given up.
     async fn off_shard<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,

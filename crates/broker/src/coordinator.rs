@@ -67,7 +67,7 @@ impl Coordinators {
         &self.share_states
     }
 
-    /// The coordinators whose topic this is.
+    /// Coordinators of the given internal topic.
     fn of(&self, topic: &str) -> Option<&dyn Terms> {
         match topic {
             OFFSETS_TOPIC => Some(&self.groups),

@@ -39,8 +39,8 @@ use crate::broker::Broker;
 /// Name of the console as a client, for quotas and logs.
 const CLIENT_ID: &str = "levada-console";
 
-/// Maximum number of requests that are answered at the same time, one half for one user; further
-/// requests wait.
+/// Maximum number of requests that are answered at the same time; one user gets at most half of it.
+/// Further requests wait.
 const AT_ONCE: usize = 32;
 
 /// Most bytes of an answer, its records included.

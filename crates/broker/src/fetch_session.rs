@@ -19,7 +19,7 @@ const INITIAL_EPOCH: i32 = 0;
 /// The epoch of a request without a session.
 const FINAL_EPOCH: i32 = -1;
 
-/// A session that has been idle for longer gives way to any new one; a younger one to none.
+/// Idle time after which a session gives way to any new one, ms; younger sessions give way to none.
 const EVICTION_MS: i64 = 120_000;
 
 /// A session that has been idle for longer ends: its client will open another.

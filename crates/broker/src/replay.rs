@@ -61,7 +61,7 @@ pub struct ReplayStats {
 }
 
 impl Replays {
-    /// Takes note of a range that was refused and comes with another one all the same.
+    /// Records a range that was refused, and that the page cache received with another one.
     pub(crate) fn note(&self, extent: &Extent) {
         if let Some(file) = identity(extent) {
             self.admission.lock().note(file, extent.offset, extent.len);

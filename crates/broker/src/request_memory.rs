@@ -32,7 +32,7 @@ pub(crate) struct RequestMemory {
     newcomers: Arc<Newcomers>,
 }
 
-/// One request's share, given back when dropped.
+/// A request's share of the memory, released when dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     memory: Arc<RequestMemory>,
@@ -106,7 +106,7 @@ impl RequestMemory {
 }
 
 impl Held {
-    /// Counts the bytes that have arrived by now.
+    /// Updates the number of received bytes.
     pub(crate) fn grow_to(&mut self, bytes: usize) {
         let bytes = (bytes as u64).max(self.bytes);
         self.memory.held_bytes.fetch_add(bytes - self.bytes, Ordering::AcqRel);

@@ -6,10 +6,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use levada_process::clock::steady_ms;
 use parking_lot::Mutex;
 
-/// Names at most whose creation is under way at a time. Heartbeats ask for further ones again.
+/// Maximum number of topic names whose creation is in progress. Heartbeats ask for further ones
+/// again.
 const CREATING_MAX: usize = 10_000;
 
-/// Failures at most that are kept, as in Kafka; those that expire first are dropped.
+/// Maximum number of failures that are kept, as in Kafka; the ones that expire first are dropped.
 const FAILURES_MAX: usize = 1_000;
 
 /// Names of topics under way, and failures.
@@ -83,7 +84,7 @@ impl State {
         }
     }
 
-    /// Drops failures whose time is over.
+    /// Drops failures whose time has passed.
     fn forget(&mut self, now_ms: i64) {
         while self.by_time.first().is_some_and(|(until_ms, _)| *until_ms <= now_ms)
             && let Some((_, name)) = self.by_time.pop_first()

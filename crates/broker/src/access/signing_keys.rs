@@ -65,7 +65,7 @@ impl SigningKeys {
         sources.get(source).map(|had| had.keys.clone()).unwrap_or_default()
     }
 
-    /// A token names a key that was not there: it may be by now.
+    /// Records that a token names a key that is not loaded: the source may have it now.
     pub(crate) fn miss(&self, source: &KeySource) {
         if let Some(had) = self.sources.lock().get_mut(source) {
             had.missed = true;
@@ -86,7 +86,7 @@ impl SigningKeys {
         }
     }
 
-    /// The sources whose turn it is, and in how many milliseconds the next one has its turn.
+    /// Sources whose keys are to be loaded now, and the time in ms until the next load.
     fn due(&self, now_ms: i64) -> (Vec<KeySource>, i64) {
         let config = self.config.load();
         let listeners = config.security.sasl.values();

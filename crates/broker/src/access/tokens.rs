@@ -48,7 +48,7 @@ pub(super) struct TokenIds(Mutex<IdsByHmac>);
 
 #[derive(Default)]
 struct IdsByHmac {
-    /// The tokens whose HMACs are known.
+    /// Tokens by their HMACs.
     tokens: Arc<BTreeMap<String, DelegationTokenRecord>>,
     ids: HashMap<Vec<u8>, String>,
 }

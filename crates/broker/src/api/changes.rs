@@ -58,7 +58,7 @@ impl Before {
         &self.0
     }
 
-    /// Tells what has changed of these resources' configuration. Secrets are not told.
+    /// Writes the changes of these resources' configuration to the audit log. Secrets are left out.
     pub(super) fn configs(&self, context: &Context, resources: &[ConfigResource]) {
         let before = &self.0;
         let after = context.broker().metadata().image();
@@ -116,7 +116,8 @@ impl Before {
         quota_differences(context, &altered.entity, (&before, &after));
     }
 
-    /// Tells which SCRAM credentials of these users have changed, and nothing of what they are.
+    /// Writes to the audit log which SCRAM credentials of these users have changed, without their
+    /// contents.
     pub(super) fn credentials<'a>(&self, context: &Context, users: impl Iterator<Item = &'a str>) {
         let before = &self.0;
         let after = context.broker().metadata().image();

@@ -9,7 +9,7 @@ use levada_wire::error_code::ErrorCode;
 /// bounds a commit.
 const COMMIT_BYTES_MAX: usize = 16 << 20;
 
-/// Refuses what no log would take.
+/// Refuses commits that are too large for any log.
 pub(crate) fn check_size(group_id: &str, topics: &[CommitTopic]) -> Result<(), ErrorCode> {
     let names =
         |topic: &CommitTopic| topic.partitions.len().saturating_mul(group_id.len() + topic.name.len());

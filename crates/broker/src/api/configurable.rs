@@ -21,7 +21,7 @@ use crate::controller::ConfigChanges;
 /// One resource of a request: its kind as Kafka numbers it, and its name.
 pub(crate) type Named<'a> = (i8, &'a str);
 
-/// One key of a resource, and whether it has a null value where there must be one.
+/// A key of a resource, and true if it has a null value where a value is required.
 pub(crate) type Given<'a> = (&'a str, bool);
 
 /// A resource of a request, and where in the list of all its keys are: a list for each would take

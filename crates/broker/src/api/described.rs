@@ -52,7 +52,7 @@ fn in_order(
 /// Describes a group of this kind ("share group").
 ///
 /// # Errors
-/// There is no such group here.
+/// This coordinator does not have the group.
 pub(super) fn find<T>(
     context: &Context,
     (group_id, kind): (&str, &str),

@@ -140,7 +140,7 @@ impl Decided {
     }
 }
 
-/// Forwards a request, whose header has been taken off `body`, and waits for the controller.
+/// Forwards a request, whose header has been removed from `body`, and waits for the controller.
 pub(super) async fn forward(context: &Context, body: BytesMut) -> Result<Decided, RequestError> {
     let frame = context.header.in_front_of(&body)?;
     let size = body.len();

@@ -246,7 +246,7 @@ struct Limits {
     bytes_min: u64,
     wait: Duration,
     reader: Reader,
-    /// Followers' positions are those of this look.
+    /// True if the positions of followers are taken from this look.
     takes_positions: bool,
 }
 

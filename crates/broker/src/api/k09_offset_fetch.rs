@@ -120,7 +120,7 @@ fn may_see(context: &Context, topic: &str) -> bool {
     context.might(Operation::Describe, ResourceType::Topic, topic)
 }
 
-/// The topics that the client may describe, and those that it may not although it named them.
+/// Topics that the client may describe, and named topics that it may not describe.
 fn split(context: &Context, asked: Option<Vec<FetchTopic>>) -> (Option<Vec<FetchTopic>>, Vec<FetchTopic>) {
     let may = |topic: &FetchTopic| context.may(Operation::Describe, ResourceType::Topic, &topic.name);
     match asked {

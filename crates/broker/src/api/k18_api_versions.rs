@@ -6,7 +6,8 @@
 //!
 //! The APIs of client telemetry are listed by `levada.client.telemetry`.
 //!
-//! Of requests that the controller of a cluster answers, the versions are those that both have.
+//! For requests that the controller of a cluster answers, the versions are those that both the
+//! controller and this broker support.
 //!
 //! Features whose lowest level is 0 are left out below version 4, whose clients cannot read them;
 //! so are features whose APIs are not served. A broker of a cluster lists all finalized features of

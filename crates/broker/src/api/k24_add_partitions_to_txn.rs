@@ -28,7 +28,7 @@ const EPOCH_BUMP_VERSION_MIN: i16 = 5;
 /// From this version on, a fenced producer gets PRODUCER_FENCED.
 const FENCED_VERSION_MIN: i16 = 2;
 
-/// Transactions of one request whose answers are waited for at the same time.
+/// Maximum number of transactions of one request that are waited for at the same time.
 const AT_ONCE: usize = 1024;
 
 pub(crate) async fn answer(

@@ -21,7 +21,8 @@ use crate::api::Context;
 use crate::api::changes::log_change;
 use crate::transaction::MARKER_WAIT;
 
-/// Markers of one request that are being written at the same time; each one has a task.
+/// Maximum number of markers of one request that are written at the same time; each of them has a
+/// task.
 const AT_ONCE: usize = 4096;
 
 pub(crate) async fn answer(context: &Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse {

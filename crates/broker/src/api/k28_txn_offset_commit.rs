@@ -144,8 +144,8 @@ fn refusal(version: i16, error: TxnError) -> ErrorCode {
     }
 }
 
-/// Splits a topic into the partitions to commit, as they will be answered, and those that can only
-/// be refused.
+/// Splits a topic into the partitions to commit, in the order of the response, and those that can
+/// only be refused.
 fn sort_out(
     context: &Context,
     topic: TxnOffsetCommitRequestTopic,

@@ -101,7 +101,8 @@ fn wanted<'a>(
     described.iter().zip(chosen).filter_map(|(one, is_chosen)| is_chosen.then_some(one))
 }
 
-/// Each question once: a megabyte of the same one would be answered with a hundred.
+/// Removes repeated questions: a megabyte of the same question would otherwise get an answer a
+/// hundred times as large.
 fn distinct(mut resources: Vec<DescribeConfigsResource>) -> Vec<DescribeConfigsResource> {
     let mut asked = HashSet::new();
     resources.retain(|one| {

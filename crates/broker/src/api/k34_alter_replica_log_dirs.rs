@@ -90,8 +90,8 @@ fn carry_out(replicas: &Replicas, may: bool, request: &AlterReplicaLogDirs) -> A
     message!(AlterReplicaLogDirsResponse { results: results.collect() })
 }
 
-/// True if the directory's name on the way, which ends with an id of 32 digits and `-future`, would
-/// be too long for a file system.
+/// True if the directory's name during the move, which ends with an id of 32 digits and `-future`,
+/// would be too long for a file system.
 fn is_too_long(topic_bytes: usize, index: i32) -> bool {
     topic_bytes + format!("-{index}.").len() + 32 + "-future".len() > FILE_NAME_BYTES_MAX
 }

@@ -1,6 +1,6 @@
 //! ListPartitionReassignments (key 46), version 0.
 //!
-//! With one broker nothing is ever on its way to another: the list is empty.
+//! With one broker there is never a move to another one: the list is empty.
 
 use levada_security::acl::Operation;
 use levada_wire::error_code::ErrorCode;

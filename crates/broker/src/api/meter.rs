@@ -64,7 +64,7 @@ impl Meter {
         self.busy.get() + self.elsewhere.get()
     }
 
-    /// The times of a request of this API whose answer has this number of bytes.
+    /// Times of a request of this API whose response has this number of bytes.
     pub(crate) fn answered(&self, api: ApiKey, bytes: u64) -> Answered {
         Answered { api, received: self.received, there: self.ended.get(), local: self.spent(), bytes }
     }
@@ -122,8 +122,8 @@ impl Context {
         result
     }
 
-    /// Time for which a request with this timeout waits: no longer than a connection may be idle. A
-    /// client that is gone, unnoticed, then keeps its connection no longer than that.
+    /// Maximum time for which a request with this timeout waits: the idle limit of a connection. A
+    /// client that has disappeared unnoticed keeps its connection no longer than that.
     pub(super) fn patience(&self, timeout_ms: i32) -> Duration {
         let timeout = Duration::from_millis(u64::from(timeout_ms.max(0).unsigned_abs()));
         self.broker().config().connections_max_idle.map_or(timeout, |idle| timeout.min(idle))

@@ -12,7 +12,7 @@ use levada_wire::messages::StrBytes;
 use crate::api::changes::log_change;
 use crate::api::{Context, text};
 
-/// A principal as requests and answers have it.
+/// Principal in the form of requests and responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Principal {
     pub(super) kind: StrBytes,
@@ -75,7 +75,7 @@ pub(super) fn outcome(expiry_ms: Result<i64, Failure>) -> (i16, i64) {
     }
 }
 
-/// Writes a change of a token, and nothing of its HMAC.
+/// Writes a change of a token to the audit log, without its HMAC.
 pub(super) fn tell(context: &Context, (id, key): (&str, &str), (old, new): (Option<&str>, Option<&str>)) {
     let change = Change { kind: "DELEGATION_TOKEN", name: id, key, old, new };
     audit::changed(context.session(), context.header.api, &change);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use levada_process::usage::own_bytes;
 
-/// Memory below which nothing is given back.
+/// Memory of the process below which none is returned to the kernel, bytes.
 const LITTLE: u64 = 256 << 20;
 /// Time between two attempts, and the longest one after attempts without a result. A shard that
 /// allocates meanwhile may wait for 0.2 s.

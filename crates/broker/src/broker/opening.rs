@@ -84,7 +84,7 @@ pub(super) fn beside(work: Box<dyn FnOnce() + Send>) {
     }
 }
 
-/// A recovery that takes no longer is over before clients can notice.
+/// Recoveries that end within this time are over before clients can notice.
 const RECOVERY_GRACE: Duration = Duration::from_millis(300);
 
 /// Lines of the log in a burst about changes that clients make.

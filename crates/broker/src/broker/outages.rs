@@ -120,7 +120,7 @@ impl Broker {
         ids
     }
 
-    /// Has the process stop in order, for a reason that it ends with.
+    /// Stops the process in order, with this reason as its last message.
     pub(crate) fn give_up(&self, reason: String) {
         tracing::error!(reason, "the broker stops");
         let mut state = self.outages.0.lock();

@@ -29,8 +29,8 @@ const CONTROLLER_WAIT: Duration = Duration::from_millis(500);
 pub(super) struct Presence {
     shared: Arc<Shared>,
     lifecycle: Lifecycle,
-    /// Directories of the broker, as the configuration names them, and those that were last
-    /// reported as cordoned.
+    /// Directories of the broker, in the order of the configuration, and the ones last reported as
+    /// cordoned.
     directories: Vec<(PathBuf, Uuid)>,
     cordoned: Option<Vec<Uuid>>,
     session_ms: i64,

@@ -196,7 +196,7 @@ impl Shared {
         self.state.lock().broker_epoch
     }
 
-    /// A record of a controller whose clock is ahead has no negative age.
+    /// Age of the last applied record; not negative even if the controller's clock is ahead.
     fn since_applied_ms(&self) -> Option<i64> {
         let time_ms = self.applied_time_ms.load(Ordering::Relaxed);
         (time_ms > 0).then(|| now_ms().saturating_sub(time_ms).max(0))

@@ -18,7 +18,7 @@ impl Controller {
         created.await?.map_err(Failure::from)
     }
 
-    /// Removes entries of access control; for each filter those that it meant.
+    /// Removes the entries that match each filter; returns them by filter.
     pub(crate) async fn delete_acls(
         self: &Arc<Self>,
         filters: Vec<AclFilter>,

@@ -79,7 +79,7 @@ impl Embedded {
     }
 
     /// Refuses changes by which the metadata and the logs grow, while the disk refuses records:
-    /// they would use what is left for deletions.
+    /// such changes would use the space that deletions need.
     pub(super) fn refuse_growth(&self) -> Result<(), Failure> {
         if self.publisher.replicas.dirs().first().refuses_records() {
             let text = "the disk of the broker refuses records: free disk space, for example by the deletion of topics";

@@ -31,8 +31,8 @@ mod tests;
 /// An answer that takes its time.
 pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Names of topics at most whose creation is under way at a time. Clients ask for further ones
-/// again.
+/// Maximum number of topic names whose creation is in progress. Clients repeat the request for
+/// further ones.
 const CREATING_MAX: usize = 10_000;
 
 /// Requests of one client at most that wait for their turn.

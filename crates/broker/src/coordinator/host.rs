@@ -170,7 +170,7 @@ impl<M: Machine> Host<M> {
         self.unclaimed.lock().take()
     }
 
-    /// Steps each coordinator when its deadline is due. Sleeps while there is none; never returns.
+    /// Steps each coordinator when its deadline comes. Sleeps while there is none; never returns.
     pub(crate) async fn run_clock(&self) {
         let tick = |slot: &Arc<Slot<M>>| slot.step(Signal::Tick.into());
         slots::run_clock(&self.slots, &self.alarm, |slot| &slot.due, tick).await;
@@ -325,7 +325,7 @@ impl<M: Machine> Slot<M> {
         self.step_locked(&mut self.lock(), event);
     }
 
-    /// Steps the machine of this term; that of a later term gets no event.
+    /// Steps the machine of this term; the machine of a later term gets no event.
     fn step_in(self: &Arc<Self>, term: u64, event: M::Event) {
         let mut state = self.lock();
         if state.term == term {

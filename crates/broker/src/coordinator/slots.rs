@@ -76,7 +76,7 @@ impl<T> Slots<T> {
         before
     }
 
-    /// Takes all of them out. Not at the same time as another change.
+    /// Removes and returns all entries. Not at the same time as another change.
     pub(crate) fn take(&self) -> Arc<Vec<Arc<T>>> {
         self.slots.swap(Arc::default())
     }

@@ -38,7 +38,7 @@ pub struct StoredPartition {
     pub topic: String,
     /// Index of the partition.
     pub index: i32,
-    /// The metadata has it; else the next start moves it aside.
+    /// True if the metadata has the partition; otherwise the next start moves the directory aside.
     pub known: bool,
     /// Number of segments (files of batches).
     pub segments: usize,

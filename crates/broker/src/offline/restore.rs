@@ -99,7 +99,7 @@ pub enum RestoreError {
     OtherCluster {
         /// Id in the store.
         owner: String,
-        /// Id that was asked for.
+        /// Id that the caller asked for.
         asked: String,
     },
     /// The records of a segment cannot be described in the metadata topic.

@@ -72,7 +72,8 @@ impl QuotaBook {
         (wait, postponed)
     }
 
-    /// The most bytes of one answer to the client, so that a large one does not wait for ever.
+    /// Maximum number of bytes of one response to the client, so that a large response does not
+    /// wait for ever.
     pub(crate) fn answer_bytes_max(&self, client: Client<'_>) -> u32 {
         if !self.has_quotas() {
             return u32::MAX;

@@ -23,9 +23,9 @@ pub(super) struct TokenBucket {
 /// Answer to a request for tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taking {
-    /// The tokens were not to be had, and none are taken.
+    /// True if the request was refused; then no tokens are taken.
     pub(crate) is_refused: bool,
-    /// Time until the client owes nothing any longer, if it has to wait for that.
+    /// Time until the client has paid back the tokens, if it has to wait for that.
     pub(crate) wait: Duration,
 }
 
@@ -35,7 +35,7 @@ impl TokenBucket {
         Self { tokens: capacity(limit), refilled_ms: now_ms }
     }
 
-    /// Takes tokens; a strict request gets none while the client owes some.
+    /// Takes tokens; a strict request gets none while the bucket is in debt.
     pub(super) fn take(&mut self, tokens: f64, is_strict: bool, (limit, now_ms): (f64, i64)) -> Taking {
         let since_ms = (now_ms - self.refilled_ms).max(0);
         self.tokens = (self.tokens + limit * since_ms as f64 / 1000.0).min(capacity(limit));
@@ -91,7 +91,7 @@ impl MutationQuota {
         Self(book.has_quotas().then(|| Arc::new(of_request())))
     }
 
-    /// True if the client may create or delete that many partitions now.
+    /// True if the client may create or delete this number of partitions now.
     pub(crate) fn permits(&self, partitions: usize) -> bool {
         let Some(quota) = &self.0 else { return true };
         let client = Client { user: &quota.user, client_id: &quota.client_id };

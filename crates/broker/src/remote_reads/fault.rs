@@ -28,7 +28,7 @@ pub(crate) enum RemoteFault {
     /// Too many reads wait for a reader thread.
     #[error("too many reads wait for the remote store (remote.log.reader.max.pending.tasks)")]
     Busy,
-    /// The result did not come in time.
+    /// The result did not arrive in time.
     #[error("the remote store did not answer in time")]
     TimedOut,
     /// A fetch ended by a panic.

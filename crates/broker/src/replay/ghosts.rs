@@ -70,7 +70,8 @@ impl Ghosts {
         all
     }
 
-    /// Marks blocks of a chunk, by their numbers within it; whether all of them were marked before.
+    /// Marks blocks of a chunk, by their numbers within it; returns true if all of them were marked
+    /// before.
     fn mark(&mut self, key: Key, blocks: std::ops::Range<u64>) -> bool {
         self.clock += 1;
         let fresh = || Chunk { read: 0, marks: Default::default() };

@@ -67,8 +67,8 @@ impl Cleaner {
         self.book.lock().checkpoints.get(key).copied()
     }
 
-    /// Notes that a log ends at this offset: compaction has not seen what will be appended there.
-    /// True if the checkpoint was beyond it.
+    /// Lowers the checkpoint of a log that ends at this offset, because compaction has not seen the
+    /// records that will be appended there. True if the checkpoint was beyond it.
     pub(crate) fn lower(&self, key: &TopicPartition, log_end: i64) -> bool {
         let mut book = self.book.lock();
         if let Some(truncated) = book.busy.get_mut(key) {
@@ -89,7 +89,7 @@ impl Cleaner {
         !book.busy.contains_key(key) && !book.uncleanable.contains(key)
     }
 
-    /// Gives a log to the caller; `false` if another thread has it.
+    /// Reserves a log for the caller; false if another thread has it.
     pub(crate) fn take(&self, key: &TopicPartition) -> bool {
         let mut book = self.book.lock();
         let is_free = !book.busy.contains_key(key);

@@ -93,7 +93,7 @@ impl Replicas {
         chosen.filter(|chosen| self.cleaner.take(&key(&chosen.partition)))
     }
 
-    /// The same as [`Replicas::compact`]. A log whose compaction panics counts as damaged.
+    /// Like [`Replicas::compact`]. A log whose compaction panics counts as damaged.
     pub(crate) fn compact_guarded(&self, chosen: &Chosen) -> bool {
         guarded("compaction", || self.compact(chosen)).unwrap_or_else(|panicked| {
             let key = key(&chosen.partition);
@@ -103,7 +103,7 @@ impl Replicas {
         })
     }
 
-    /// Compacts a log; whether there is no reason to wait before the next. Blocks.
+    /// Compacts a log; returns true if the next compaction need not wait. Blocks.
     pub(crate) fn compact(&self, chosen: &Chosen) -> bool {
         let partition = &chosen.partition;
         let key = key(partition);

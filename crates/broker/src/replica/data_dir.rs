@@ -39,7 +39,7 @@ pub(crate) const LOCK_FILE: &str = ".lock";
 pub(crate) const DELETED: &str = "-delete";
 pub(crate) const STRAY: &str = "-stray";
 
-/// End of the names of directories whose logs are on their way here from another directory.
+/// Suffix of the directories of logs that are being moved here from another directory.
 pub(crate) const FUTURE: &str = "-future";
 
 /// The reason why a data directory cannot be used.
@@ -106,8 +106,7 @@ pub(crate) struct DataDir {
     disk: Arc<dyn Disk>,
     background: Background,
     path: PathBuf,
-    /// A hash of what each checkpoint has, by file name, of those that were written by this
-    /// process.
+    /// Hash of each checkpoint that this process has written, by file name.
     stored: Mutex<BTreeMap<&'static str, u64>>,
     /// True if there may be directories whose names are not on the device: those found at the
     /// start, and those made since.
@@ -306,12 +305,12 @@ impl DataDir {
         &self.background
     }
 
-    /// Directories of partitions whose names end so, after an id.
+    /// Directories of partitions whose names end with this suffix, after an id.
     pub(super) fn found(&self, suffix: &str) -> Result<Vec<Found>, DataDirError> {
         Ok(self.subdirectories()?.into_iter().filter_map(|path| Found::of(path, suffix)).collect())
     }
 
-    /// A new name for the copy of a partition's log that is on its way here.
+    /// A new name for the copy of a partition's log that is being moved here.
     pub(super) fn new_future(&self, (topic, index): &TopicPartition) -> Found {
         let path = self.path.join(aside(topic, *index, FUTURE));
         Found::of(path, FUTURE).expect("the name was formed here")

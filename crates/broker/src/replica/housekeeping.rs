@@ -37,8 +37,8 @@ enum Part {
     Round,
 }
 
-/// Logs whose upkeep has failed and has not succeeded since. An error that returns in every round
-/// has one line of the broker's log.
+/// Logs whose upkeep has failed and has not succeeded since. An error that recurs in every round is
+/// logged once.
 #[derive(Debug, Default)]
 pub(super) struct FailedUpkeep(Mutex<HashSet<(Uuid, i32, Part)>>);
 

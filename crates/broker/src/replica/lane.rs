@@ -147,7 +147,8 @@ impl Submitted {
         }
     }
 
-    /// Waits until a batch that nothing else is waited for is in the log.
+    /// Waits until a batch is in the log, for a batch that waits for neither the device nor the
+    /// replicas.
     async fn appended(self) -> AppendResult {
         match self {
             Self::Done(result) => result,

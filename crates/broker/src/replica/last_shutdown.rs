@@ -28,7 +28,7 @@ pub(crate) struct DirectoryAtShutdown {
 pub(crate) struct LastShutdown {
     /// Every log of every directory was closed cleanly.
     pub(crate) clean: bool,
-    /// The epoch of the process's registration, if all directories have the same.
+    /// Broker epoch of the registration, if all directories have the same.
     pub(crate) broker_epoch: Option<i64>,
     /// Directories in the order of [`crate::replica::DataDirs`].
     dirs: Vec<DirectoryAtShutdown>,
@@ -36,7 +36,7 @@ pub(crate) struct LastShutdown {
     homes: HashMap<TopicPartition, usize>,
 }
 
-/// State in which one partition was left; the default is that of a new one.
+/// State in which a partition was left at the shutdown; by default that of a new partition.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PartitionAtShutdown {
     pub(crate) clean: bool,

@@ -18,7 +18,7 @@ mod tests;
 /// Shortest pause that ends a lease, ms: a busy machine runs the task that notes the time late.
 const PAUSE_MS_MIN: i64 = 1_500;
 
-/// Time within which two threads notice the end of the same pause.
+/// Time in ms within which two threads notice the end of the same pause.
 const JUST_NOW_MS: i64 = 5_000;
 
 /// Ticks in the shortest pause that ends a lease. Each wakes an idle process.
@@ -102,8 +102,8 @@ impl Lease {
     }
 }
 
-/// Pauses of another thread than the one that ticks. If it ran while a lease ended, the process was
-/// not suspended: the ticking thread was held up.
+/// Pauses of a thread other than the ticking one. If it ran while a lease ended, the process was
+/// not suspended: only the ticking thread was delayed.
 #[derive(Debug, Default)]
 pub(crate) struct Witness {
     seen_ms: Option<i64>,

@@ -30,10 +30,10 @@ pub(crate) enum CommitFailure {
     /// Another broker leads now, and its log decides.
     #[error("this broker no longer leads the partition")]
     LeadershipLost,
-    /// The replicas have it, but they are fewer than the topic demands.
+    /// The replicas in sync have the batch, but they are fewer than `min.insync.replicas`.
     #[error("fewer replicas are in sync than min.insync.replicas demands")]
     NotEnoughReplicas,
-    /// The replicas did not have it in time.
+    /// The replicas in sync did not have the batch in time.
     #[error("the replicas in sync did not receive the records in time")]
     TimedOut,
 }
@@ -292,7 +292,7 @@ impl Led {
         self.of.consumers.wake();
     }
 
-    /// Answers those whose records all living replicas have deleted.
+    /// Answers requests for deletions that all live replicas have carried out.
     pub(crate) fn release_deletions(&self) {
         let mut state = self.state.lock();
         if state.deletions.is_empty() {
@@ -315,7 +315,7 @@ fn verdict(leader: &Leader) -> Committed {
     if leader.has_fallen_short() { Err(CommitFailure::NotEnoughReplicas) } else { Ok(()) }
 }
 
-/// Ends a wait whose task ends.
+/// Ends a wait when its task ends.
 struct Cancel<'a> {
     led: &'a Led,
     watermark: Watermark,

@@ -51,7 +51,7 @@ struct Move {
     cancelled: Mutex<bool>,
 }
 
-/// A log on its way, as clients see it.
+/// State of a moving log, as clients see it.
 pub(crate) struct MoveView {
     pub(crate) topic: String,
     pub(crate) index: i32,
@@ -77,8 +77,8 @@ impl Moves {
         self.pace.halt();
     }
 
-    /// Registers a move, unless the partition is on its way to the same directory: of two requests
-    /// at the same time, the second would move the log onto itself.
+    /// Registers a move, unless the partition is already moving to the same directory: the second
+    /// of two concurrent requests would move the log onto itself.
     fn add(&self, one: Move) {
         let mut all = self.all.lock();
         let is_same = |known: &Arc<Move>| known.to == one.to && !known.partition.is_deleted();

@@ -28,7 +28,7 @@ pub(crate) struct Throttles {
     pub(crate) follower: Throttle,
 }
 
-/// Share of its rate that a follower takes. Most leaders have the same rate; a leader of Kafka that
+/// Share of its rate that a follower uses. Most leaders have the same rate; a leader of Kafka that
 /// has exceeded it holds the next fetch back for `replica.fetch.wait.max.ms`, and the burst after
 /// that pause costs several percent.
 const FOLLOWER_SHARE: f64 = 0.98;

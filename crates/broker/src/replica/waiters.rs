@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use slab::Slab;
 use tokio::sync::Notify;
 
-/// Waiters for which a partition keeps room when none is left; a crowd's room is given back.
+/// Waiters for which a partition keeps memory when there are none; memory for more is released.
 const KEPT: usize = 64;
 
 /// The waiters of one partition.

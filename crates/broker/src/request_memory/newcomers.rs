@@ -42,8 +42,8 @@ impl Newcomers {
 }
 
 impl NewcomerShare {
-    /// Counts the bytes that have arrived by now; whether that many may be held. One request of
-    /// `request_bytes_max` bytes always may.
+    /// Updates the number of received bytes; returns true if the client may hold them. A single
+    /// request of `request_bytes_max` bytes always may.
     pub(crate) fn grow_to(&mut self, bytes: usize, request_bytes_max: u32) -> bool {
         let more = (bytes as u64).saturating_sub(self.bytes);
         let one = u64::from(request_bytes_max);

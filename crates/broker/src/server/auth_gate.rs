@@ -98,7 +98,7 @@ impl AuthGate {
         &self.session
     }
 
-    /// The connection is over; who came in has left.
+    /// Writes the end of the connection to the audit log, if the client was authenticated.
     pub(super) fn close(&self, broker: &Broker, info: &ConnectionInfo, reason: &dyn std::fmt::Display) {
         if self.has_entered() {
             broker.access().audit().left(&self.session, &info.listener.name, reason);
@@ -110,7 +110,7 @@ impl AuthGate {
         matches!(self.state, State::Open(_))
     }
 
-    /// True if the client has been let in at some time, also while it authenticates again.
+    /// True if the client has ever been authenticated, also while it authenticates again.
     fn has_entered(&self) -> bool {
         match &self.state {
             State::Open(_) => true,

@@ -30,7 +30,7 @@ pub(crate) enum Received {
     End,
 }
 
-/// An answer on its way.
+/// A response that is being sent.
 pub(crate) enum Sending {
     /// Plain bytes, which the kernel may encrypt below the socket.
     Plain(Transfer),

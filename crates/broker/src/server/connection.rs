@@ -40,8 +40,8 @@ use self::receive::MEMORY_WAIT;
 /// Bytes that are read ahead from a slow disk.
 const AHEAD_BYTES: u64 = 1 << 20;
 
-/// Maximum bytes and number of responses that are held back while further requests of the same
-/// client are answered.
+/// Maximum size in bytes, and maximum number, of responses that are held back while further
+/// requests of the same client are answered.
 const KEPT_BACK_BYTES: u64 = 16 * 1024;
 const KEPT_BACK_PIECES: usize = 16;
 const _: () = assert!(KEPT_BACK_BYTES < AHEAD_BYTES, "answers that are kept back are small");

@@ -36,7 +36,7 @@ pub(crate) struct OpenStream {
 }
 
 impl OpenStreams {
-    /// Notes a socket that is on its way to the shard.
+    /// Registers a socket that is being passed to the shard.
     pub(crate) fn expect(&self, stream: &Arc<std::net::TcpStream>) {
         let mut waiting = self.waiting.lock();
         waiting.retain(|other| other.strong_count() > 0);

@@ -47,7 +47,7 @@ impl Shard {
     }
 }
 
-/// A connection on its way from the listener to its shard.
+/// A connection that is being passed from the listener to its shard.
 pub(crate) struct Accepted {
     pub(crate) stream: Arc<std::net::TcpStream>,
     pub(crate) info: ConnectionInfo,
@@ -64,7 +64,8 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// Hands over a connection; false if the shard has ended. Waits while too many are on the way.
+    /// Passes a connection to the shard; false if the shard has ended. Waits while too many
+    /// connections are queued.
     pub(crate) async fn send(&self, accepted: Accepted) -> bool {
         self.streams.expect(&accepted.stream);
         self.sender.send(accepted).await.is_ok()

@@ -49,7 +49,7 @@ enum Event {
     Terminate,
     Interrupt,
     Quit,
-    /// The time for a stop in order is over.
+    /// The time limit of a stop in order has passed.
     LimitReached,
 }
 

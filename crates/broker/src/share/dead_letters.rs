@@ -46,7 +46,7 @@ struct Round {
     letters: Arc<[DeadLetter]>,
     /// The next dead letter and offset to write.
     place: Place,
-    /// Number of dead letters whose records are archived.
+    /// Number of dead letters whose records can now be archived.
     done: usize,
 }
 

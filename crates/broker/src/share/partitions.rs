@@ -42,7 +42,7 @@ pub(crate) fn provide(
     Ok(entry)
 }
 
-/// Does what a method of an entry demands.
+/// Carries out the action that a method of an entry demands.
 pub(crate) fn follow(broker: &Arc<Broker>, entry: &Arc<ShareEntry>, demanded: Follow) {
     match demanded {
         Follow::Nothing => {}

@@ -121,7 +121,7 @@ fn by_coordinator<P: RemotePart>(
     found
 }
 
-/// A request on its way.
+/// A request that is being sent.
 enum Sent<H, P: RemotePart> {
     Here(H),
     There(oneshot::Receiver<Vec<PartResult<P>>>),

@@ -56,7 +56,7 @@ impl Timers {
         self.changed.notify_one();
     }
 
-    /// The next work that is due by the clock. Not by two tasks.
+    /// Next work that the clock brings. Not for use by two tasks at the same time.
     pub(super) async fn next(&self, now_ms: impl Fn() -> i64) -> ShareWork {
         loop {
             let wait = match self.take(now_ms()) {
@@ -70,7 +70,7 @@ impl Timers {
         }
     }
 
-    /// ShareWork that is due, or the time until some is; none without an alarm.
+    /// Work whose time has come, or the time until the next; `Err(None)` without an alarm.
     fn take(&self, now_ms: i64) -> Result<ShareWork, Option<Duration>> {
         let mut queue = self.queue.lock();
         if let Some((member, partitions)) = queue.departed.pop_front() {

@@ -42,7 +42,7 @@ pub(crate) struct LetterCounts {
 }
 
 impl LetterCounts {
-    /// A batch of dead letters is on its way.
+    /// Counts a batch of dead letters that is being sent.
     pub(crate) fn sent(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }

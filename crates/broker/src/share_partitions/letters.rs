@@ -11,8 +11,8 @@ use super::entry::{Follow, ShareEntry};
 /// Dead letters of one round at most. Those of a round are given up together.
 const ROUND_MAX: usize = 5_000;
 
-/// Dead letters from which on those of records that are gone are not written any more. There are
-/// not more records in flight.
+/// Number of waiting dead letters above which those of deleted records are not written any more. No
+/// more records than this are in flight.
 const WAITING_MAX: usize = 1 << 16;
 
 /// Dead letters that wait.

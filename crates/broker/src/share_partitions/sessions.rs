@@ -253,8 +253,9 @@ impl ShareSessions {
         Some((member.clone(), partitions))
     }
 
-    /// Ends sessions of the client with most of what there is too much of, until there is room for
-    /// a session of this size or that client has no more than the new one's.
+    /// Ends sessions of the client with the most sessions or partitions, whichever limit is
+    /// reached, until a session of this size fits or that client has no more than the client of the
+    /// new one.
     fn make_room(&mut self, size: usize, owner: &Requester) -> Vec<ClosedSession> {
         let by_count = self.count >= self.max;
         let amount = |size: usize| if by_count { 1 } else { size };

@@ -80,7 +80,7 @@ impl WriteBatch {
         })
     }
 
-    /// The writes, with what waits for each.
+    /// Ids of the writes, each with the request that waits for it, if there is one.
     pub(super) fn into_writes(
         self,
     ) -> impl Iterator<Item = (WriteId, Option<oneshot::Sender<Acknowledged>>)> {

@@ -96,7 +96,7 @@ impl Drop for OpenConnection {
     }
 }
 
-/// A connection whose client has told its software, for as long as this value lives.
+/// A connection whose client has named its software, for as long as this value lives.
 #[derive(Debug)]
 pub struct NamedClient {
     clients: Clients,

@@ -156,7 +156,7 @@ pub struct Recorder {
     _single: PhantomData<Cell<()>>,
 }
 
-/// Times of a request whose answer is there.
+/// Times of a request whose response is ready.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answered {
     /// API of the request.

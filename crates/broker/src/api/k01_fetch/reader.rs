@@ -15,7 +15,7 @@ use crate::replica::Partition;
 const READ_COMMITTED: i8 = 1;
 /// From this version on a consumer can read from a follower (KIP-392).
 const ANY_REPLICA_VERSION_MIN: i16 = 11;
-/// Key of the choice of a replica; its only valid class is that of [`nearest`].
+/// Key of the replica selector; its only valid class is that of [`nearest`].
 const SELECTOR: &str = "replica.selector.class";
 
 /// The peer that fetches.

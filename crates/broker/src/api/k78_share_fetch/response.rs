@@ -18,7 +18,7 @@ use crate::share_partitions::PartitionPlace;
 /// request may not name the partitions.
 const ERRORS_TOLD_MAX: usize = 1_000;
 
-/// Builds the response, and notes in the session what it tells.
+/// Builds the response, and records in the session what the client has been sent.
 ///
 /// # Errors
 /// A later request of the session has come meanwhile.

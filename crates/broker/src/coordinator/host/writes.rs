@@ -155,8 +155,8 @@ impl<M: Machine> Slot<M> {
         });
     }
 
-    /// Ends the service of a machine whose state cannot be trusted, because it has panicked, until
-    /// the next term. All waiting requests are refused.
+    /// Ends the service of a machine that has panicked, and whose state therefore cannot be
+    /// trusted, until the next term. Refuses all waiting requests.
     pub(super) fn abandon(&self, term: u64) {
         let mut state = self.state.lock();
         if state.term == term {

@@ -16,7 +16,7 @@ use super::DataDirs;
 use crate::replica::TopicPartition;
 use crate::replica::data_dir::{DELETED, DataDir, DataDirError, FUTURE, Found};
 
-/// Most partitions whose directory is wished for before they are here.
+/// Maximum number of partitions for which a directory is requested before this broker has them.
 const WISHES_MAX: usize = 100_000;
 
 /// Directories of moving logs, as a start finds them in one data directory.
@@ -151,7 +151,7 @@ impl DataDirs {
         at.map(|at| &self.dirs[at]).or_else(|| self.of(key))
     }
 
-    /// The directory of this path; none if the configuration does not have it.
+    /// Directory with this path; `None` if the configuration does not have it.
     ///
     /// # Errors
     /// The directory is offline.
@@ -174,7 +174,7 @@ impl DataDirs {
         self.dirs.iter().position(|own| std::ptr::eq(own, dir)).expect("the directory is one of these")
     }
 
-    /// Continues without a directory, if the error is that of its device and other directories
+    /// Continues without a directory, if the error is one of its device and other directories
     /// remain.
     pub(super) fn tolerate(&self, at: usize, error: LogError) -> Result<(), DataDirError> {
         let dir = &self.dirs[at];

@@ -92,8 +92,8 @@ impl Partition {
         leadership.leader() >= 0 || leadership.eligible_others().iter().any(is_registered)
     }
 
-    /// Takes the position of a follower whose fetch is refused. Anyone may claim to be a replica:
-    /// others than those of the partition are not heard.
+    /// Records the position of a follower whose fetch is refused. Any client may claim to be a
+    /// replica: only replicas of the partition count.
     pub(crate) fn hear(&self, found: ReplicaEnd) {
         if let Some(doubt) = &mut *self.doubt.lock()
             && self.leadership.load().replicas().contains(&found.replica)

@@ -1,5 +1,5 @@
-//! The log takes the role that the leadership has. A leader epoch whose beginning cannot be stored
-//! is attempted again after a pause, which doubles with each failure.
+//! Role of the log in the current leadership. A leader epoch whose beginning cannot be stored is
+//! attempted again after a pause, which doubles with each failure.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
@@ -35,7 +35,7 @@ impl Unstored {
         pause_ms
     }
 
-    /// True if the pause is over.
+    /// True if the pause has ended.
     fn is_due(&self, now_ms: i64) -> bool {
         now_ms >= self.next_ms.load(Ordering::Relaxed)
     }

@@ -39,11 +39,12 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 const UNDER_WAY_MAX: u64 = 8192;
 const DESCRIPTORS_PART: u64 = 4;
 
-/// Number of reads that a handshake may take. Its largest messages are certificates, and come in a
-/// few records; each read costs a call of the kernel, however short the record is.
+/// Maximum number of reads in a handshake. The largest messages of a handshake are certificates,
+/// and come in a few records; each read costs a system call, however short the record is.
 const READS_MAX: usize = 4096;
 
-/// A tenth of the processor time of a busy shard on the same processor, and all idle time.
+/// Nice value of the handshake threads: a tenth of the processor time next to a busy shard, and all
+/// idle time.
 const HANDSHAKES_NICE: i32 = 10;
 
 /// Time for which a refused client may read the reason, and bytes that it may send during that
