@@ -170,7 +170,7 @@ pub trait Request<M: Machine>: Sized {
     /// request waits for other members.
     const HAS_LIMIT: bool = true;
 
-    /// The event by which the machine is asked.
+    /// The event that carries the request to the machine.
     fn event(self, ticket: Ticket) -> M::Event;
 
     /// The answer in an outcome; none if the outcome belongs to a request of another kind.

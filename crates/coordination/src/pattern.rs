@@ -61,8 +61,8 @@ struct Tier {
     cached: Mutex<VecDeque<(String, Expression)>>,
 }
 
-/// The tier of an expression is the smallest that it fits into. Each tier takes at most 32 MiB, and
-/// the same again for the caches of matches.
+/// Tiers by size: an expression is in the smallest tier that it fits into. Each tier takes at most
+/// 32 MiB, and the same again for the caches of matches.
 static TIERS: [Tier; 2] = [Tier::of(1 << 15, 1024), Tier::of(1 << 20, 32)];
 
 impl Tier {
@@ -173,8 +173,8 @@ impl Comparison {
         Self { waiting: patterns.into_iter(), ..Self::default() }
     }
 
-    /// Does the next piece, one name at least; the names are the same for each. Only names that
-    /// `admits` permits are compared. True if there is more to do.
+    /// Compares the next piece, at least one name; the names are the same for each piece. Skips
+    /// names that `admits` does not permit. Returns true if names remain.
     pub fn go_on(&mut self, names: &[impl AsRef<str>], admits: impl Fn(&str) -> bool) -> bool {
         let mut cost = 0;
         while let Some(mut current) = self.current.take().or_else(|| self.next(&mut cost)) {

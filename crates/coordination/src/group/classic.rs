@@ -344,7 +344,7 @@ impl ClassicGroup {
         members.collect()
     }
 
-    /// A join that waits; replaces an earlier one of the same member.
+    /// Makes a join wait; it replaces an earlier join of the same member.
     fn await_join(&mut self, turn: &mut StepContext<'_>, member_id: &str, ticket: Ticket) {
         let Some(member) = self.members.get_mut(member_id) else { return };
         match member.join.replace(ticket) {

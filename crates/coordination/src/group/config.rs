@@ -142,7 +142,7 @@ pub struct OwnSettings {
 }
 
 impl OwnSettings {
-    /// The setting of a group by `choose`, if the group has it.
+    /// The group's own setting that `choose` returns, if there is one.
     pub(super) fn of<T>(&self, group_id: &str, choose: impl FnOnce(&OwnSetting) -> Option<T>) -> Option<T> {
         self.groups.get(group_id).and_then(choose)
     }

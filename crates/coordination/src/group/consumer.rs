@@ -230,12 +230,12 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Starts from a group as it is.
+    /// A draft that begins with the state of the group.
     pub(super) fn of(group: &ConsumerGroup) -> Self {
         Self { group: group.clone(), records: Vec::new() }
     }
 
-    /// Writes a record; the group has it from now on.
+    /// Writes a record, and applies it to the draft.
     fn write(&mut self, record: ConsumerRecord) {
         self.records.push(Record::Consumer(self.group.id.clone(), record.clone()));
         self.group.apply(record);

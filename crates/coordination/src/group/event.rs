@@ -83,7 +83,7 @@ macro_rules! requests {
                 }
             }
 
-            /// The group of an event that takes its turn among those of its group.
+            /// The group whose other events this event has to wait for.
             pub(super) fn group_id(&self) -> Option<&str> {
                 match self {
                     $(Self::$kind(_, request) => $order(request),)*

@@ -7,7 +7,7 @@ use twox_hash::XxHash3_64;
 
 use crate::group::topics::Topics;
 
-/// The hash of those of the topics that exist; 0 if none does.
+/// Hash of the existing topics among these; 0 if none exists.
 pub(super) fn metadata_hash(names: &BTreeSet<String>, topics: &dyn Topics) -> i64 {
     let mut group = Vec::new();
     for name in names {

@@ -143,7 +143,7 @@ impl OffsetStore {
         fetched.collect()
     }
 
-    /// Every offset of the group, committed or pending: what deleting the group removes.
+    /// Every offset of the group, committed or pending: a deletion of the group removes these.
     pub(super) fn keys_of_group(&self, group_id: &str) -> Vec<OffsetKey> {
         let committed = self.committed.get(group_id).into_iter().flatten();
         let committed = committed.flat_map(|(topic, partitions)| {
@@ -153,7 +153,7 @@ impl OffsetStore {
         keys.into_iter().collect()
     }
 
-    /// Every offset committed or pending for these topics: what deleting the topics removes.
+    /// Every offset committed or pending for these topics: a deletion of the topics removes these.
     pub(super) fn keys_of_topics(&self, gone: &[GoneTopic]) -> Vec<OffsetKey> {
         let mut keys: BTreeSet<OffsetKey> = BTreeSet::new();
         for topic in gone {
@@ -170,7 +170,7 @@ impl OffsetStore {
         keys.into_iter().collect()
     }
 
-    /// The group's offsets that have expired, and whether nothing at all is left of it then.
+    /// The group's expired offsets, and true if nothing of the group remains without them.
     pub(super) fn expired(
         &self,
         group_id: &str,

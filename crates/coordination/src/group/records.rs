@@ -149,7 +149,7 @@ pub struct TooLong(#[from] EncodeError);
 
 const OFFSET_KEY: i16 = 1;
 const GROUP_KEY: i16 = 2;
-/// Written if the client set an expiration: later versions have no such field.
+/// Version that is written if the client set an expiration: later versions have no such field.
 const OFFSET_VALUE_EXPIRING: i16 = 1;
 const OFFSET_VALUE: i16 = 4;
 const GROUP_VALUE: i16 = 3;

@@ -198,12 +198,12 @@ pub(super) struct ShareDraft {
 }
 
 impl ShareDraft {
-    /// Starts from a group as it is.
+    /// A draft that begins with the state of the group.
     pub(super) fn of(group: &ShareGroup, steady_ms: i64) -> Self {
         Self { group: group.clone(), records: Vec::new(), steady_ms }
     }
 
-    /// Writes a record; the group has it from now on.
+    /// Writes a record, and applies it to the draft.
     fn write(&mut self, record: ShareRecord) {
         self.records.push(Record::Share(self.group.id.clone(), record.clone()));
         if matches!(record, ShareRecord::State(_)) {

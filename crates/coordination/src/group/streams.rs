@@ -52,7 +52,7 @@ pub(super) struct StreamsGroup {
     members: BTreeMap<String, StreamsMember>,
     targets: BTreeMap<String, TaskSets>,
     topology: Option<Arc<Topology>>,
-    /// The topology with the topics as they are.
+    /// Topology, configured for the topics that exist now.
     configured: Option<Arc<Configured>>,
     /// Topics may have changed since the hash was last looked at.
     stale: bool,
@@ -193,12 +193,12 @@ pub(super) struct StreamsDraft {
 }
 
 impl StreamsDraft {
-    /// Starts from a group as it is.
+    /// A draft that begins with the state of the group.
     fn of(group: &StreamsGroup) -> Self {
         Self { group: group.clone(), records: Vec::new() }
     }
 
-    /// Writes a record; the group has it from now on.
+    /// Writes a record, and applies it to the draft.
     fn write(&mut self, record: StreamsRecord) {
         self.records.push(Record::Streams(self.group.id.clone(), record.clone()));
         self.group.apply(record);

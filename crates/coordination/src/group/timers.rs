@@ -65,7 +65,7 @@ pub(super) enum Alarm {
 }
 
 impl Timers {
-    /// Takes in what time it is.
+    /// Sets the present time.
     pub(super) fn advance(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
     }
@@ -124,7 +124,7 @@ impl Timers {
         self.by_time.first_key_value().map(|((at_ms, _), _)| *at_ms)
     }
 
-    /// Takes out the next alarm that is due.
+    /// Removes and returns the next alarm whose time has come.
     pub(super) fn due(&mut self) -> Option<(TimerKey, Alarm)> {
         if self.next_ms()? > self.now_ms {
             return None;

@@ -160,7 +160,7 @@ impl Coordinator {
         self.timers.next_ms()
     }
 
-    /// A coordinator with the same settings and topics that has replayed nothing yet.
+    /// A coordinator with the same settings and topics, before the replay of the log.
     pub(super) fn emptied(&self) -> Self {
         Self { topics: self.topics.clone(), ..Self::new(self.config.clone()) }
     }

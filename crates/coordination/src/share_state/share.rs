@@ -175,8 +175,8 @@ impl Share {
         (NO_START_OFFSET + 1..self.start_offset).contains(&part.start_offset)
     }
 
-    /// The number of complete deliveries after a write. That of an overtaken write counts from
-    /// another start offset: at least those that the state tells of are complete.
+    /// Number of complete deliveries after a write. An overtaken write counts from another start
+    /// offset: then at least the deliveries that the state contains are complete.
     fn complete_after(&self, part: &WritePart) -> i32 {
         if part.delivery_complete_count == UNKNOWN_COUNT || !self.is_overtaken(part) {
             return part.delivery_complete_count;

@@ -10,7 +10,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Takes in what time it is.
+    /// Sets the present time.
     pub(super) fn advance(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
     }

@@ -12,7 +12,7 @@ pub(super) struct Alarms {
 }
 
 impl Alarms {
-    /// Takes in what time it is.
+    /// Sets the present time.
     pub(super) fn advance(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
     }
@@ -32,7 +32,7 @@ impl Alarms {
         self.expiry_scan.get_or_insert(self.now_ms.saturating_add(delay_ms));
     }
 
-    /// Go on with the end of this id's transaction some time from now.
+    /// Schedules the continuation of the end of this id's transaction.
     pub(super) fn resume_in(&mut self, delay_ms: i64, transactional_id: String) {
         self.resumes.insert((self.now_ms.saturating_add(delay_ms), transactional_id));
     }

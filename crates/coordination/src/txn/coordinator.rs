@@ -75,8 +75,8 @@ impl Entry {
         Self { current, draft: None, opened_ms: 0 }
     }
 
-    /// True if its transaction has been open for too long. That of an id of a two-phase commit
-    /// never is.
+    /// True if the transaction has been open for longer than its timeout. A transaction of a
+    /// two-phase commit is never overdue.
     fn is_overdue(&self, steady_ms: i64) -> bool {
         let timeout_ms = self.current.timeout_ms;
         self.current.state == TxnState::Ongoing

@@ -59,7 +59,8 @@ pub struct Markers {
     pub coordinator_epoch: i32,
     /// True to commit, false to abort.
     pub commit: bool,
-    /// From 2 on the markers' epoch is larger than that of the transaction's records.
+    /// Version of transactions; from 2 on the epoch of the markers is larger than that of the
+    /// transaction's records.
     pub transaction_version: i16,
     /// Destinations of the markers.
     pub partitions: Vec<TopicPartition>,

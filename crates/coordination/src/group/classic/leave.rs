@@ -6,7 +6,7 @@ use crate::group::request::{LeavingMember, LeftMember};
 use crate::group::turn::{PendingWrite, StepContext};
 
 impl ClassicGroup {
-    /// Takes the members out; those that stay rebalance once for all of them.
+    /// Removes members; the remaining members rebalance once for all of them.
     pub(in crate::group) fn leave(
         &mut self,
         turn: &mut StepContext<'_>,

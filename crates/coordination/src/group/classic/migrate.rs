@@ -12,7 +12,7 @@ use crate::group::records::{ClassicMember, MemberMetadata, Partitions, Record};
 use crate::group::topics::Topics;
 use crate::group::turn::{PendingWrite, StepContext};
 
-/// A member on its way from one kind of group to the other.
+/// A member that moves from one kind of group to the other.
 #[derive(Debug)]
 pub(in crate::group) struct Migrant {
     /// Id of the member.

@@ -46,12 +46,12 @@ impl ClassicGroup {
         if waits && self.has_all_joined() { self.complete_join(turn) } else { None }
     }
 
-    /// The time to join is over.
+    /// Ends the time to join.
     pub(in crate::group) fn join_over(&mut self, turn: &mut StepContext<'_>) -> Option<PendingWrite> {
         if self.state == State::PreparingRebalance { self.complete_join(turn) } else { None }
     }
 
-    /// The time to wait for more members is over.
+    /// Ends the time to wait for more members.
     pub(in crate::group) fn initial_delay_over(
         &mut self,
         turn: &mut StepContext<'_>,

@@ -95,7 +95,7 @@ impl ConsumerGroup {
         Ok(embedded::assignment(&assigned, topics, &first.metadata))
     }
 
-    /// The epoch for which classic members rejoin: that of the target assignment, as in Kafka. The
+    /// Epoch for which classic members rejoin: the epoch of the target assignment, as in Kafka. The
     /// next heartbeat of a consumer makes an assignment for the group's epoch; if all members are
     /// classic, only their joins do.
     fn due_epoch(&self) -> i32 {

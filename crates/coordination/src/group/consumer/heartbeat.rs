@@ -57,7 +57,7 @@ impl ConsumerGroup {
         Ok(Beat { awaits_matches, ..beat(Some(draft), &before.current, &after.current, request) })
     }
 
-    /// The member as it is; none if it is new.
+    /// The member in its present state; `None` if it is new.
     fn find(&self, request: &ConsumerHeartbeatRequest) -> Result<Option<&Member>, GroupError> {
         let joins = request.member_epoch == 0;
         let Some(instance) = &request.instance_id else {
@@ -115,7 +115,8 @@ fn check_epoch(member: &Member, request: &ConsumerHeartbeatRequest) -> Result<()
     Err(GroupError::fenced("consumer", said, current.epoch))
 }
 
-/// New subscription of the member; fields that the request lacks stay as they are.
+/// Subscription of the member with the request's changes; fields that the request lacks stay
+/// unchanged.
 fn wanted(member: &Member, request: &ConsumerHeartbeatRequest) -> crate::group::records::MemberMetadata {
     let mut metadata = (*member.metadata).clone();
     let keep = |new: &Option<String>, old: Option<String>| new.clone().or(old);

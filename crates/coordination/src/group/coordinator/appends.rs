@@ -243,8 +243,8 @@ impl Coordinator {
         }
     }
 
-    /// Refuses the requests of writes under way: the next coordinator finds out from the log what
-    /// became of them.
+    /// Refuses the requests of writes in progress: the next coordinator learns from the log which
+    /// of them took effect.
     pub(super) fn abandon_appends(&mut self) {
         let error = GroupError::NotCoordinator;
         for append in self.appends.take_all() {
@@ -346,7 +346,7 @@ impl Coordinator {
         None
     }
 
-    /// Groups whose end could not be written are still there, unless others have taken their names.
+    /// Restores groups whose removal could not be written, unless others have taken their names.
     fn restore(&mut self, groups: Vec<AnyGroup>, error: Option<GroupError>) {
         for group in groups.into_iter().filter(|_| error.is_some()) {
             if self.knows(group.id()) {
@@ -392,7 +392,7 @@ impl Coordinator {
     }
 }
 
-/// The classic group whose assignments a write has.
+/// The classic group whose assignments a write contains.
 fn assigned_group(write: &PendingWrite) -> Option<&str> {
     match &write.then {
         Continuation::Assign(assignment) => Some(&assignment.group_id),

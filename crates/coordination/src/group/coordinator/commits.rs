@@ -273,8 +273,8 @@ impl Coordinator {
         self.timers.set_in(TimerKey::Expiry, interval_ms, Alarm::ExpiryDue);
     }
 
-    /// The records that remove the group's expired offsets, and the group itself if nothing is left
-    /// of it; whether that is so.
+    /// Records that remove the group's expired offsets, and the group itself if nothing of it
+    /// remains; true in the latter case.
     fn expired(&self, group_id: &str, now_ms: i64) -> (Vec<Record>, bool) {
         if self.appends.has_offsets(group_id) {
             // The store does not have the newest offsets yet: the next check decides.

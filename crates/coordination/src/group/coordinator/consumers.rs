@@ -22,7 +22,7 @@ pub(in crate::group) struct GroupDraft {
     pub(super) becomes: DraftedGroup,
     /// The ticket of the request that waits, and its answer.
     pub(super) answer: Option<(Ticket, Outcome)>,
-    /// The member whose session begins again with it.
+    /// Member whose session begins again with this draft.
     pub(super) renewed: Option<String>,
     /// Members that leave the group with the draft.
     pub(super) gone: Vec<String>,
@@ -103,7 +103,8 @@ impl Coordinator {
         }
     }
 
-    /// Time of a target assignment of a consumer group, and the least time since the one before.
+    /// Time of a target assignment of a consumer group, and the minimum time since the previous
+    /// one.
     pub(super) fn assignment_pace(&self, group_id: &str, now_ms: i64) -> AssignmentPace {
         let own = self.own_settings.of(group_id, |own| own.consumer_assignment_interval_ms);
         let of_all = self.own_settings.consumer_assignment_interval_ms;
@@ -210,7 +211,7 @@ impl Coordinator {
         self.write_draft(records, draft, now_ms);
     }
 
-    /// The time to give up partitions is over.
+    /// Ends the time to give up partitions.
     pub(super) fn revocation_over(&mut self, group_id: &str, member_id: &str, now_ms: i64) {
         if self.consumers.get(group_id).is_some_and(|group| group.is_revoking(member_id)) {
             self.put_out(group_id, member_id, now_ms);
@@ -359,7 +360,8 @@ impl Coordinator {
         self.watch_all(watched.collect());
     }
 
-    /// Watches members, and those that must give something up in two ways.
+    /// Watches the sessions of members; true for members that also have to give up partitions or
+    /// tasks.
     pub(super) fn watch_all(&mut self, watched: Vec<(String, String, bool)>) {
         for (group_id, member_id, revoking) in watched {
             self.watch_session(&group_id, &member_id);

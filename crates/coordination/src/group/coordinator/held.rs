@@ -94,7 +94,7 @@ impl Coordinator {
         true
     }
 
-    /// Processes what has waited for a group's write, in its order.
+    /// Processes, in order, events that have waited for the write of a group.
     pub(super) fn resume(&mut self, group_id: &str, held: HeldEvents, now_ms: i64) {
         let mut queue = held.queue;
         while let Some(held) = queue.pop_front() {

@@ -166,8 +166,8 @@ impl ShareWorks {
         self.begun
     }
 
-    /// A deletion of state begins after these initializations, whose ends say nothing about the
-    /// deleted partitions any more.
+    /// Orders a deletion of state after these initializations: when they end, they no longer change
+    /// the deleted partitions.
     fn supersede(&mut self, group_id: &str, deleted: &Partitions) {
         for work in self.under_way.values_mut().filter(|work| work.group_id == group_id) {
             let begun = match &mut work.after {
@@ -333,8 +333,8 @@ impl Coordinator {
         self.write_share(records, self.share_write(group), now_ms);
     }
 
-    /// Refused partitions stay as they are: their initialization begins again when the group has
-    /// members.
+    /// Ends an alteration. Refused partitions stay unchanged: their initialization begins again
+    /// when the group has members.
     fn end_alteration(
         &mut self,
         group_id: &str,

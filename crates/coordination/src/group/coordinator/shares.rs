@@ -23,7 +23,7 @@ pub(in crate::group) struct ShareWrite {
     pub(super) group: ShareGroup,
     /// The ticket of the request that waits, and its answer.
     pub(super) answer: Option<(Ticket, Outcome)>,
-    /// The member whose session begins again with it.
+    /// Member whose session begins again with this write.
     pub(super) renewed: Option<String>,
     /// The member that leaves the group with it.
     pub(super) gone: Option<String>,
@@ -269,8 +269,8 @@ impl Coordinator {
         }
     }
 
-    /// Takes in a record of a share group while the log is read. Records of a group whose name
-    /// another group has are passed over: no broker writes them.
+    /// Applies a record of a share group while the log is read. Skips records of a group whose name
+    /// another group has: no broker writes them.
     pub(super) fn apply_share(&mut self, group_id: String, record: ShareRecord) {
         if record == ShareRecord::Epoch(None) {
             self.shares.remove(&group_id);

@@ -220,8 +220,8 @@ impl Coordinator {
         self.watch_all(watched.collect());
     }
 
-    /// Takes in a record of a streams group while the log is read. Records of a group whose name
-    /// another group has are passed over: no broker writes them.
+    /// Applies a record of a streams group while the log is read. Skips records of a group whose
+    /// name another group has: no broker writes them.
     pub(super) fn apply_streams(&mut self, group_id: String, record: StreamsRecord) {
         // The end of the topology is the last record of a group.
         if record == StreamsRecord::Epoch(None) {

@@ -288,7 +288,7 @@ impl Coordinator {
         (taken, left_out)
     }
 
-    /// The groups this coordinator has and `filter` lets through, by id.
+    /// The groups of this coordinator that pass `filter`, by id.
     ///
     /// # Errors
     /// While the coordinator loads, and when it has been unloaded.

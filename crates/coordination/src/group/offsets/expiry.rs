@@ -30,8 +30,8 @@ impl Retention<'_> {
         self.in_use.map_or(self.all_in_use, |topics| topics.contains(topic))
     }
 
-    /// True if the offset's time is over. A time the client itself has set (before Kafka 2.1)
-    /// decides alone.
+    /// True if the offset has expired. An expiration time that the client has set (before Kafka
+    /// 2.1) decides alone.
     pub(in crate::group) fn is_over(&self, offset: &OffsetValue, now_ms: i64, retention_ms: i64) -> bool {
         if let Some(expire_timestamp_ms) = offset.expire_timestamp_ms {
             return now_ms >= expire_timestamp_ms;

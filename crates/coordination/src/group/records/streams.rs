@@ -413,7 +413,7 @@ fn read_tasks(value: &mut Decoder) -> Result<Tasks, DecodeError> {
     Ok(with_epochs.into_iter().map(|(id, tasks)| (id, tasks.into_keys().collect())).collect())
 }
 
-/// Tasks without epochs have the one of the member.
+/// Reads tasks by epoch; tasks without epochs get the epoch of the member.
 fn read_epoch_tasks(value: &mut Decoder, epoch: i32) -> Result<EpochTasks, DecodeError> {
     let count = value.read_compact_array_len()?;
     let tasks = value.read_vec(count, |value| {

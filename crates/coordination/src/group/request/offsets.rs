@@ -55,7 +55,7 @@ pub type EndTxnOutcome = Result<(), GroupError>;
 pub struct OffsetDeleteRequest {
     /// Id of the group.
     pub group_id: String,
-    /// Topics and partitions whose offsets are to go.
+    /// Topics and partitions whose offsets are to be removed.
     pub topics: Vec<(String, Vec<i32>)>,
 }
 

@@ -86,7 +86,7 @@ impl ShareGroup {
     /// A member leaves, or is removed.
     ///
     /// # Errors
-    /// If the group has no such member.
+    /// The group has no such member.
     pub(in crate::group) fn leave(
         &self,
         member_id: &str,
@@ -125,7 +125,8 @@ fn check_epoch(member: &ShareMember, epoch: i32) -> Result<(), GroupError> {
     Err(GroupError::fenced("share", epoch, current.epoch))
 }
 
-/// New subscription of the member; fields that the request lacks stay as they are.
+/// Subscription of the member with the request's changes; fields that the request lacks stay
+/// unchanged.
 fn wanted(member: &ShareMember, request: &ShareHeartbeatRequest) -> ShareMemberMetadata {
     let before = &member.metadata;
     let topics = request.topics.as_ref().map(|topics| topics.iter().cloned().collect());

@@ -48,8 +48,8 @@ impl ShareGroup {
         topics.map(|(id, topic)| (*id, topic.partitions.clone())).collect()
     }
 
-    /// The group once the state of these partitions is there. Partitions are left out whose state
-    /// was deleted meanwhile, and those of topics that are gone.
+    /// The group once the state of these partitions is initialized. Leaves out partitions whose
+    /// state was deleted meanwhile, and partitions of topics that no longer exist.
     pub(in crate::group) fn initialized(
         &self,
         partitions: &Partitions,

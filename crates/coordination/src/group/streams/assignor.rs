@@ -253,7 +253,7 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Gives a standby task to a member that had the task, if one may have it; true if so.
+    /// Gives a standby task to a member that had the task and may have it; true if there is one.
     fn keep_standby(&mut self, task: Task) -> bool {
         let has_room = |this: &Self, member: usize| this.members[member].count < this.quota.of_member;
         let active = self.active_before.get(&task).copied();

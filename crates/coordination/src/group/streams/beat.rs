@@ -51,7 +51,7 @@ pub(in crate::group) struct StreamsBeatDraft {
     pub(in crate::group) beat: StreamsBeat,
     /// True if the first assignment is to wait from now on.
     pub(in crate::group) delays: bool,
-    /// The static member whose place the member has taken.
+    /// Static member that the member replaces.
     pub(in crate::group) replaced: Option<String>,
 }
 
@@ -215,7 +215,7 @@ impl StreamsGroup {
     /// A member leaves, or is removed.
     ///
     /// # Errors
-    /// If the group has no such member.
+    /// The group has no such member.
     pub(in crate::group) fn leave(
         &self,
         member_id: &str,
@@ -390,7 +390,7 @@ fn missing_tags(
     })
 }
 
-/// The member as the request has it; fields that the request lacks stay as they are.
+/// The member with the request's changes; fields that the request lacks stay unchanged.
 fn wanted(member: &StreamsMember, request: &StreamsHeartbeatRequest) -> StreamsMemberMetadata {
     let before = &member.metadata;
     let is_joining = request.member_epoch == 0;

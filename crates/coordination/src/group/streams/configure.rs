@@ -1,5 +1,5 @@
-//! The topology of a streams group with the topics as they are: numbers of partitions of its
-//! internal topics and of tasks, and internal topics that are missing.
+//! The topology of a streams group, configured for the topics that exist: numbers of partitions of
+//! its internal topics and of tasks, and internal topics that are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::group::topics::Topics;
 /// Most tasks of a topology, without standby tasks. Kafka has no limit.
 const TASKS_MAX: i64 = 1 << 17;
 
-/// A topology with the topics as they are.
+/// A topology, configured for the topics that exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Configured {
     /// The parts by id; none if source topics are missing or numbers of partitions do not fit.
@@ -87,7 +87,7 @@ struct Between<'a> {
     fixed: BTreeSet<&'a str>,
     /// Topics whose number of partitions the topology does not state.
     flexible: BTreeSet<&'a str>,
-    /// The numbers of the former, or of the topics if they exist.
+    /// Stated numbers of partitions of the fixed topics, or of the topics if they exist.
     stated: BTreeSet<i32>,
 }
 

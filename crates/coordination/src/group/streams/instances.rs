@@ -67,7 +67,7 @@ impl StreamsGroup {
     /// may leave for a while.
     ///
     /// # Errors
-    /// If the group has no such member, or another one has the instance id.
+    /// The group has no such member, or another member has the instance id.
     pub(in crate::group) fn depart(
         &self,
         request: &StreamsHeartbeatRequest,

@@ -15,7 +15,8 @@ pub(super) struct MemberOffsets {
 }
 
 impl StreamsGroup {
-    /// Keeps what the member reports. What it does not report has not changed.
+    /// Stores the offsets that the member reports. Offsets that it does not report have not
+    /// changed.
     pub(super) fn note_offsets(&mut self, request: &StreamsHeartbeatRequest) {
         let (offsets, ends) = (&request.task_offsets, &request.task_end_offsets);
         if offsets.is_none() && ends.is_none() {

@@ -29,7 +29,7 @@ impl Reason {
         Self(StreamsStatus { code: StreamsStatus::MISSING_INTERNAL_TOPICS, detail })
     }
 
-    /// Topics that must have the same number of partitions do not.
+    /// Topics that must have the same number of partitions do not have it.
     pub(super) fn unlike(counts: &str) -> Self {
         Self::partitions(format!("Following topics do not have the same number of partitions: [{counts}]"))
     }

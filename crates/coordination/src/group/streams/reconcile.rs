@@ -192,7 +192,7 @@ impl Change {
         }
     }
 
-    /// The tasks with those that it takes.
+    /// The tasks together with the taken ones.
     fn taken(mut self) -> EpochTasks {
         for (id, tasks) in self.pending {
             self.kept.entry(id).or_default().extend(tasks);
@@ -220,9 +220,9 @@ impl Changes {
         Self { active, standby, warmup }
     }
 
-    /// Takes immediately what the member has as a task of another kind: an active task that becomes
-    /// a standby task, and standby and warm-up tasks that become each other. Copies that become
-    /// active are not given up.
+    /// Takes immediately the tasks that the member has as tasks of another kind: an active task
+    /// that becomes a standby task, and standby and warm-up tasks that become each other. Copies
+    /// that become active are not given up.
     fn convert(&mut self, held: &HeldTasks, target: &TaskSets) {
         for (id, tasks) in &held.active {
             tasks.keys().for_each(|partition| self.standby.take_now((id, *partition)));

@@ -38,7 +38,7 @@ impl Scans {
 }
 
 impl Coordinator {
-    /// Does what is due, and schedules what is not.
+    /// Runs the scans whose time has come, and schedules the others.
     pub(super) fn scan(&mut self, now_ms: i64) {
         if self.timers.is_cold_scan_due() {
             self.begin_cold_scan();
@@ -61,7 +61,8 @@ impl Coordinator {
         }
     }
 
-    /// A scan under way goes on, so that it gets to the last key.
+    /// Begins a scan for old snapshots; a scan in progress continues, so that it gets to the last
+    /// key.
     fn begin_cold_scan(&mut self) {
         if self.scans.cold.is_none() {
             let rewrites = self.slots.all_stored().any(|(_, share)| !share.is_cold());

@@ -103,8 +103,8 @@ impl Coordinator {
         }
     }
 
-    /// Refuses the requests of writes under way: the next coordinator finds out from the log what
-    /// became of them.
+    /// Refuses the requests of writes in progress: the next coordinator learns from the log which
+    /// of them took effect.
     pub(super) fn abandon_appends(&mut self) {
         for write in std::mem::take(&mut self.appends.under_way).into_values() {
             if let PendingWrite::State { then, .. } = write

@@ -104,7 +104,7 @@ impl Coordinator {
         self.entries.values().map(|entry| entry.current.state)
     }
 
-    /// The transactional ids this coordinator has and `filter` lets through.
+    /// The transactional ids of this coordinator that pass `filter`.
     ///
     /// # Errors
     /// While the coordinator loads, and when it has been unloaded.
