@@ -90,8 +90,8 @@ impl Writer {
         LogHandle { sender, form, stats, lines: RefCell::default(), count: Cell::new(0) }
     }
 
-    /// Has the file opened again under its name, which may be that of a new one by now. Lines that
-    /// wait already go to the old file, or to the new one if the queue is full.
+    /// Opens the file again under its name, for log rotation. Waiting lines go to the old file, or
+    /// to the new one if the queue is full.
     pub(crate) fn reopen(&self) {
         if let Err(TrySendError::Full(_)) = self.sender.try_send(Message::Reopen) {
             self.reopens.store(true, Ordering::Release);

@@ -156,7 +156,7 @@ struct Connection {
     pushed: u64,
     /// Access-log notes of the responses among these bytes.
     notes: Vec<Note>,
-    /// Results of the waits of the request in hand.
+    /// Results of the waits of the request that is being answered.
     prepared: Vec<Prepared>,
 }
 

@@ -15,7 +15,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// All of them, in the order of preference among those that a client likes alike.
+    /// All encodings, in the order of preference among encodings of equal weight for a client.
     pub const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
 
     /// The name in header fields.

@@ -244,7 +244,7 @@ impl Entry {
         })
     }
 
-    /// The same, waiting for the disk.
+    /// Reads a range, and waits for the disk if it is not in memory.
     ///
     /// # Errors
     /// Same as [`Entry::read`].

@@ -156,7 +156,7 @@ enum Kind {
 /// old and a new allocation, of which the new one may be half empty.
 const LINE_BYTES: usize = 3 * size_of::<Line>();
 
-/// The most bytes of markup, or of names of fields, around the texts of a line.
+/// Maximum number of bytes of markup, or of names of fields, around the texts of a line.
 const MARKUP_BYTES: usize = 160;
 
 /// Maximum bytes of a page before and after its lines, without its title.
@@ -168,13 +168,14 @@ impl Line {
         LINE_BYTES + self.name.capacity() + self.mtime.capacity() + self.link.capacity()
     }
 
-    /// The most bytes that it takes in a listing of either form.
+    /// Maximum number of bytes that the line takes in a listing of either form.
     fn rendered_bytes_max(&self) -> usize {
         MARKUP_BYTES + escaped_bytes_max(&self.name) + escaped_bytes_max(&self.link)
     }
 }
 
-/// The most bytes of a text in HTML or JSON, in which an escaped character has six at most.
+/// Maximum number of bytes of a text in HTML or JSON, where an escaped character has at most six
+/// bytes.
 fn escaped_bytes_max(text: &str) -> usize {
     let is_escaped = |byte: &u8| byte.is_ascii_control() || b"&<>\"'\\".contains(byte);
     text.len() + 5 * text.bytes().filter(is_escaped).count()

@@ -20,7 +20,7 @@ pub(crate) enum Outgoing {
 #[derive(Debug)]
 pub(crate) struct Sealed {
     pub(crate) session: Box<TlsSession>,
-    /// True if the handshake is over.
+    /// True if the handshake has ended.
     pub(crate) is_open: bool,
     /// Pieces that are not yet given to a transfer.
     waiting: Vec<Piece>,
@@ -88,8 +88,8 @@ impl Outgoing {
         }
     }
 
-    /// Notes whether more is sent after what there is, or the socket is closed or shut down: that
-    /// then leaves with the last bytes.
+    /// Sets if more data follows the present data, or the socket is closed or shut down, which then
+    /// leaves with the last bytes.
     pub(crate) fn expect_more(&mut self, is_expected: bool) {
         if let Self::Plain(transfer) = self {
             transfer.expect_more(is_expected);

@@ -34,7 +34,7 @@ pub struct Config {
     pub listen: Vec<Address>,
     /// Addresses that serve files with TLS.
     pub listen_tls: Vec<Address>,
-    /// The certificate for that; without it no such address can be served.
+    /// Certificate for the addresses with TLS; without it no such address can be served.
     pub tls: Option<TlsOptions>,
     /// True if each connection there begins with a header of the PROXY protocol.
     pub proxy_protocol: bool,
@@ -49,8 +49,8 @@ pub struct Config {
     pub connections_max: Option<usize>,
     /// Connections of one address at most.
     pub connections_per_address_max: usize,
-    /// Time that a client may take nothing of an answer until its connection ends, normally
-    /// [`SEND_TIME`].
+    /// Time for which a client may accept no bytes of a response before its connection is closed,
+    /// normally [`SEND_TIME`].
     pub send_time: Duration,
     /// Time that answers under way have to finish when the server stops.
     pub grace: Duration,
@@ -59,7 +59,7 @@ pub struct Config {
 /// Connections at most by default.
 pub const CONNECTIONS_MAX: usize = 100_000;
 
-/// Time that a client may take nothing of an answer.
+/// Time for which a client may accept no bytes of a response.
 pub const SEND_TIME: Duration = Duration::from_secs(60);
 
 /// The reason why a server did not start. No thread is left running.
@@ -245,7 +245,7 @@ impl Server {
     }
 
     /// Opens the directory and the access log again under their names, and reads the certificate
-    /// again. What cannot be read stays as it was.
+    /// again. Parts that cannot be read stay unchanged.
     pub fn reload(&self) {
         let before = self.shared.site.load_full();
         match Site::open(before.options().clone()) {

@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     /// True if connections with files begin with a header of the PROXY protocol.
     pub(crate) proxy_protocol: bool,
     pub(crate) stop: Stop,
-    /// Time that a client may take nothing of an answer.
+    /// Time for which a client may accept no bytes of a response.
     pub(crate) send_time: Duration,
     /// Time that connections have to finish after the stop signal.
     pub(crate) grace: Duration,

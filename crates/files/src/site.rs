@@ -153,8 +153,8 @@ impl Site {
         &self.options
     }
 
-    /// The path of the file that is sent instead of a missing one, and whether that counts as
-    /// found.
+    /// Path of the file that is sent instead of a missing one, and true if the response is 200
+    /// instead of 404.
     pub(crate) fn substitute(&self) -> Option<(&[u8], bool)> {
         let fallback = self.fallback.as_deref().map(|path| (path, true));
         fallback.or_else(|| self.not_found.as_deref().map(|path| (path, false)))

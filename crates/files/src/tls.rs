@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// The files of a certificate.
 #[derive(Debug, Clone)]
 pub struct TlsOptions {
-    /// The certificate and those that lead to its authority, in PEM.
+    /// The certificate and its chain up to the authority, in PEM.
     pub certificate: PathBuf,
     /// The key, in PEM; in the file of the certificate if not given.
     pub key: Option<PathBuf>,

@@ -211,7 +211,7 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
         StepRange { offset: start, len: hole.clamp(start, end) - start }
     }
 
-    /// Copies one range by the last of `ways`; those that refuse are taken off.
+    /// Copies one range by the last of `ways`; removes ways that refuse.
     fn segment(&mut self, data: StepRange, ways: &mut Vec<Path>) -> Result<(), CopyError> {
         let end = data.offset + data.len;
         let mut offset = data.offset;

@@ -66,7 +66,8 @@ impl FileMap {
         Self::open_for(file, len, Access::Random)
     }
 
-    /// The same for a certain way to read it. [`Access::Populated`] waits until all of it is there.
+    /// Like [`open`](FileMap::open), for the given way of access. [`Access::Populated`] waits until
+    /// the whole mapping is read.
     ///
     /// # Errors
     /// Same as for [`open`](FileMap::open), and a kernel without huge pages for [`Access::Huge`].

@@ -50,7 +50,7 @@ impl PipePool {
         Ok(Pipe { reader, writer, capacity: grown as u64, filled: 0, permit })
     }
 
-    /// Takes back an empty pipe. A pipe of another engine's pool is closed.
+    /// Returns an empty pipe to the pool. A pipe of another engine's pool is closed.
     pub(crate) fn put_back(&mut self, pipe: Pipe) {
         assert!(pipe.is_empty(), "a pipe with bytes in it belongs to its transfer");
         if Arc::ptr_eq(&pipe.permit.alive, &self.alive) {

@@ -209,7 +209,7 @@ fn bytes_of(extent: &Extent, count: u64) -> u64 {
     (count * page_bytes - extent.offset % page_bytes).min(extent.len)
 }
 
-/// The most bytes that one question reads where `cachestat` is missing.
+/// Maximum number of bytes that one query reads where `cachestat` is missing.
 pub const SAMPLES: u64 = 64;
 
 /// The distance of those bytes in ranges that are short enough for it: no more than common

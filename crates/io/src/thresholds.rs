@@ -91,7 +91,7 @@ const KEYS: [Key; 4] = [
 /// One line of the file.
 struct Key {
     name: &'static str,
-    /// The least and the most bytes that make sense.
+    /// Smallest and largest valid value, bytes.
     range: (u64, u64),
     read: fn(&Thresholds) -> u64,
     write: fn(&mut Thresholds, u64),

@@ -139,7 +139,7 @@ pub fn partition(
     Ok(check.checked)
 }
 
-/// A check on its way through a directory.
+/// A check of a directory, in progress.
 struct Check<'a> {
     disk: &'a dyn Disk,
     dir: &'a Path,

@@ -145,7 +145,7 @@ pub trait Disk: ReadFiles {
     fn sync_file(&self, path: &Path) -> io::Result<()>;
 }
 
-/// The reads of a disk, of whose bytes only those in the page cache can be read.
+/// Reads of a disk that succeed only for bytes in the page cache.
 #[derive(Debug)]
 pub(crate) struct NonBlockingReads<'a>(pub(crate) &'a dyn Disk);
 
@@ -424,7 +424,7 @@ fn copy_by_hand(from: &File, into: &File, range: Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes blocks real where the file system cannot reserve them: writes every page back as it is.
+/// Allocates blocks where the file system cannot reserve them: writes every page back unchanged.
 fn allocate_by_writing(file: &File, position: u64, len: u64) -> io::Result<()> {
     let mut page = [0; 4096];
     let mut at = position;
@@ -483,7 +483,7 @@ pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<bool, LogE
     }
 }
 
-/// Renames a file; returns whether it was there.
+/// Renames a file; returns true if the file existed.
 pub(crate) fn rename_if_there(disk: &dyn Disk, from: &Path, to: &Path) -> Result<bool, LogError> {
     match disk.rename(from, to) {
         Ok(()) => Ok(true),

@@ -73,7 +73,7 @@ impl Epochs {
         after.checked_sub(1).map_or(-1, |at| self.entries[at].0)
     }
 
-    /// Notes that an epoch begins at an offset; returns whether that was news.
+    /// Records that an epoch begins at an offset; returns true if this changes the list.
     pub(crate) fn assign(&mut self, epoch: i32, offset: i64) -> bool {
         if epoch < 0 || epoch <= self.latest() {
             return false;
@@ -116,8 +116,8 @@ impl Epochs {
         before != self.entries.len()
     }
 
-    /// Lets the epoch that was current at the log's start begin there; returns whether anything
-    /// changed.
+    /// Lets the epoch that was current at the log's start begin there; returns true if this changes
+    /// the list.
     pub(crate) fn truncate_start(&mut self, log_start: i64) -> bool {
         let covered = self.entries.partition_point(|entry| entry.1 <= log_start);
         let Some(current) = covered.checked_sub(1).filter(|at| *at > 0 || self.entries[0].1 < log_start)

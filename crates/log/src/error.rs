@@ -234,7 +234,7 @@ pub enum AppendError {
     CoordinatorEpoch {
         /// Coordinator epoch of the marker.
         epoch: i32,
-        /// The one the log knows.
+        /// Coordinator epoch that the log has recorded.
         current: i32,
     },
     /// The log is not led here any more, or in another leader epoch than the batch was checked in.

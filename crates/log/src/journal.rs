@@ -49,7 +49,7 @@ pub struct Journal {
 /// End of a segment.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentLimits {
-    /// The most bytes of a segment.
+    /// Maximum size of a segment, bytes.
     pub bytes: u64,
     /// The longest time between the timestamps of a segment's first batch and of another of its
     /// batches.

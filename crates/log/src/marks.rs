@@ -136,8 +136,8 @@ impl Marks {
         }
     }
 
-    /// Replaces the transactions after the log was cut at its end. One whose marker was cut off is
-    /// open again.
+    /// Replaces the transactions after the log was cut at its end. A transaction whose marker was
+    /// cut off is open again.
     pub(crate) fn restart_transactions(&self, first_open: Option<i64>) {
         let mut ended = self.ended.lock();
         let end = self.log_end();

@@ -95,7 +95,7 @@ impl Slice {
     }
 }
 
-/// Bounds of what one read returns.
+/// Limits of one read.
 #[derive(Clone, Copy)]
 struct ReadLimits {
     max_bytes: u32,
@@ -159,8 +159,8 @@ impl Partition {
         self.marks.recovery_point.fetch_max(copy.recovery_point(), Ordering::AcqRel);
     }
 
-    /// Number of truncations and restarts so far. Counted before the log's end is lowered: two
-    /// equal counts mean that nothing of the log was replaced between them.
+    /// Number of truncations and restarts so far. It rises before the log's end is lowered: two
+    /// equal values mean that nothing of the log was replaced in between.
     pub fn cuts(&self) -> u64 {
         self.cuts.load(Ordering::Acquire)
     }

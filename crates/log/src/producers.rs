@@ -159,7 +159,7 @@ impl Producers {
         self.open.first_key_value().map(|(offset, _)| *offset)
     }
 
-    /// Judges a batch that carries a producer id. `version` is that of the transaction protocol.
+    /// Checks a batch with a producer id. `version` is that of the transaction protocol.
     pub(crate) fn check(
         &self,
         batch: &BatchView<'_>,
@@ -225,7 +225,7 @@ impl Producers {
         Ok(SequenceCheck::New)
     }
 
-    /// Takes note of a batch whose offsets are assigned. Reversible until [`Producers::commit`].
+    /// Records a batch whose offsets are assigned. Reversible until [`Producers::commit`].
     pub(crate) fn note(&mut self, batch: &BatchView<'_>, now_ms: i64) -> Option<Completed> {
         let id = batch.producer_id();
         if id < 0 {

@@ -104,7 +104,7 @@ struct Recovery<'a> {
     report: OpenReport,
 }
 
-/// Opens what `options` name; see [`crate::Writer::open`].
+/// Opens the log that `options` describe; see [`crate::Writer::open`].
 pub(crate) fn open(options: &OpenOptions, now_ms: i64) -> Result<Opened, LogError> {
     let (disk, dir) = (&*options.disk, &*options.dir);
     if options.log_start > OFFSET_MAX {

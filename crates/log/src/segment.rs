@@ -358,7 +358,7 @@ impl Segment {
         self.files().chain([self.snapshot()]).try_for_each(|path| remove_if_there(disk, &path).map(drop))
     }
 
-    /// The paths of its files, whether there or not; the log comes first.
+    /// Paths of the segment's files, which need not all exist; the log comes first.
     pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         ["log", "index", "timeindex", "txnindex"].into_iter().map(|file| self.path.with_extension(file))
     }

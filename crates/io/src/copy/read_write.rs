@@ -1,4 +1,4 @@
-//! Reading and writing: from file to file through a buffer of ours.
+//! Reading and writing: from file to file through a buffer of this process.
 //!
 //! *Saves* nothing. *Needs* nothing, which makes it the last resort of every copy, and the only
 //! path for files that do not know their length. *Loses* to the others wherever they work: every

@@ -1,4 +1,4 @@
-//! `splice` through a pipe of ours: from file to file inside the kernel.
+//! `splice` through a pipe of this process: from file to file inside the kernel.
 //!
 //! *Saves* the way through our memory where `copy_file_range` refuses: across file systems, or
 //! under an old kernel. *Needs* a pipe. *Loses* to `copy_file_range`, which needs one call instead

@@ -85,7 +85,7 @@ impl Default for WarmerLimits {
     }
 }
 
-/// The queue of a [`Warmer`] is full, or no thread could be started; the request is given back.
+/// The queue of a [`Warmer`] is full, or no thread could be started; returns the request.
 #[derive(Debug, thiserror::Error)]
 #[error("the cold-read queue is full")]
 pub struct QueueFull(pub Warm);

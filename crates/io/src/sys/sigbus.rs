@@ -58,8 +58,8 @@ impl Watched {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Puts zeroes where the page of `address` should be; whether it is one of ours. Runs in the
-    /// handler: a system call and an atomic.
+    /// Puts zeroes where the page of `address` should be; returns true if the page is in a watched
+    /// mapping. Runs in the handler: a system call and an atomic.
     fn replace(&self, address: usize, page_bytes: usize) -> bool {
         if !(self.start..self.start + self.bytes).contains(&address) {
             return false;

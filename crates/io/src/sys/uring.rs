@@ -94,8 +94,8 @@ impl Core {
         })
     }
 
-    /// Puts operations into the submission queue, linked in order if there are several; gives them
-    /// back if there is no room.
+    /// Puts operations into the submission queue, linked in order if there are several; returns
+    /// them if there is no room.
     pub(crate) fn push(&mut self, operations: Vec<Operation>) -> Result<Vec<Key>, Vec<Operation>> {
         if operations.len() > self.slots.room() || !self.make_room(operations.len()) {
             return Err(operations);
@@ -138,7 +138,7 @@ impl Core {
         room(&mut self.ring) >= count || self.enter(0, None).is_ok() && room(&mut self.ring) >= count
     }
 
-    /// Submits queued entries, and waits until there are `want` completions or the time is over.
+    /// Submits queued entries, and waits until there are `want` completions or the time has passed.
     ///
     /// An interrupted wait, and a kernel that first requires completions to be taken, are not
     /// errors: there are fewer completions then.

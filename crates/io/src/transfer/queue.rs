@@ -67,7 +67,7 @@ impl Queue {
         }
     }
 
-    /// Notes whether the caller sends more after the last piece, or closes the socket.
+    /// Sets if the caller sends more after the last piece, or closes the socket.
     pub(crate) fn expect_more(&mut self, is_expected: bool) {
         self.expects_more = is_expected;
     }

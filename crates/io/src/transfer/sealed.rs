@@ -24,7 +24,7 @@ pub trait Seal {
     fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> io::Result<()>;
 }
 
-/// Pieces on their way to one socket, encrypted on the way.
+/// Pieces that are encrypted and sent to one socket.
 ///
 /// Driven like [`Transfer`](crate::Transfer). Between steps it holds its pieces and the encrypted
 /// bytes that the socket has not taken, at most some 130 KiB.
@@ -38,8 +38,7 @@ pub struct SealedTransfer {
 }
 
 impl SealedTransfer {
-    /// A transfer of `pieces`, in this order, on the way of which something encrypts. Empty pieces
-    /// are left out.
+    /// A transfer of `pieces`, in this order, which the caller encrypts. Empty pieces are left out.
     pub fn new(pieces: impl IntoIterator<Item = Piece>) -> Self {
         Self { queue: Queue::new(Tls::None, pieces), cold: None, rest: Vec::new() }
     }

@@ -15,13 +15,13 @@ const INDEX_BYTES_MAX: usize = i32::MAX as usize;
 /// Position and reason of an error in an index.
 pub(super) type Fault = (u64, String);
 
-/// An offset index on its way through the batches of its segment.
+/// Check of an offset index against the batches of its segment.
 pub(super) struct Offsets {
     entries: Vec<(u32, u32)>,
     next: usize,
 }
 
-/// A time index on its way through the batches of its segment.
+/// Check of a time index against the batches of its segment.
 pub(super) struct Times {
     entries: Vec<(i64, u32)>,
     next: usize,

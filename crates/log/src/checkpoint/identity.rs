@@ -56,7 +56,7 @@ impl PartitionMetadata {
     }
 }
 
-/// `meta.properties`, version 1: whose data directory this is.
+/// `meta.properties`, version 1: the identity of a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaProperties {
     /// Id of the cluster.

@@ -60,7 +60,7 @@ pub fn read_content(disk: &dyn Disk, path: &Path) -> Result<Option<String>, LogE
     Ok(read_text(disk, path)?.filter(|text| text.bytes().any(|byte| byte != 0)))
 }
 
-/// The text of a file, `None` if no such file.
+/// The text of a file; `None` if there is no such file.
 ///
 /// # Errors
 /// A failing disk, or bytes that are not text.

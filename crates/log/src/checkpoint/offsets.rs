@@ -15,7 +15,7 @@ pub enum OffsetCheckpoint {
     RecoveryPoint,
     /// High watermarks.
     Replication,
-    /// The first offset, where it is not that of the first segment.
+    /// First offsets of logs that do not begin with their first segment.
     LogStart,
     /// The first offset that compaction has not seen yet.
     Cleaner,

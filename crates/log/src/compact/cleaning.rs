@@ -164,7 +164,7 @@ impl Cleaning {
         Ok(())
     }
 
-    /// Returns whether there was room for all keys.
+    /// Adds the keys of the next segment; returns true if there was room for all of them.
     fn learn_segment(
         &mut self,
         segment: &Segment,

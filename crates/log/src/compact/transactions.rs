@@ -14,7 +14,7 @@ pub(super) struct Transactions {
     ahead: BTreeMap<(i64, i64), Aborted>,
     /// Aborted transactions that have begun, each with a flag if one of its batches was seen.
     aborted: HashMap<i64, (Aborted, bool)>,
-    /// Producers of whose current, committed transaction a batch was seen.
+    /// Producers whose current, committed transaction has a batch among those seen.
     committed: HashSet<i64>,
     /// Aborted transactions with remaining batches, in the order of their markers.
     kept: Vec<Aborted>,
@@ -26,7 +26,7 @@ impl Transactions {
         self.ahead.extend(found.into_iter().map(|one| ((one.first_offset, one.producer_id), one)));
     }
 
-    /// Goes past a batch of records; returns whether they are aborted.
+    /// Processes a batch of records; returns true if its records are aborted.
     pub(super) fn pass(&mut self, batch: &BatchView<'_>) -> bool {
         self.begin_up_to(batch.last_offset());
         if !batch.is_transactional() {
@@ -44,8 +44,8 @@ impl Transactions {
         }
     }
 
-    /// Goes past a batch of control records; returns whether it ends a transaction of which nothing
-    /// is left.
+    /// Processes a batch of control records; returns true if it ends a transaction without
+    /// remaining records.
     pub(super) fn pass_marker(&mut self, batch: &BatchView<'_>) -> bool {
         self.begin_up_to(batch.last_offset());
         if batch.record_count() == 0 {
@@ -64,8 +64,8 @@ impl Transactions {
         }
     }
 
-    /// The aborted transactions whose markers were passed since the last call and of which
-    /// something is left.
+    /// Aborted transactions with remaining records whose markers were processed since the last
+    /// call.
     pub(super) fn take_kept(&mut self) -> Vec<Aborted> {
         std::mem::take(&mut self.kept)
     }

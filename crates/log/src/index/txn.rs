@@ -78,8 +78,8 @@ impl TxnIndex {
         Ok(self.count.load(Ordering::Acquire))
     }
 
-    /// Makes the file if there is none yet; returns whether there was none. Called by the writer
-    /// alone, before [`TxnIndex::append`].
+    /// Creates the file if it does not exist yet; returns true if it did not exist. Called by the
+    /// writer alone, before [`TxnIndex::append`].
     pub(crate) fn prepare(&self, disk: &dyn Disk) -> Result<bool, LogError> {
         self.count(disk)?;
         let created = self.file.get().is_none();
@@ -139,7 +139,7 @@ impl TxnIndex {
         Ok(all)
     }
 
-    /// Adds the transactions that overlap `from..upto`; returns whether no later segment can have
+    /// Adds the transactions that overlap `from..upto`; returns true if no later segment can have
     /// more of them.
     pub(crate) fn overlapping(
         &self,

@@ -66,8 +66,8 @@ impl Partition {
         Ok(None)
     }
 
-    /// True if a segment without times begins with a batch whose header keeps back those of its
-    /// records: a log of an earlier version.
+    /// For a segment without time index entries: true if the header of its first batch does not
+    /// state the times of the records, as in logs of an earlier version.
     fn hides_times(&self, segment: &Segment) -> Result<bool, ReadError> {
         let mut scan = segment.scan(&*self.disk, 0..segment.size(), HEADER_LEN)?;
         let Some(head) = scan.next()? else { return Ok(false) };
@@ -210,7 +210,7 @@ impl Partition {
     }
 }
 
-/// The error of a batch whose records cannot be had; `corrupt` unless it is only too large for a
+/// The error of a batch whose records cannot be read; `corrupt` unless it is only too large for a
 /// limited search.
 fn unread(error: &BatchError, expanded_max: usize, corrupt: ReadError) -> ReadError {
     let is_large = matches!(error, BatchError::Compression(CompressError::TooLarge { .. }));

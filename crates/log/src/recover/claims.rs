@@ -141,8 +141,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Takes the claims of what a truncation is about to remove: intact batches after the damage,
-    /// and the segments from `at` on.
+    /// Derives claims from data that a truncation is about to remove: intact batches after the
+    /// damage, and the segments from `at` on.
     pub(super) fn claim_by_rest(&mut self, at: usize, walked: &Walked) -> Result<(), LogError> {
         self.claim_segments(at);
         let disk = &*self.options.disk;

@@ -15,7 +15,7 @@ use crate::ReadError;
 use crate::disk::ReadFiles;
 use crate::index::OffsetEntry;
 
-/// A search: for the first batch below `end` whose last offset is not before `offset`.
+/// A search for the first batch below `end` whose last offset is not before `offset`.
 #[derive(Clone, Copy)]
 struct Query {
     offset: i64,

@@ -47,8 +47,8 @@ impl Active {
         Self { segment, size, created_ms: now_ms, progress, windows, has_remains, known: size == 0, indexed }
     }
 
-    /// Cuts off what an undone write has left, before anything else is written or the segment is
-    /// sealed.
+    /// Cuts off the bytes that an undone write has left, before anything else is written or the
+    /// segment is sealed.
     ///
     /// # Errors
     /// The file system is still read-only.

@@ -22,8 +22,8 @@ use crate::retention::{self, SegmentSpan};
 use crate::segment::{Built, SWEEP, Segment};
 use crate::{LogError, OpenOptions, Tiering};
 
-/// Segments that are out of the log, whose files are still there: removing large files takes time,
-/// and needs no writer.
+/// Segments that no longer belong to the log, whose files still exist: removing large files takes
+/// time, and needs no writer.
 ///
 /// Dropped without [`Discarded::retire`] or [`Discarded::remove`], or after a crash, the next
 /// opening finds the files again, below the log's start.

@@ -135,7 +135,7 @@ impl Spare {
         size >= segment_bytes / 2 && size + 2 * WINDOW_MAX >= segment_bytes
     }
 
-    /// Has it made in this directory.
+    /// Starts to create the file in this directory.
     pub(super) fn begin(
         disk: &Arc<dyn Disk>,
         dir: &Path,

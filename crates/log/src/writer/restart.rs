@@ -37,7 +37,7 @@ impl Writer {
     /// watermark and the recovery point. Leader epochs and producers are removed. Returns the
     /// former files for removal later. Blocks.
     ///
-    /// A crash on the way leaves the log as it was, a beginning of it, or an empty one.
+    /// A crash during the restart leaves the log as it was, a beginning of it, or an empty one.
     ///
     /// # Errors
     /// An offset that no log may have, or a failing disk: then the partition is offline.
@@ -50,8 +50,8 @@ impl Writer {
     /// begins before its local part, and has the leader epochs and the producers of its remote
     /// part.
     ///
-    /// A crash on the way leaves the log as it was, a beginning of it, or an empty one with or
-    /// without the state.
+    /// A crash during the restart leaves the log as it was, a beginning of it, or an empty one with
+    /// or without the state.
     ///
     /// # Errors
     /// State that no log can have, or a failing disk: then the partition is offline.

@@ -99,7 +99,7 @@ impl Memory {
 /// Treatment of the page cache by a read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Caching {
-    /// Pages stay, as usual.
+    /// Pages stay in the cache, the kernel's default.
     #[default]
     Keep,
     /// Pages that this read loads are dropped at its end (`RWF_DONTCACHE`, Linux 6.14);
