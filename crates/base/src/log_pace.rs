@@ -5,7 +5,7 @@ use std::fmt;
 
 use parking_lot::Mutex;
 
-/// Lines in a burst, of what any client can cause.
+/// Maximum number of lines in a burst about events that clients can cause.
 const BURST: u32 = 10;
 
 /// The time that brings one more.
@@ -55,8 +55,8 @@ impl LogPace {
         Self { burst, state: Mutex::default() }
     }
 
-    /// The number of lines that were left out before this one; none if it is to be left out too.
-    /// The time is that of the steady clock.
+    /// Number of lines that were left out before this one; `None` if this one is to be left out
+    /// too. The time is that of the steady clock.
     pub fn admit(&self, now_ms: i64) -> Option<u64> {
         let mut state = self.state.lock();
         let until_ms = state.until_ms.unwrap_or(now_ms).max(now_ms);

@@ -1,4 +1,4 @@
-//! The key by which the clients of a broker share what is scarce.
+//! Key by which the clients of a broker share limited resources.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -6,8 +6,7 @@ use std::sync::Arc;
 /// Bits of an IPv6 address that name a network: each client has a whole one.
 const NETWORK_BITS: u32 = 64;
 
-/// The party whose requests share turns: a principal, or the address of a client that has not shown
-/// who it is.
+/// Party whose requests share turns: a principal, or the address of an unauthenticated client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Requester {
     /// An address, or the network of an IPv6 address.

@@ -69,7 +69,7 @@ impl Ledger {
         }
     }
 
-    /// Bytes of all parts, with those that are being fetched.
+    /// Size of all parts in bytes, including those that are being fetched.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -137,8 +137,8 @@ impl Ledger {
         entry.used = self.uses;
     }
 
-    /// Notes that the bytes from `from` to `to` of a segment's records were read, and protects what
-    /// was read before.
+    /// Records a read of the bytes from `from` to `to` of a segment's records, and protects the
+    /// parts that were read before.
     pub(crate) fn read(&mut self, segment: IdBytes, from: u64, to: u64) -> Pattern {
         let part_of =
             |position: u64| Part::Records(u32::try_from(position / crate::CHUNK_BYTES).unwrap_or(u32::MAX));

@@ -58,7 +58,7 @@ pub struct BatchAt {
     pub last_offset: i64,
     /// Largest timestamp of the batch, ms since 1970.
     pub max_timestamp: i64,
-    /// The times of its records are not those of its header.
+    /// True if the header does not state the times of the records.
     misstates_times: bool,
 }
 
@@ -73,7 +73,7 @@ impl BatchAt {
 /// is none. A batch begins at the start of the range.
 ///
 /// # Errors
-/// Bytes that cannot be had, or that are not batches in order.
+/// The bytes cannot be read, or are not batches in order.
 pub fn first_batch<B: RecordBytes>(
     bytes: &B,
     range: Range<u64>,

@@ -67,7 +67,7 @@ pub(crate) fn as_options(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// The name that was probably meant: at most a third of its letters differ.
+/// Name that the user probably meant: at most a third of its letters differ.
 pub(crate) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let distances = known.map(|name| (strsim::damerau_levenshtein(unknown, name), name));
     distances.min().filter(|(distance, name)| distance * 3 <= name.len()).map(|(_, name)| name)

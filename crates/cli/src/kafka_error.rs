@@ -1,5 +1,4 @@
-//! Kafka's error codes for users. A refused setting of a topic gets the key that was probably
-//! meant.
+//! Kafka's error codes for users. A refused setting of a topic gets the nearest known key.
 
 use levada_config::TOPIC_KEYS;
 use levada_terminal::failure::Failure;
@@ -31,7 +30,7 @@ fn next(code: i16, said: Option<&str>) -> Option<String> {
     })
 }
 
-/// The key of a topic that was probably meant.
+/// The topic key nearest to an unknown one.
 fn nearest_topic_key(unknown: &str) -> Option<&'static str> {
     let keys = TOPIC_KEYS.iter().map(|topic| topic.key.name);
     hints::nearest(unknown, keys)

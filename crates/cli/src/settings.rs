@@ -176,7 +176,7 @@ pub(crate) fn raw_of_topics(
     Ok(results)
 }
 
-/// Changes settings of one resource, all or none; or only checks whether it could be done.
+/// Changes settings of one resource, all or none; or only checks if the change is possible.
 pub(crate) fn alter(
     cluster: &mut Cluster,
     resource: &Resource,

@@ -47,7 +47,7 @@ struct DirectoryArgs {
 }
 
 impl DirectoryArgs {
-    /// The directories that are meant.
+    /// The directories that the arguments name.
     fn find(&self) -> Result<Vec<PathBuf>, Failure> {
         match &self.directory {
             Some(directory) => Ok(vec![directory.clone()]),

@@ -31,7 +31,7 @@ mod waiting;
 
 /// Bytes of batches that may wait for their partitions, as `buffer.memory` of Kafka's producers.
 const WAITING_BYTES_MAX: usize = 32 << 20;
-/// Interval between checks for a request to stop while nothing else is to be done.
+/// Interval between checks for a request to stop, while there is nothing to send.
 const STOP_CHECK: Duration = Duration::from_millis(100);
 
 /// Settings of a producer.
@@ -175,7 +175,7 @@ impl<'a> Producer<'a> {
         Ok(())
     }
 
-    /// Sends every batch once; those that have to wait are not waited for.
+    /// Sends every batch once; does not wait for batches that have to wait.
     ///
     /// # Errors
     /// A batch was refused for a reason that does not pass.

@@ -107,7 +107,7 @@ const OMITTED: [&str; 59] = [
     "ssl.trustmanager.algorithm",
 ];
 
-/// Largest distance of a misspelt name from the name that was meant.
+/// Maximum number of letters by which a misspelt name differs from the suggested one.
 const DISTANCE_MAX: usize = 3;
 
 /// The read properties, for messages.
@@ -183,7 +183,7 @@ pub fn check_names<'a>(source: &str, keys: impl Iterator<Item = &'a str>) -> Res
 /// TLS and SASL of a `security.protocol`; neither without one.
 ///
 /// # Errors
-/// There is no such protocol.
+/// The protocol does not exist.
 pub fn protocol(name: Option<&str>) -> Result<(bool, bool), &'static str> {
     match name.unwrap_or("PLAINTEXT").to_uppercase().as_str() {
         "PLAINTEXT" => Ok((false, false)),
@@ -197,7 +197,7 @@ pub fn protocol(name: Option<&str>) -> Result<(bool, bool), &'static str> {
 /// The mechanism of a `sasl.mechanism`.
 ///
 /// # Errors
-/// There is none, or Levada does not have it.
+/// The mechanism does not exist, or Levada does not support it.
 pub fn mechanism(name: Option<&str>) -> Result<Mechanism, &'static str> {
     name.and_then(Mechanism::from_name)
         .ok_or("sasl.mechanism must be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER")

@@ -214,7 +214,7 @@ impl Queue {
         self.requests.iter().filter(|request| request.in_flight).count()
     }
 
-    /// True if a request waits that may be sent when the pause is over.
+    /// True if a request waits that may be sent after the pause.
     fn can_send(&self) -> bool {
         let in_flight = self.in_flight();
         in_flight < self.class.in_flight_max() && in_flight < self.requests.len()

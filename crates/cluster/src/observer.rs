@@ -100,7 +100,7 @@ pub enum ObserverAction {
     FetchSnapshot(u64, Target, FetchSnapshotRequest),
     /// Apply committed records.
     Publish(Committed),
-    /// Start a new state next to the one in force.
+    /// Start a new state beside the state in force.
     SnapshotBegins(SnapshotId),
     /// Add records to the fresh state.
     SnapshotRecords(Vec<MetadataRecord>),
@@ -142,7 +142,7 @@ pub struct Observer {
     transactions: Transactions,
     download: Option<Download>,
     /// True while the download requests its next chunk, false while a Fetch checks if the leader
-    /// still has it.
+    /// still has the snapshot.
     downloads: bool,
     pending: Option<Pending>,
     last_request: u64,

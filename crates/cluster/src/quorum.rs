@@ -49,7 +49,7 @@ pub enum Told {
     Same,
     /// The epoch or the leader is new.
     Changed,
-    /// The answer names another leader of the same epoch, which cannot be.
+    /// The answer names another leader of the same epoch, which contradicts the protocol.
     Conflict,
 }
 

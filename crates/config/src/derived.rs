@@ -1,4 +1,4 @@
-//! Values that follow from several keys, or from one that is read as it is.
+//! Values that follow from several keys, or from one key in an unusual way.
 
 use std::path::{Path, PathBuf};
 

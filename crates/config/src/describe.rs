@@ -212,7 +212,7 @@ fn broker_synonyms(settings: &Settings, name: Cow<'static, str>) -> Vec<Synonym>
     }
 }
 
-/// The key whose value applies if the listener has no value.
+/// The key without the listener's prefix, whose value applies if the listener has none.
 fn bare(name: &str) -> &str {
     known(name).map_or_else(|| prefix::bare(name).unwrap_or(name), |key| key.name)
 }

@@ -11,7 +11,7 @@ use super::table::{TOPIC_KEYS, broker_key};
 pub(super) enum Foreign {
     /// Changes nothing here: accepted, with this reason as a note.
     Noted(&'static str),
-    /// Refused with this value; why, and what to do.
+    /// Refused with this value, for this reason, with the next step.
     Refused(&'static str),
 }
 
@@ -196,7 +196,7 @@ const REFUSED: &[Refusal] = &[
     ),
 ];
 
-/// Families of keys whose ends users choose.
+/// Prefixes of keys whose rest is the user's choice.
 const PREFIXES: &[(&str, &str)] = &[
     ("rlmm.config.", "the broker reads and writes __remote_log_metadata itself, by its own connections"),
     ("rsm.config.", "a Java class cannot be loaded: levada.remote.* names and configures the store"),

@@ -33,7 +33,7 @@ const OAUTH_MODULE: &str = "org.apache.kafka.common.security.oauthbearer.OAuthBe
 pub struct Secret(String);
 
 impl Secret {
-    /// True if `shown` is the same.
+    /// True if `shown` is the secret.
     pub fn is(&self, shown: &str) -> bool {
         same_secret(self.0.as_bytes(), shown.as_bytes())
     }

@@ -10,7 +10,7 @@ pub struct ThrottledReplicas(Which);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Which {
     All,
-    /// Partition and broker, in order.
+    /// These partitions and brokers, in ascending order.
     Some(Box<[(i32, i32)]>),
 }
 

@@ -46,7 +46,7 @@ pub use self::topics::{
 };
 pub use self::unregister::{unregister_broker, unregister_controller};
 
-/// Records to append as one batch, and what to answer once they are appended.
+/// Records to append as one batch, and the answer once they are appended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision<T> {
     /// Records to append, possibly none.

@@ -28,7 +28,7 @@ pub const LATEST: i16 = 30;
 /// range of addresses.
 pub const CIDR_HOSTS: i16 = 32;
 
-/// The highest `metadata.version` supported: that of Kafka 4.4.
+/// Highest `metadata.version` supported: the one of Kafka 4.4.
 const SUPPORTED: i16 = 33;
 
 /// The lowest `metadata.version` of a cluster that a broker can join: that of Kafka 4.0.

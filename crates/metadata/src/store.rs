@@ -372,7 +372,7 @@ pub enum StoreError {
     TooLarge {
         /// The size of the change, or of its largest record.
         bytes: usize,
-        /// The most that is taken.
+        /// Maximum, bytes.
         limit: usize,
     },
     /// A record cannot be written.

@@ -24,7 +24,7 @@ pub fn raise_limit() {
     }
 }
 
-/// The most descriptors that the process may have.
+/// Maximum number of descriptors of the process.
 pub fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }

@@ -12,7 +12,7 @@ pub struct Process {
     pub cpu_seconds: Option<f64>,
     /// Number of open file descriptors.
     pub open_fds: Option<u64>,
-    /// The most that it may have.
+    /// Maximum number of file descriptors.
     pub max_fds: u64,
     /// Names of the threads that serve connections, and their processor time in seconds.
     pub shards: Vec<(String, f64)>,

@@ -76,7 +76,8 @@ impl Inventory {
         self.partitions.values().flat_map(SegmentCache::list).map(AsRef::as_ref)
     }
 
-    /// True if the records of this partition would be among those that were read.
+    /// True if `read` includes the partition of the metadata topic that has the records of this
+    /// partition.
     fn covers(&self, topic_id: Uuid, partition: i32) -> bool {
         let named = TopicIdPartition { topic_id, topic: String::new(), partition };
         self.read.contains(&metadata_partition(&named, self.count))

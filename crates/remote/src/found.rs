@@ -1,5 +1,5 @@
-//! Segments that a store has, without the metadata topic: what the names of the objects say, for a
-//! restoration.
+//! Segments that a store has, according to the names of its objects and without the metadata topic,
+//! for a restoration.
 
 use std::collections::BTreeMap;
 

@@ -24,7 +24,7 @@ pub const TARGET: &str = "levada::audit";
 pub enum Weight {
     /// The client wanted to do that.
     Attempt,
-    /// The answer decides what a client may see.
+    /// The answer decides which resources a client sees.
     Filter,
 }
 

@@ -20,7 +20,7 @@ pub use self::client::ClientTls;
 pub use self::client::authorities;
 pub use self::form::{REVOKED, identity, revoked, trusted};
 
-/// Settings by Kafka's names, and whose they are.
+/// Settings by Kafka's names, with the listener or client that they belong to.
 pub struct SslSettings<'a> {
     owner: String,
     text: Box<Lookup<'a>>,
@@ -91,7 +91,7 @@ impl<'a> SslSettings<'a> {
     }
 }
 
-/// The suites of the list that there are, in its order; those of old TLS, which stock
+/// The supported cipher suites of the list, in its order; suites of old TLS versions, which stock
 /// configurations name, are left out.
 fn suites(settings: &SslSettings<'_>) -> Result<Vec<SupportedCipherSuite>, TlsError> {
     const KEY: &str = "ssl.cipher.suites";

@@ -76,7 +76,7 @@ impl OauthServer {
     /// Takes the client's next message.
     ///
     /// # Errors
-    /// The client is not let in.
+    /// The client is refused.
     pub fn step(
         &mut self,
         message: &[u8],

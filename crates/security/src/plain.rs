@@ -7,7 +7,7 @@ use crate::scram::same_secret;
 #[cfg(test)]
 mod tests;
 
-/// The reason why a client is not let in. The client gets these, in Kafka's words.
+/// The reason why a client is refused. The client gets these texts, in Kafka's words.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PlainError {
     #[error("Invalid SASL/PLAIN response: expected 3 tokens, got {found}")]

@@ -137,7 +137,8 @@ pub enum SaslOutcome {
         /// Time at which the session ends, if it has one.
         expires_ms: Option<i64>,
     },
-    /// The client is not let in: after a delay send this, if there is anything, and close.
+    /// The client is refused: after a delay send this answer, if there is one, and close the
+    /// connection.
     Refused {
         /// Message to the client, if the mechanism has one.
         reply: Option<Bytes>,

@@ -166,8 +166,8 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// The reason why a client is not let in. The answer to clients contains none of it, because it
-/// would help to guess passwords.
+/// The reason why a client is refused. The answer to clients contains none of it, because it would
+/// help to guess passwords.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum ScramError {
@@ -255,7 +255,8 @@ enum Claim {
 }
 
 impl Claim {
-    /// The user who is let in and the expiry, if the proof is right; else the reason for a refusal.
+    /// The authenticated user and the expiry, if the proof is right; otherwise the reason for a
+    /// refusal.
     fn settle(self, is_proved: bool) -> Result<(String, Option<i64>), ScramError> {
         match self {
             Self::User { name: user, exists: false } => Err(ScramError::UnknownUser { user }),
@@ -283,7 +284,7 @@ impl ScramServer {
     /// error the SCRAM exchange has already ended.
     ///
     /// # Errors
-    /// The client is not let in.
+    /// The client is refused.
     pub fn step(&mut self, message: &[u8], source: &CredentialSource<'_>) -> Result<Step, ScramError> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::First { server_nonce } => self.first(message, &server_nonce, source),

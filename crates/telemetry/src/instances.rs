@@ -11,8 +11,8 @@ use lru::LruCache;
 
 use crate::subscriptions::Requested;
 
-/// Instances at most; the one whose last request is the oldest is given up for a new one. Kafka has
-/// the same limit.
+/// Maximum number of instances, as in Kafka; a new one replaces the instance whose last request is
+/// the oldest.
 pub const INSTANCES_MAX: usize = 16_384;
 
 /// Shortest time for which an instance without requests is kept, in milliseconds.

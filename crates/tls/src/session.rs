@@ -175,7 +175,7 @@ impl TlsSession {
         self.has_record
     }
 
-    /// Reads what there is.
+    /// Reads the bytes that the socket has.
     ///
     /// # Errors
     /// Errors of `read`.
@@ -273,7 +273,7 @@ impl TlsSession {
     }
 }
 
-/// Number of bytes of the record that begins with these bytes; those of its header until that is
+/// Number of bytes of the record that begins with these bytes; of its header, until the header is
 /// whole.
 fn record_end(received: &[u8]) -> usize {
     match received.first_chunk::<HEADER_BYTES>() {

@@ -23,7 +23,7 @@ mod tests;
 /// The part of all places that only clients of this machine have.
 const RESERVED_PART: usize = 8;
 
-/// Time that each client has before its connection gives way.
+/// Time that each client has before its connection can be closed for a new one.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Longest time for which a new connection waits.

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use super::Source;
 use super::metrics::{Form, render};
 
-/// Texts at the same time, those included that clients have not taken yet.
+/// Maximum number of texts at the same time, including texts that clients have not read to the end.
 const TEXTS_MAX: usize = 4;
 
 /// A kind of text: its form, and true if it has the series of topics, partitions and groups.

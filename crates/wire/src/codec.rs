@@ -214,7 +214,7 @@ pub enum DecodeError {
     Malformed(#[from] kafka_wire_core::DecodeError),
 }
 
-/// A message of ours that cannot be put on the wire as built.
+/// A message of this process that cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// A field is not expressible in this version.

@@ -16,7 +16,7 @@ pub(crate) struct Cursor<B> {
     elements: usize,
 }
 
-/// A buffer whose front can be cut off without copying.
+/// A buffer from whose front parts can be cut off without copying.
 pub(crate) trait Source: AsRef<[u8]> + Sized {
     /// Drops `skip` bytes, then cuts off and returns the next `len`. Both are in range.
     fn cut(&mut self, skip: usize, len: usize) -> Self;

@@ -73,7 +73,7 @@ impl From<MetadataResponse> for MetadataAnswer {
     }
 }
 
-/// Lengths of what surrounds the topics of a response.
+/// Positions of the fields around the topics of a response.
 struct Places {
     is_flexible: bool,
     after_topics: usize,

@@ -192,7 +192,7 @@ impl ProduceResponse {
     /// Encodes the whole frame, size prefix and header included.
     ///
     /// # Errors
-    /// A length of ours does not fit its prefix.
+    /// A length does not fit its prefix.
     pub fn encode(&self, correlation_id: i32, version: i16) -> Result<Bytes, EncodeError> {
         let flexible = ApiKey::Produce.is_flexible(version);
         let mut w = Writer { out: BytesMut::with_capacity(64), flexible };

@@ -16,7 +16,7 @@ const BASE_TIMESTAMP_AT: usize = 27;
 const COUNT_AT: usize = 57;
 const _: () = assert!(COUNT_AT + 4 == HEADER_LEN, "the records follow their count");
 
-/// The batch with these of its records, which must be in order and not none; with a delete horizon
+/// The batch with the given ones of its records, in order and at least one; with a delete horizon
 /// if one is given.
 ///
 /// # Errors

@@ -59,7 +59,7 @@ impl<'a, E> Turn<'a, E> {
         Self { key, fetch, give_up: Some(Box::new(give_up)) }
     }
 
-    /// Passes on the result. The table has it already.
+    /// Passes on the result, which is already in the table.
     pub(super) fn end(mut self, result: Result<Chunk, ChunkError<E>>) {
         self.give_up = None;
         self.fetch.end(result);

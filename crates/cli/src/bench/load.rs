@@ -21,7 +21,7 @@ impl Schedule {
         Self { start, per_second }
     }
 
-    /// The moment at which the n-th record is due, from 0.
+    /// Time at which the n-th record is to be sent; n counts from 0.
     pub(super) fn due(&self, n: u64) -> Instant {
         self.start + Duration::from_secs_f64(n as f64 / self.per_second)
     }

@@ -108,7 +108,7 @@ impl Meter {
         }
     }
 
-    /// True once the time is over, a job has failed, or the user has requested the end.
+    /// True once the time has passed, a job has failed, or the user has requested the end.
     pub(super) fn is_over(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
             || interrupt::is_asked()

@@ -58,7 +58,7 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Waits until an answer comes or the time is over, and takes every answer that is there.
+    /// Waits until an answer comes or the time has passed, and takes all answers that have come.
     pub(super) fn take(&mut self, wait: Duration) -> Result<(), Failure> {
         let mut wait = wait;
         while self.client.has_frame() || is_readable(&self.socket, wait)? {

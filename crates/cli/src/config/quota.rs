@@ -128,7 +128,7 @@ fn limits(entry: &describe_client_quotas_response::EntryData) -> (Entity, Vec<Se
     (Entity(parts), settings)
 }
 
-/// Changes the limits of one client, all or none; or only checks whether it could be done.
+/// Changes the limits of one client, all or none; or only checks if the change is possible.
 pub(super) fn alter(
     cluster: &mut Cluster,
     entity: &Entity,

@@ -85,7 +85,7 @@ impl Describe {
 }
 
 impl Describe {
-    /// Names of the groups; a pattern stands for those that match it.
+    /// Names of the groups; a pattern stands for the groups whose names match.
     fn chosen(&self, cluster: &mut Cluster) -> Result<Vec<String>, Failure> {
         if !self.all && !self.groups.iter().any(|word| selection::is_pattern(word)) {
             return Ok(self.groups.clone());

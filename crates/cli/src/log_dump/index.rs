@@ -91,7 +91,7 @@ pub(super) fn dump_transactions(path: &Path, report: &mut Report<'_>) -> Result<
     Ok(verdict(damage, rest, &content, TRANSACTION_ENTRY))
 }
 
-/// A batch of the segment: what an index entry may point to.
+/// Range of a batch in the segment, to which an index entry may point.
 struct Span {
     base_offset: i64,
     last_offset: i64,

@@ -21,7 +21,7 @@ const TIMEOUT_MS: i32 = 60_000;
 /// and limits their number.
 const PER_REQUEST: usize = 1_000;
 
-/// A partition on its way to other brokers.
+/// A partition that is being moved to other brokers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ongoing {
     /// All replicas; those of the target come first.

@@ -18,11 +18,12 @@ const FOOTER: i16 = 4;
 #[derive(Debug)]
 pub(crate) struct Download {
     pub(crate) id: SnapshotId,
-    /// The leader and its epoch. Another node's snapshot of the same name may have other bytes.
+    /// Node id and epoch of the leader. Another node's snapshot of the same name may have other
+    /// bytes.
     pub(crate) source: (Option<i32>, i32),
     position: u64,
     size: Option<u64>,
-    /// The beginning of a batch whose end has not come.
+    /// Beginning of a batch whose end has not arrived.
     rest: BytesMut,
     has_header: bool,
     has_footer: bool,

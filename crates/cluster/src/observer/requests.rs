@@ -79,7 +79,7 @@ pub(super) fn fetch_snapshot(
     request
 }
 
-/// The metadata log's partition in an answer, if the answer is about nothing else.
+/// The metadata log's partition in a response to Fetch, if the response is about nothing else.
 pub(super) fn fetched(response: &mut FetchResponse<Bytes>) -> Option<FetchedPartition<Bytes>> {
     let [topic] = &mut response.topics[..] else { return None };
     if topic.topic_id != METADATA_TOPIC_ID || topic.partitions.len() != 1 {

@@ -66,7 +66,7 @@ pub(crate) struct Transactions {
 }
 
 impl Transactions {
-    /// No transaction is open. Voters' addresses are those of `listener`.
+    /// A state without an open transaction. Voters' addresses are those of `listener`.
     pub(crate) fn new(listener: &str, max_held_bytes: usize) -> Self {
         Self { listener: listener.into(), through: LogPosition::default(), held: None, max_held_bytes }
     }

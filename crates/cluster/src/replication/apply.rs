@@ -64,7 +64,8 @@ pub fn apply(
 /// for it, its log start. A follower may keep records of a former leader below that offset. A crash
 /// that brought an older log start back would show them.
 ///
-/// A log whose last record is of the present epoch has it from this leader, with all before it.
+/// False for a log whose last record is of the present epoch: the log has that record, and all
+/// records before it, from this leader.
 pub(super) fn is_unconfirmed(log: &levada_log::Partition, leader: LeaderMarks, leader_epoch: i32) -> bool {
     let end = log_end(log);
     let deleted = leader.log_start.min(leader.high_watermark);

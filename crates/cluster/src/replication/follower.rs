@@ -30,8 +30,8 @@ pub struct FollowedLog {
     pub end: LogEnd,
     /// The high watermark.
     pub high_watermark: i64,
-    /// The controller counts this replica as in sync, or as eligible to lead: what its log lacks
-    /// was deleted.
+    /// True if the controller counts this replica as in sync, or as eligible to lead: records that
+    /// its log lacks were deleted.
     pub is_complete: bool,
 }
 
@@ -58,7 +58,7 @@ pub enum Bound {
     },
 }
 
-/// Place of a log whose records before it only remote storage has.
+/// Position from which a log continues whose earlier records are in remote storage only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TieredStart {
     /// The first offset of the leader's log, with its remote part.
@@ -220,8 +220,8 @@ impl Follower {
         self.errors
     }
 
-    /// Number of consecutive tasks after which the log was as before: the leader's next answer
-    /// has the same batches, most likely.
+    /// Number of consecutive tasks that did not change the log: most likely the leader's next
+    /// answer has the same batches.
     pub fn setbacks(&self) -> u32 {
         self.setbacks
     }

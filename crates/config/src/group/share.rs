@@ -44,8 +44,7 @@ pub enum ShareStart {
 }
 
 impl BrokerConfig {
-    /// The settings of a share group that are in force for the leaders of its partitions, given
-    /// those that the group sets.
+    /// The settings in force for the leaders of the partitions of a share group with these values.
     pub fn share_group(&self, own: &Values) -> ShareGroupSettings {
         // Defaults are in their bounds, and values were checked when they were set.
         let number = |name| self.group_number(name, own).unwrap_or_default();

@@ -7,7 +7,7 @@ use super::{RACK_AWARE_TAGS, RECOVERY_LAG, TASK_OFFSET_INTERVAL_MS};
 use crate::BrokerConfig;
 use crate::layers::Values;
 
-/// Settings of a streams group, of those that the group sets.
+/// Settings that a streams group has for itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamsGroupSettings {
     /// `streams.session.timeout.ms`.
@@ -58,8 +58,7 @@ pub(super) fn check_assignor(value: &str) -> Result<(), String> {
 }
 
 impl BrokerConfig {
-    /// The settings of a streams group that are in force for its coordinator, of those that the
-    /// group sets.
+    /// The settings in force for the coordinator of a streams group with these values.
     pub fn own_streams(&self, own: &Values) -> StreamsGroupSettings {
         let number = |name| self.own_number(name, own);
         StreamsGroupSettings {

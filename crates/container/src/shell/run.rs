@@ -47,7 +47,7 @@ pub(super) struct Shell {
     pub(super) status: i32,
     /// True after `set -e`.
     pub(super) ends_at_failure: bool,
-    /// True while a condition runs, whose failure is no end.
+    /// True while the condition of a command runs: its failure does not end the script.
     is_condition: bool,
     /// Standard output of commands between `$(` and `)`.
     captured: Option<Rc<OwnedFd>>,

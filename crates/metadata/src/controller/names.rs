@@ -41,8 +41,7 @@ pub fn is_internal(name: &str) -> bool {
     matches!(name, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
 }
 
-/// Metric names do not distinguish `.` and `_`: topics collide if they differ in nothing else. This
-/// is the common form of their names.
+/// Common form of the names of topics that collide: metric names do not distinguish `.` and `_`.
 pub(super) fn collision_key(name: &str) -> String {
     name.replace('.', "_")
 }

@@ -41,7 +41,7 @@ impl Brokers {
         self.brokers.is_empty()
     }
 
-    /// True if a broker is registered, not fenced and not on its way out.
+    /// True if a broker is registered, not fenced and not shutting down.
     pub fn is_active(&self, node_id: i32) -> bool {
         self.broker(node_id).is_some_and(|broker| !broker.fenced && !broker.in_controlled_shutdown)
     }

@@ -9,10 +9,11 @@ use crate::features::{LATEST, METADATA_VERSION};
 use crate::image::Image;
 use crate::records::{self, BeginTransactionRecord, EndTransactionRecord, Record, TRANSACTIONS};
 
-/// The most bytes of records in one batch, as in Kafka's quorum.
+/// Maximum number of bytes of records in one batch, as in Kafka's quorum.
 pub(super) const BATCH_MAX_BYTES: usize = 8 << 20;
 
-/// The most bytes of records in one change: a start or stop of a node with a million partitions.
+/// Maximum number of bytes of records in one change: the start or stop of a node with a million
+/// partitions.
 const CHANGE_MAX_BYTES: usize = 64 << 20;
 
 /// Maximum bytes of a record in a batch in addition to its value.

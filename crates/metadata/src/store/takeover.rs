@@ -84,8 +84,8 @@ pub(super) fn check(
     }
 }
 
-/// Partitions of this node whose replica is assigned to a directory that is not here: they would
-/// begin empty.
+/// Partitions of this node whose replica is assigned to a directory that the node does not have:
+/// they would begin empty.
 fn elsewhere(image: &Image, identity: &MetaProperties, others: &[Uuid]) -> Vec<String> {
     let node = identity.node_id;
     let own = with_id(identity, || former_id(image, node, Some(others))).directory_id;

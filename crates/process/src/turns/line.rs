@@ -79,7 +79,7 @@ impl<W> Line<W> {
         is_free
     }
 
-    /// Gives a place back; returns the request that has it now.
+    /// Releases a place; returns the request that gets it.
     pub(super) fn leave(&mut self, requester: &Requester) -> Option<(Requester, W)> {
         let left = self.has(requester).checked_sub(1).expect("a place is given back once");
         self.taken_places -= 1;

@@ -28,7 +28,7 @@ impl AuditOrigin {
     /// Maximum length of the stored part of a principal, bytes.
     const PRINCIPAL_BYTES_MAX: usize = 256;
 
-    /// A user whose password or proof clients show, from any address.
+    /// Origin for a user, from any address: for failed passwords or proofs.
     pub fn of_user(event: &'static str, principal: &str) -> Self {
         Self { host: None, ..Self::new(event, Some(principal), "") }
     }

@@ -106,8 +106,8 @@ impl Session {
         Ok(())
     }
 
-    /// Takes the absence of an answer. The next request opens a session, and ends this one if the
-    /// leader still has it.
+    /// Records that an answer did not arrive. The next request opens a session, and ends this one
+    /// if the leader still has it.
     pub fn lost(&mut self) {
         self.epoch = FULL;
     }

@@ -1,4 +1,4 @@
-//! State of one follower, as its leader has it from the follower's fetches.
+//! State of one follower, as the leader knows it from the follower's fetches.
 
 use super::{BrokerStanding, FollowerFetch, NO_BROKER_EPOCH};
 
@@ -65,8 +65,8 @@ impl Follower {
         self.log_end == leader_end || self.caught_up_ms.is_some_and(in_time)
     }
 
-    /// True if the controller would let the follower into the ISR: its broker is alive and stays,
-    /// and its fetches are those of the registered life of the broker.
+    /// True if the controller would let the follower into the ISR: its broker is alive and not
+    /// stopping, and its fetches have the broker epoch of the registration.
     pub(super) fn is_eligible(&self, standing: Option<BrokerStanding>) -> bool {
         let Some(standing) = standing.filter(|standing| !standing.is_fenced && !standing.is_stopping) else {
             return false;
