@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_names_the_way_out() {
+    fn doctor_reports_name_the_next_step() {
         let mut caps = Caps::probe();
         caps.splice = Support::Absent { why: "Operation not permitted".to_owned(), remedy: "allow splice" };
         (caps.sendfile, caps.page_references) = (Support::Works, Support::Works);

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_read() {
+    fn points_in_time_are_parsed() {
         fn check(text: &str, expected: i64) {
             assert_eq!(moment(text), Ok(expected), "{text}");
         }

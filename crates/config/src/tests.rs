@@ -194,7 +194,7 @@ fn variables_without_a_key_are_noted() {
 }
 
 #[test]
-fn variables_that_would_break_a_promise_are_refused() {
+fn unsafe_environment_variables_are_refused() {
     let errors =
         |changes: &[(&str, &str)]| BrokerConfig::load(&kafkas_environment(changes)).unwrap_err().to_string();
     let several = errors(&[("KAFKA_CONTROLLER_QUORUM_VOTERS", "7@a:9094,8@b:9094")]);

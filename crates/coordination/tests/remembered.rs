@@ -452,7 +452,7 @@ impl Machine for ShareMachine {
 }
 
 #[test]
-fn what_clients_abandon_is_forgotten() {
+fn abandoned_client_state_expires() {
     check("groups", &mut GroupMachine::new());
     check("transactional ids", &mut TxnMachine::new());
     check("share-group state", &mut ShareMachine::new());

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_willing_terminals_get_colours() {
+    fn colours_need_a_terminal_that_supports_them() {
         fn check(terminal: bool, variables: &[(&str, &str)], expected: bool) {
             let find = |name: &str| variables.iter().find(|one| one.0 == name).map(|one| one.1.to_owned());
             assert_eq!(wanted(terminal, find), expected, "{variables:?}");

@@ -611,7 +611,7 @@ fn a_taken_port_is_named() {
 }
 
 #[test]
-fn whoever_asks_shows_the_token() {
+fn http_requests_need_the_token() {
     let fake = Fake::default();
     let listen = HostPort { host: "127.0.0.1".to_owned(), port: 0 };
     let server =

@@ -123,7 +123,7 @@ fn seconds(tool: &mut Tool) -> f64 {
 }
 
 #[test]
-fn quotas_slow_down_whom_they_name() {
+fn quotas_throttle_only_named_clients() {
     let mut node = Node::started();
     topics(&node, &["--create", "--topic", "slow"]);
     // Ten seconds' worth are free, the rest has to be waited for.

@@ -38,7 +38,7 @@ fn await_json(node: &Node, line: &str, pointer: &str, expected: &Value) {
 }
 
 #[test]
-fn offsets_of_every_kind() {
+fn offsets_command_lists_every_kind() {
     let node = Node::started();
     filled(&node, "dated", 2, 10);
     let rows = node.levada_json("offsets dated --at 2020-01-01");
@@ -479,7 +479,7 @@ fn wrong_questions_are_answered_on_stderr_alone() {
 }
 
 #[test]
-fn any_request_is_asked_by_its_name() {
+fn api_command_sends_any_request() {
     let node = Node::started();
     node.levada("topic create clicks --partitions 3").run();
     let listed = node.levada_json("api list");
@@ -532,7 +532,7 @@ fn sizes_are_omitted_when_broker_is_unreachable() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn closed_output_pipe_is_no_error() {
     let mut command = Command::new(paths::binary());
     command.args(["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary starts");

@@ -313,7 +313,7 @@ fn directories_are_redirected_listed_or_not_found() {
 }
 
 #[test]
-fn nothing_is_served_that_should_not_be() {
+fn hidden_and_outside_files_are_not_served() {
     let server = FileServer::start(&[], |root| {
         small_site(root);
         fs::write(root.parent().expect("a home").join("secret"), "secret").expect("a file");
@@ -529,7 +529,7 @@ fn sighup_reopens_the_served_directory() {
 }
 
 #[test]
-fn what_was_moved_is_counted_by_its_path() {
+fn moved_bytes_are_counted_by_path() {
     let server = FileServer::start(&["--metrics", "127.0.0.1:0"], small_site);
     server.get("/large");
     // An answer is counted when it has left, which its client may see before.

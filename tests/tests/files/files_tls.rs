@@ -102,7 +102,7 @@ fn sighup_reloads_the_tls_certificate() {
 }
 
 #[test]
-fn who_speaks_no_tls_is_told_so() {
+fn plaintext_client_gets_an_explanation() {
     let (server, _certificates, _authority) = server();
     let address = server.addresses()[1].parse().expect("an address");
     let mut plain = Client::open(address);

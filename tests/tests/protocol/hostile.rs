@@ -336,7 +336,7 @@ fn head(key: i16, version: i16) -> Encoder {
 }
 
 #[test]
-fn what_is_named_twice_is_answered_once() {
+fn repeated_names_are_answered_once() {
     let mut node = node();
     let mut connection = Connection::open(node.address());
     if node.kind() == Kind::Levada {

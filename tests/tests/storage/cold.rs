@@ -28,7 +28,7 @@ fn evicted_segment_replay_leaves_no_cached_pages() {
 
 /// Threads do the work of the ring.
 #[test]
-fn so_it_does_where_no_ring_is_allowed() {
+fn evicted_segment_replay_works_without_ring() {
     let launcher = env!("CARGO_BIN_EXE_restricted");
     replay(&[launcher, "--deny", "io_uring_setup,io_uring_enter,io_uring_register=EPERM", "--"]);
 }
@@ -205,7 +205,7 @@ fn only_missing_pages_are_read_and_others_stay() {
 }
 
 #[test]
-fn so_they_do_where_no_ring_is_allowed() {
+fn records_read_once_stay_cached_without_ring() {
     let launcher = env!("CARGO_BIN_EXE_restricted");
     let wrapper = [launcher, "--deny", "io_uring_setup,io_uring_enter,io_uring_register=EPERM", "--"];
     let Some((passes, dropped)) = passes(&wrapper, "never") else { return };

@@ -169,7 +169,7 @@ fn a_name_means_one_type_in_a_crate() {
 }
 
 #[test]
-fn unsafe_stays_at_home() {
+fn unsafe_code_is_in_sys_only() {
     let block = "//! A.\nfn a() {\n    // SAFETY: ours.\n    unsafe { b() };\n}\n";
     accepted(SYS, block);
     refused(RS, block, 4, "outside");
@@ -233,7 +233,7 @@ fn crates_depend_one_way() {
 }
 
 #[test]
-fn nothing_is_left_to_do() {
+fn unfinished_notes_are_refused() {
     let word = |halves: [&str; 2]| halves.concat();
     refused(RS, &format!("//! A.\n// {}: b\n", word(["TO", "DO"])), 2, "finish it");
     refused("docs/a.md", &format!("{} later\n", word(["FIX", "ME"])), 1, "finish it");
@@ -241,7 +241,7 @@ fn nothing_is_left_to_do() {
 }
 
 #[test]
-fn no_machine_shows_through() {
+fn developer_paths_are_refused() {
     refused("docs/a.md", &["Look into /ro", "ot/levada.\n"].concat(), 1, "one machine");
     refused("tests/python/a.py", &["open('/wo", "rk/x')\n"].concat(), 1, "one machine");
     refused("docs/a.md", "See [this](https://registry.example.com/levada).\n", 1, "registry.example.com");

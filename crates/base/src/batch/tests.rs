@@ -42,7 +42,7 @@ fn the_header_says_what_was_built() {
 }
 
 #[test]
-fn records_come_back() {
+fn records_round_trip() {
     for codec in ALL {
         let bytes = sample(codec);
         assert_eq!(check(&bytes).unwrap().compression().unwrap(), codec);
@@ -59,7 +59,7 @@ fn records_come_back() {
 }
 
 #[test]
-fn lies_are_refused() {
+fn contradictory_headers_are_refused() {
     let good = sample(Compression::None);
     let with = |at: usize, bytes: &[u8]| {
         let mut batch = good.clone();
@@ -127,7 +127,7 @@ fn assign_keeps_checksum_and_stamp_renews_it() {
 }
 
 #[test]
-fn markers_come_back() {
+fn end_markers_round_trip() {
     for marker in [Marker::Abort, Marker::Commit] {
         let end =
             EndMarker { marker, producer_id: 9, producer_epoch: 2, coordinator_epoch: 5, timestamp_ms: 42 };
@@ -141,7 +141,7 @@ fn markers_come_back() {
 }
 
 #[test]
-fn numbers_take_the_length_they_are_counted_with() {
+fn varint_lengths_match_their_encoding() {
     for value in [0, -1, 1, 63, 64, -64, -65, i64::from(i32::MAX), i64::MIN, i64::MAX] {
         let mut bytes = Vec::new();
         varint::put(&mut bytes, value);
@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn no_damage_makes_it_panic(codec in 0_u8..5, hits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
+    fn damaged_batch_never_panics(codec in 0_u8..5, hits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
         let mut bytes = sample(Compression::from_id(codec).unwrap());
         for (at, value) in hits {
             let at = at.index(bytes.len());

@@ -22,14 +22,14 @@ fn packed(codec: Compression, data: &[u8]) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(48)))]
     #[test]
-    fn returns_what_it_was_given(data in prop::collection::vec(0_u8..8, 0..200_000)) {
+    fn compression_round_trips(data in prop::collection::vec(0_u8..8, 0..200_000)) {
         for codec in ALL {
             prop_assert_eq!(&expand(codec, &packed(codec, &data), data.len()).unwrap(), &data);
         }
     }
 
     #[test]
-    fn survives_any_damage(data in prop::collection::vec(any::<u8>(), 1..2_000), at in any::<prop::sample::Index>(), bit in 0_u32..8) {
+    fn damaged_compressed_data_never_panics(data in prop::collection::vec(any::<u8>(), 1..2_000), at in any::<prop::sample::Index>(), bit in 0_u32..8) {
         for codec in ALL {
             let mut bytes = packed(codec, &data);
             let cut = at.index(bytes.len());
@@ -42,7 +42,7 @@ proptest! {
 }
 
 #[test]
-fn stops_at_the_limit() {
+fn expansion_stops_at_the_limit() {
     let zeros = vec![0; 10_000_000];
     for codec in ALL {
         let bytes = packed(codec, &zeros);
@@ -57,7 +57,7 @@ fn stops_at_the_limit() {
 }
 
 #[test]
-fn refuses_a_cut_input() {
+fn truncated_compressed_data_is_refused() {
     let data: Vec<u8> = (0..50_000_u32).flat_map(|n| (n % 977).to_be_bytes()).collect();
     for codec in [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd] {
         let bytes = packed(codec, &data);
@@ -81,7 +81,7 @@ fn a_snappy_claim_is_not_allocated_for() {
 }
 
 #[test]
-fn numbers_and_names_agree() {
+fn codec_numbers_match_their_names() {
     for codec in ALL {
         assert_eq!(Compression::from_id(codec.id()), Some(codec));
     }

@@ -13,7 +13,7 @@ fn log_pace_admits_burst_then_one_per_second() {
 }
 
 #[test]
-fn a_larger_burst_is_told_at_once() {
+fn a_larger_burst_is_logged_immediately() {
     let pace = LogPace::of(1000);
     assert_eq!((0..2000).filter(|_| pace.admit(7).is_some()).count(), 1000);
     assert_eq!(pace.admit(1007), Some(1000));

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_principal_has_a_colon() {
+    fn acl_principal_without_colon_is_refused() {
         let creation = |principal: &str| {
             message!(AclCreation {
                 resource_type: ResourceType::Topic.code(),

@@ -69,7 +69,7 @@ fn indexes(continued: &Continued) -> Vec<i32> {
 }
 
 #[test]
-fn a_request_says_what_becomes_of_its_session() {
+fn request_epoch_decides_about_its_session() {
     let mut sessions = Sessions::new(10);
     assert!(matches!(go_on(&mut sessions, (0, 0), vec![], &[]), Ok(SessionPlan::Open)));
     assert!(matches!(go_on(&mut sessions, (0, -1), vec![], &[]), Ok(SessionPlan::Sessionless)));
@@ -162,12 +162,12 @@ fn full_session_cache_evicts_idle_and_small() {
 }
 
 #[test]
-fn epochs_begin_again_at_one() {
+fn fetch_session_epoch_restarts_at_one() {
     assert_eq!((next_epoch(0), next_epoch(7), next_epoch(i32::MAX)), (1, 8, 1));
 }
 
 #[test]
-fn sessions_remember_so_many_partitions_and_no_more() {
+fn fetch_sessions_bound_their_partitions() {
     let mut sessions = Sessions::new(10);
     let most = 5;
     let each = bytes_of(&key(0));
@@ -207,7 +207,7 @@ fn many_fetch_sessions_yield_to_other_client() {
 }
 
 #[test]
-fn names_count_however_few_partitions_there_are() {
+fn topic_names_count_as_session_memory() {
     let mut sessions = Sessions::new(1000);
     let mut opened = 0;
     for number in 0..10_000 {

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_upgrade_ends_the_way_back() {
+    fn only_a_feature_upgrade_prevents_downgrade() {
         let (before, next) = (levels(&[("metadata.version", 30)]), levels(&[("share.version", 2)]));
         assert_eq!(passed(&before, &next), [Passed { feature: "share.version", level: 2, former: 1 }]);
         assert_eq!(passed(&Levels::new(), &next), [], "the start is no upgrade");

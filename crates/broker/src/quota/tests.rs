@@ -28,7 +28,7 @@ fn limits(set: &[(&[Named<'_>], &str, f64)]) -> Accounts {
 const ANN: Client<'_> = Client { user: "ann", client_id: "app" };
 
 #[test]
-fn the_most_special_limit_holds() {
+fn most_specific_quota_applies() {
     let (user, app) = (("user", Some("ann")), ("client-id", Some("app")));
     let (any_user, any_client) = (("user", None), ("client-id", None));
     let levels: [&[Named<'_>]; 8] = [
@@ -57,7 +57,7 @@ fn the_most_special_limit_holds() {
 }
 
 #[test]
-fn nobody_exceeds_a_limit_that_is_no_number() {
+fn non_numeric_quota_limits_nothing() {
     let (user, anyone, ip) = (("user", Some("ann")), ("user", None), ("ip", None));
     let mut accounts = limits(&[
         (&[user], "producer_byte_rate", f64::NAN),

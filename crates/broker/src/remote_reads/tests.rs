@@ -320,7 +320,7 @@ async fn times_are_found_as_in_the_log() {
 }
 
 #[tokio::test]
-async fn lost_store_fails_only_what_is_not_there() {
+async fn lost_store_fails_only_uncached_reads() {
     let rig = Rig::new();
     rig.one(rig.read(0, 1000)).await.unwrap();
     rig.segments.is_gone.store(true, Ordering::Relaxed);

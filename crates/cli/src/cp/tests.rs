@@ -65,7 +65,7 @@ fn a_directory_gets_the_file_under_its_name() {
 }
 
 #[test]
-fn what_exists_is_replaced_only_if_told() {
+fn existing_file_is_replaced_only_with_option() {
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));
     fs::write(&from, "new").unwrap();

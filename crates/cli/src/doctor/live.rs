@@ -199,7 +199,7 @@ levada_transfer_copied_bytes_total 10
     }
 
     #[test]
-    fn a_broker_that_starts_anew_counts_from_nothing() {
+    fn restarted_broker_counts_from_zero() {
         let sample = Sample::between(&parse(NOW), &parse(BEFORE), Duration::from_secs(1));
         assert_eq!(sample.paths[0].bytes_per_second, 0.0);
     }

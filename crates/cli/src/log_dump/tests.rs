@@ -63,7 +63,7 @@ fn a_sound_segment_shows_batches_and_records() {
 }
 
 #[test]
-fn allocated_room_is_no_damage() {
+fn preallocated_zeros_are_not_damage() {
     let dir = tempfile::tempdir().unwrap();
     let mut content = segment();
     let used = content.len();

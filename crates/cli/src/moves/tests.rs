@@ -45,7 +45,7 @@ fn plans_are_read_in_both_forms() {
 }
 
 #[test]
-fn plans_that_cannot_be_meant_are_refused() {
+fn senseless_move_plans_are_refused() {
     fn check(entries: &str, expected: &str) {
         let refused = plan::parse(&format!(r#"{{"moves":[{entries}]}}"#), &layout()).unwrap_err();
         assert!(refused.contains(expected), "{entries}: {refused}");

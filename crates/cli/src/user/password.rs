@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_not_cut() {
+    fn long_passwords_are_not_truncated() {
         let longest = "p".repeat(BYTES_MAX);
         for end in ["", "\n", "\r\n", "\nmore"] {
             assert_eq!(first_line(format!("{longest}{end}").as_bytes()).unwrap(), longest, "{end:?}");

@@ -35,7 +35,7 @@ mod tests {
 
     /// Values of Kafka's own `Utils.murmur2` test.
     #[test]
-    fn hashes_are_kafkas() {
+    fn partitioner_hash_matches_kafka() {
         let cases: [(&str, i32); 7] = [
             ("21", -973_932_308),
             ("foobar", -790_332_482),
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_lies_in_range() {
+    fn partition_of_key_is_in_range() {
         assert_eq!(partition_of(b"foobar", 7), ((-790_332_482_i32) & 0x7fff_ffff) % 7);
         assert_eq!(partition_of(b"foobar", 1), 0);
     }

@@ -91,7 +91,7 @@ fn producer_continues_despite_leaderless_partition() {
 }
 
 #[test]
-fn refusals_that_pass_are_outlasted() {
+fn producer_outlasts_transient_refusals() {
     let mut codes = [5, 19, 20, 56, 0].into_iter();
     let broker = FakeBroker::storing(&[1], move |_, _, _| codes.next().unwrap());
     let mut producer = producer(&broker, &[], ProducerOptions::default());

@@ -194,7 +194,7 @@ fn a_member_that_was_removed_joins_again() {
 }
 
 #[test]
-fn ranges_that_no_broker_locks_take_no_memory() {
+fn impossible_acquired_ranges_take_no_memory() {
     let mut range = AcquiredRecords::default();
     for (first, last) in [(0, i64::MAX), (5, 4), (i64::MIN, i64::MAX), (0, 1 << 40)] {
         (range.first_offset, range.last_offset) = (first, last);

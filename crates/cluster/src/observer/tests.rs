@@ -230,7 +230,7 @@ proptest! {
     }
 
     #[test]
-    fn any_answer_is_survived(
+    fn observer_survives_any_response(
         bytes in prop::collection::vec(any::<u8>(), 0..200),
         high_watermark in any::<i64>(),
         diverging in any::<Option<(i32, i64)>>(),

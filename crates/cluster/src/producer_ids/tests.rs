@@ -52,7 +52,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_id_is_given_twice(operations in prop::collection::vec((0..6u8, 1..20i32), 0..300)) {
+    fn producer_ids_are_unique(operations in prop::collection::vec((0..6u8, 1..20i32), 0..300)) {
         let (mut ids, mut given) = (ProducerIds::new(), BTreeSet::new());
         let (mut start, mut sent, mut now_ms) = (0, Vec::new(), 0);
         for (operation, len) in operations {

@@ -105,7 +105,7 @@ fn every_kafka_key_is_supported_or_has_verdict() {
 }
 
 #[test]
-fn served_keys_are_as_kafkas() {
+fn served_keys_match_kafkas_definitions() {
     let mut found = Vec::new();
     for served in BROKER_KEYS {
         let Some(known) = kafka_key(served.name).map(|known| known.key) else { continue };

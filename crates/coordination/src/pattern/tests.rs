@@ -17,7 +17,7 @@ fn an_expression_matches_whole_names() {
 }
 
 #[test]
-fn a_parenthesis_does_not_find_its_partner_outside() {
+fn unbalanced_patterns_are_refused() {
     for pattern in ["a)|(b", ")(", "(", "[", "a{2"] {
         // The last one is text to this syntax, and matches itself.
         assert_eq!(whole(pattern).is_ok(), pattern == "a{2" && Regex::new(pattern).is_ok(), "{pattern}");

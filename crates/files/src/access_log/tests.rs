@@ -46,7 +46,7 @@ fn line(form: LogFormat, target: &str, agent: Option<&str>) -> String {
 }
 
 #[test]
-fn each_form_is_the_known_one() {
+fn access_log_forms_match_their_definitions() {
     let common = "127.0.0.1 - - [06/Nov/1994:08:49:37 +0000] \"GET /a HTTP/1.1\" 200 5";
     assert_eq!(line(LogFormat::Common, "/a", None), format!("{common}\n"));
     assert_eq!(line(LogFormat::Combined, "/a", Some("curl")), format!("{common} \"-\" \"curl\"\n"));
@@ -60,7 +60,7 @@ fn each_form_is_the_known_one() {
 }
 
 #[test]
-fn no_value_ends_its_line() {
+fn access_log_values_cannot_end_lines() {
     for form in [LogFormat::Common, LogFormat::Combined, LogFormat::Json] {
         let line = line(form, "/\"\\ü\u{1b}[31m", Some("a\"\r\nb"));
         assert_eq!(line.matches('\n').count(), 1);

@@ -38,7 +38,7 @@ fn a_header_names_the_client() {
 }
 
 #[test]
-fn what_is_no_header_is_refused() {
+fn malformed_proxy_headers_are_refused() {
     let large = vec![0; HEADER_BYTES_MAX];
     for bytes in [
         b"GET / HTTP/1.1\r\n".to_vec(),

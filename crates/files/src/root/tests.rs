@@ -45,7 +45,7 @@ fn content(root: &Root, path: &str) -> Option<String> {
 }
 
 #[test]
-fn links_lead_nowhere_but_within() {
+fn symbolic_links_stay_within_the_root() {
     let place = Place::new();
     let root = place.root(Links::Within);
     for (path, expected) in [
@@ -94,7 +94,7 @@ fn without_openat2_no_link_is_followed_at_all() {
 }
 
 #[test]
-fn links_are_followed_anywhere_if_that_is_wanted() {
+fn option_follows_links_outside_the_root() {
     let place = Place::new();
     for root in [place.root(Links::Anywhere), place.root(Links::Anywhere).without_openat2()] {
         assert_eq!(content(&root, "out").as_deref(), Some("outside"));
@@ -122,7 +122,7 @@ fn a_host_has_a_root_of_its_own() {
 }
 
 #[test]
-fn any_write_changes_the_stamp() {
+fn any_write_changes_the_file_version() {
     let place = Place::new();
     let path = place.home.path().join("root/file");
     let opened = place.root(Links::Within).file(b"file", DiskWait::Unlimited).unwrap();

@@ -156,7 +156,7 @@ fn files_leave_by_reference_only_with_kernel_tls() {
 }
 
 #[test]
-fn an_unfinished_handshake_holds_up_nobody() {
+fn unfinished_handshake_delays_no_other_client() {
     let home = tempfile::TempDir::new().unwrap();
     let (server, certificate) = server(home.path());
     let address = server.addresses()[0].to_string();

@@ -28,7 +28,7 @@ fn a_target_has_a_path_and_perhaps_more() {
 }
 
 #[test]
-fn a_path_has_one_form() {
+fn paths_are_normalized() {
     for (path, form, directory) in [
         ("/", "", true),
         ("//a///b", "a/b", false),
@@ -45,7 +45,7 @@ fn a_path_has_one_form() {
 }
 
 #[test]
-fn a_path_that_leads_elsewhere_is_refused() {
+fn path_outside_the_root_is_refused() {
     for path in ["/..", "/a/../b", "/%2e%2e/a", "/a/%2E.", "/a%2fb", "/a%00", "/%", "/%4", "/%zz", "/%+1"] {
         assert!(normal(path).is_err(), "{path}");
     }

@@ -93,7 +93,7 @@ fn ranges_are_spliced_into_the_encryption() {
 }
 
 #[test]
-fn nothing_leaves_in_the_clear() {
+fn kernel_tls_sends_no_plaintext() {
     for (version, cipher) in suites() {
         let (one, mut other) = pair();
         enable(one.as_fd()).unwrap();
@@ -125,7 +125,7 @@ fn records_of_other_kinds_arrive_as_such() {
 }
 
 #[test]
-fn keys_that_do_not_fit_are_an_error() {
+fn mismatched_kernel_tls_keys_are_an_error() {
     for (version, cipher) in suites() {
         let (one, other) = pair();
         enable(one.as_fd()).unwrap();

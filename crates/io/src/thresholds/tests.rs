@@ -17,7 +17,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn what_is_left_out_keeps_its_default() {
+fn omitted_thresholds_keep_their_defaults() {
     let default = Thresholds::default();
     assert_eq!(Thresholds::parse(""), Ok(default));
     let expected = Thresholds { pipe_bytes: 64 << 10, pipe_floor_bytes: 64 << 10, ..default };

@@ -179,7 +179,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(120)))]
 
     #[test]
-    fn exactly_the_bytes_in_order_once(case in cases()) {
+    fn transfer_sends_each_byte_once_in_order(case in cases()) {
         case.run();
     }
 }

@@ -114,7 +114,7 @@ fn nothing_is_found_in_a_sound_log() {
 }
 
 #[test]
-fn damage_is_told_with_its_place() {
+fn damage_is_reported_with_its_position() {
     let finding = finds(clean(), SECOND, |bytes| bytes[100] ^= 1, Severity::Damage, "checksum");
     assert_eq!((finding.position, finding.offset), (Some(0), Some(8)));
     assert!(finding.path.ends_with(SECOND) && finding.next.contains("restore the file"));
@@ -165,7 +165,7 @@ fn indexes_must_agree_with_the_batches() {
 }
 
 #[test]
-fn what_was_aborted_must_be_in_its_index() {
+fn aborted_transactions_must_be_indexed() {
     let path = "00000000000000000008.txnindex";
     let finding = finds(clean(), path, Vec::clear, Severity::Damage, "aborted at offset 14");
     assert!(finding.next.contains("recovery-point-offset-checkpoint"), "{finding:?}");
@@ -189,7 +189,7 @@ fn the_small_files_are_looked_at() {
 }
 
 #[test]
-fn what_is_missing_is_told() {
+fn missing_data_is_reported() {
     for (file, severity, words) in [
         (SECOND, Severity::Mended, "index without a segment"),
         ("00000000000000000008.index", Severity::Mended, "is missing"),

@@ -299,7 +299,7 @@ fn empty_files_are_an_empty_log() {
 }
 
 #[test]
-fn what_follows_a_cut_goes_first() {
+fn truncation_removes_later_segments_first() {
     let dir = log();
     damage(&dir.path().join("00000000000000000000.log"), 300);
     let disk = Arc::new(FaultyDisk::default());

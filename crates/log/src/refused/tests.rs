@@ -29,7 +29,7 @@ fn sequence_numbers_wrap() {
 }
 
 #[test]
-fn another_epoch_begins_again() {
+fn new_producer_epoch_resets_refusals() {
     let (refused, now) = (Refused::default(), Instant::now());
     refused.add((1, 0), 3, (STORAGE, now));
     assert_eq!(refused.before((1, 1), 9, now), None);

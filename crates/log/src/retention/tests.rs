@@ -19,7 +19,7 @@ fn check(segments: &[(i64, u64, i64)], limits: (i64, i64), marks: (i64, i64), go
 }
 
 #[test]
-fn nothing_goes_without_a_reason() {
+fn retention_without_limits_deletes_nothing() {
     check(&[], (0, 0), (0, 0), 0);
     check(&[(10, 100, 5), (20, 100, 6)], (-1, -1), (0, 20), 0);
     check(&[(0, 0, 5)], (0, 0), (0, 0), 0);

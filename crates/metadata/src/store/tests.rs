@@ -343,7 +343,7 @@ fn impossible_offsets_and_epochs_are_damage() {
 }
 
 #[test]
-fn somebody_elses_directory_is_refused() {
+fn directory_of_another_node_is_refused() {
     let check = |change: &dyn Fn(&Path, &mut StoreOptions), message: &str| {
         let dir = golden_copy();
         let mut options = options(dir.path());
@@ -373,7 +373,7 @@ fn contradicting_change_never_reaches_the_log() {
 }
 
 #[test]
-fn half_a_change_never_happened() {
+fn partially_written_change_is_discarded() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     let half = || {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn text_is_kafkas() {
+fn id_text_matches_kafka() {
     let check = |hex: u128, expected: &str| {
         assert_eq!(text(Uuid::from_bytes(hex.to_be_bytes())), expected);
         assert_eq!(parse(expected), Some(Uuid::from_bytes(hex.to_be_bytes())));
@@ -16,7 +16,7 @@ fn text_is_kafkas() {
 }
 
 #[test]
-fn other_text_is_no_id() {
+fn invalid_text_is_not_an_id() {
     for text in ["", "AAAA", "AAAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAA+A", "ÄAAAAAAAAAAAAAAAAAAAA"] {
         assert_eq!(parse(text), None, "{text}");
     }
@@ -31,7 +31,7 @@ fn a_random_id_is_new_and_no_option() {
 
 proptest! {
     #[test]
-    fn text_comes_back(bytes: [u8; 16]) {
+    fn id_text_round_trips(bytes: [u8; 16]) {
         let id = Uuid::from_bytes(bytes);
         prop_assert_eq!(parse(&text(id)), Some(id));
     }

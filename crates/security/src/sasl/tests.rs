@@ -146,7 +146,7 @@ fn session_of_delegation_token_expires_with_it() {
 }
 
 #[test]
-fn clients_are_told_nothing_that_helps_to_guess() {
+fn sasl_errors_reveal_no_reason_to_clients() {
     let check = |mechanism: &str, bytes: &[u8], expected: &str| {
         let mut exchange = exchange();
         step(&mut exchange, handshake(1, mechanism));

@@ -66,7 +66,7 @@ fn scram_hashes_accept_only_the_right_password() {
 }
 
 #[test]
-fn first_messages_that_are_turned_away() {
+fn invalid_first_scram_messages_are_refused() {
     let check = |message: &str, expected: ScramError| {
         let find = |user: &str, mechanism| match user {
             "user" => Some(credential(mechanism, 4096)),
@@ -104,7 +104,7 @@ fn first_messages_that_are_turned_away() {
 }
 
 #[test]
-fn final_messages_that_are_turned_away() {
+fn invalid_final_scram_messages_are_refused() {
     let check = |message: &str, expected: ScramError| {
         let mut server = server();
         server.step(FIRST.as_bytes(), &users(&|_, mechanism| Some(credential(mechanism, 4096)))).unwrap();

@@ -64,7 +64,7 @@ fn check(cache: &SegmentCache, log: LogFacts<'_>, ids: &[u8], log_start: Option<
 }
 
 #[test]
-fn nothing_goes_without_a_limit() {
+fn remote_retention_without_limits_deletes_nothing() {
     check(&three(), LOG, &[], None);
     check(&SegmentCache::default(), LogFacts { retention_bytes: 0, retention_ms: 0, ..LOG }, &[], None);
 }

@@ -25,7 +25,7 @@ async fn only_waiting_scrapes_share_a_text() {
 }
 
 #[tokio::test]
-async fn texts_that_nobody_takes_are_few() {
+async fn unread_scrape_texts_are_bounded() {
     let scrapes = scrapes();
     let mut held = Vec::new();
     for _ in 0..100 {

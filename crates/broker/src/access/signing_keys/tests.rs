@@ -82,7 +82,7 @@ fn signing_key_fetch_uses_login_module_truststore() {
 }
 
 #[test]
-fn answers_that_are_no_keys_are_errors() {
+fn invalid_signing_keys_are_errors() {
     let check = |answer: &str, expected: &str| {
         let error = fetch(&format!("http://{}/keys", serve(answer, None)), None).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

@@ -78,7 +78,7 @@ fn token_authenticates_owner_until_expiry_or_removal() {
 }
 
 #[test]
-fn without_a_secret_key_no_token_counts() {
+fn delegation_tokens_need_a_secret_key() {
     for settings in [&[][..], &["delegation.token.secret.key="]] {
         let rig = Rig::new(settings);
         rig.publish(token("a", NOW_MS));

@@ -3,7 +3,7 @@
 use super::{java_hash, list_in_kafkas_order, members_in_kafkas_order, ordered, table_slot};
 
 #[test]
-fn groups_come_by_the_slots_of_their_partitions() {
+fn groups_are_ordered_by_partition_slot() {
     // Kafka 4.3 answers requests for these groups in this order, with 50 partitions.
     let partition = |id: &&str| levada_coordination::group::partition_for(id, 50);
     assert_eq!(ordered(vec!["nope", "og", "", "cg"], partition), ["", "og", "cg", "nope"]);

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_and_lengths_that_cannot_be_are_refused() {
+    fn impossible_formats_and_lengths_are_refused() {
         for format in [0, 1] {
             assert_eq!(found(&old(format)), Err(ErrorCode::InvalidRecord));
         }

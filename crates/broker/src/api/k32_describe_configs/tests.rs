@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::*;
 
 #[test]
-fn the_same_question_is_answered_once() {
+fn repeated_config_resource_is_answered_once() {
     let ask = |name: &'static str, keys: Option<&'static str>| {
         message!(DescribeConfigsResource {
             resource_type: 2,

@@ -89,7 +89,7 @@ fn documentation_lists_all_authorization_checks() {
 }
 
 #[test]
-fn questions_are_asked_by_apis_that_are_served() {
+fn authorization_checks_belong_to_served_apis() {
     for question in QUESTIONS {
         assert!(SERVED.contains(&question.api), "{}", question.api);
     }

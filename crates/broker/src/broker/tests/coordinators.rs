@@ -127,7 +127,7 @@ fn wait_until(now: &Incarnation, what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn the_topic_says_how_many_coordinators_there_are() {
+fn topic_partitions_determine_number_of_coordinators() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));
     let now = begin(&disk, &home, Ways::default());
@@ -165,7 +165,7 @@ fn the_topic_says_how_many_coordinators_there_are() {
 }
 
 #[test]
-fn coordinators_go_with_their_topic() {
+fn deleted_topic_removes_its_coordinators() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));
     let now = begin(&disk, &home, Ways::default());
@@ -383,7 +383,7 @@ fn coordinator_resigns_during_stuck_write() {
 }
 
 #[test]
-fn a_thread_that_never_waits_has_another_write() {
+fn nonblocking_thread_leaves_writes_to_another() {
     let home = directory();
     let now = begin(&Arc::new(Recorder::new(home.path())), &home, Ways::default());
     create(&now, "t", 1);
@@ -422,7 +422,7 @@ fn group_coordinator_with_lost_log_serves_nothing() {
 }
 
 #[test]
-fn a_sync_that_panics_leaves_nobody_waiting() {
+fn a_panicking_sync_fails_its_waiters() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));
     let now = begin(&disk, &home, Ways::durable());

@@ -14,7 +14,7 @@ fn lasting_setback_is_logged_once_and_brief_never() {
 }
 
 #[test]
-fn reasons_without_end_cost_no_memory() {
+fn logged_setback_reasons_are_bounded() {
     let mut setbacks = Setbacks::default();
     for number in 0..1_000 {
         setbacks.is_worth_a_word(&number.to_string());

@@ -7,7 +7,7 @@ use super::*;
 const TOPIC: Uuid = Uuid::from_bytes([3; 16]);
 
 #[test]
-fn a_thread_that_panics_follows_its_partitions_anew() {
+fn fetcher_restarts_its_partitions_after_panic() {
     let shared = Shared::default();
     for index in 0..3 {
         shared.tell(Command::Follow((TOPIC, index)));

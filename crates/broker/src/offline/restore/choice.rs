@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn overlaps_are_one_log() {
+    fn overlapping_segments_form_one_log() {
         let epochs = [(0, 0), (2, 15)];
         let all = [(20, 29), (0, 9), (5, 19), (20, 25)].map(|offsets| segment(offsets, &epochs));
         let (offsets, reasons) = chosen(all.into());
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_chosen_from_nothing() {
+    fn no_segments_restore_no_partition() {
         assert_eq!(chosen(Vec::new()), (Vec::new(), Vec::new()));
     }
 }

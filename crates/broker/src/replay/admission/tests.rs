@@ -66,7 +66,7 @@ fn in_a_full_cache_the_second_reading_stays() {
 }
 
 #[test]
-fn who_waits_for_memory_comes_first() {
+fn memory_pressure_refuses_old_records() {
     let mut admission = Admission::default();
     let stalled = |stalled| Observation { stalled, ..seen(1600, 1500, 1500) };
     admission.observe(&stalled(12.0));

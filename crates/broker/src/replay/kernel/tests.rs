@@ -30,7 +30,7 @@ fn this_machine_says_how_memory_stands() {
 }
 
 #[test]
-fn a_machine_without_groups_has_what_it_has() {
+fn memory_without_control_groups_is_the_machines() {
     let (_dir, mut kernel) = machine(&[("proc/meminfo", MEMINFO), ("proc/pressure/memory", CALM)]);
     let kib = 1024;
     let expected = Observation {
@@ -44,7 +44,7 @@ fn a_machine_without_groups_has_what_it_has() {
 }
 
 #[test]
-fn the_tightest_group_counts() {
+fn the_smallest_memory_limit_counts() {
     let stat = "anon 5\ninactive_file 209715200\nactive_file 104857600\n";
     let (_dir, mut kernel) = machine(&[
         ("proc/meminfo", MEMINFO),

@@ -58,7 +58,7 @@ fn running_process_keeps_lease_without_controllers() {
 }
 
 #[test]
-fn a_revoked_lease_stays_so() {
+fn a_revoked_lease_stays_revoked() {
     let lease = lease();
     lease.revoke();
     assert!(!lease.is_valid(1_000));

@@ -23,7 +23,7 @@ fn wake_after_registration_is_not_lost() {
 }
 
 #[test]
-fn only_the_registered_are_woken() {
+fn only_registered_waiters_are_woken() {
     let waiters = Arc::new(Waiters::default());
     let (stays, leaves) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let _registration = waiters.register(&stays);

@@ -281,7 +281,7 @@ fn every_tls_suite_uses_path_kernel_allows() {
 }
 
 #[test]
-fn a_client_that_takes_new_keys_goes_on() {
+fn tls_key_update_continues_the_connection() {
     let rig = Rig::new(&["ssl.enabled.protocols=TLSv1.3"]);
     let expected = rig.filled("t", 2);
     let mut stream = rig.connect(rig.client(None, None));
@@ -292,7 +292,7 @@ fn a_client_that_takes_new_keys_goes_on() {
 }
 
 #[test]
-fn the_kernel_encrypts_only_where_it_may() {
+fn kernel_tls_needs_support_and_configuration() {
     let rig = Rig::new(&["levada.ssl.kernel.offload=never"]);
     let expected = rig.filled("t", 2);
     let before = rig.server().broker.transfers().counters().snapshot();
@@ -404,7 +404,7 @@ fn reset_during_fetch_disturbs_no_other_client() {
 }
 
 #[test]
-fn stores_that_cannot_be_used_say_why() {
+fn unusable_key_stores_report_a_reason() {
     let rig = Rig::new(&[]);
     let at = |name: &str| rig.path(name).display().to_string();
     let (_, key, pem) = rig.issue("other");

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_silent_connection_rests_before_its_limit() {
+    fn idle_connection_waits_until_its_limit() {
         let at = |silent_ms: u64| {
             let [silent, rest, limit] = [silent_ms, 1_000, 60_000].map(Duration::from_millis);
             next_look(silent, rest, limit).as_millis()

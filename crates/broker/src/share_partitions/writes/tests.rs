@@ -20,7 +20,7 @@ fn ids(batch: WriteBatch) -> Vec<u64> {
 }
 
 #[test]
-fn writes_that_wait_leave_together() {
+fn waiting_share_state_writes_share_a_request() {
     let mut queue = WriteQueue::default();
     assert!(queue.is_idle());
     assert!(queue.push(queued(0, 10, 1)), "a task is to be started");
@@ -38,7 +38,7 @@ fn writes_that_wait_leave_together() {
 }
 
 #[test]
-fn large_writes_leave_alone() {
+fn large_share_state_writes_are_sent_alone() {
     let mut queue = WriteQueue::default();
     for (id, spans) in [(0, SPANS_MAX + 1), (1, SPANS_MAX), (2, 1)] {
         queue.push(queued(id, 0, spans));

@@ -53,7 +53,7 @@ fn rules_name_principals_as_kafkas_do() {
 }
 
 #[test]
-fn rules_that_are_none_are_refused() {
+fn malformed_mapping_rules_are_refused() {
     for wrong in [
         "RULE:^CN=(.*?)$",
         "RULE:a/b",

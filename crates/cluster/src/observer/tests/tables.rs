@@ -31,7 +31,7 @@ fn stops(actions: &[ObserverAction]) -> Option<&str> {
 }
 
 #[test]
-fn the_first_fetch_teaches_the_leader() {
+fn first_fetch_reveals_the_leader() {
     let mut rig = Rig::new();
     let actions = rig.observer.step(ObserverEvent::Tick, 0);
     let [ObserverAction::Fetch(1, to, body)] = &actions[..] else { panic!("{actions:?}") };
@@ -167,7 +167,7 @@ fn a_damaged_snapshot_is_refused() {
 }
 
 #[test]
-fn an_interrupted_snapshot_goes_on_where_it_was() {
+fn interrupted_snapshot_download_resumes() {
     let mut rig = Rig::new();
     for _ in 0..6 {
         rig.model.append(0, 3, 9);

@@ -19,7 +19,7 @@ fn waiters_leave_in_the_order_of_their_offsets() {
 }
 
 #[test]
-fn the_last_offset_releases_all() {
+fn largest_offset_releases_all_waiters() {
     let mut commits = Commits::default();
     commits.wait(i64::MAX, ());
     assert_eq!(commits.reached(i64::MAX).count(), 1);

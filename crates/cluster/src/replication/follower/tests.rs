@@ -95,7 +95,7 @@ fn concurrently_changed_log_is_fetched_from_its_end() {
 }
 
 #[test]
-fn an_answer_to_another_question_does_not_count() {
+fn response_to_another_request_is_ignored() {
     let asked = follower(5, 3).wanted(0).unwrap();
     let others =
         [Asked { offset: 4, ..asked }, Asked { leader_epoch: 8, ..asked }, Asked { last_epoch: 2, ..asked }];

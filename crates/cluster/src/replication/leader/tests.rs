@@ -295,7 +295,7 @@ fn metadata_of_settled_change_keeps_next_one_pending() {
 }
 
 #[test]
-fn answers_that_count_and_answers_that_do_not() {
+fn isr_answer_codes_determine_the_outcome() {
     let retry = |change: &IsrChange| ChangeOutcome::Retry(change.clone());
     let unsettled = |_: &IsrChange| ChangeOutcome::Unsettled;
     let reset = |_: &IsrChange| ChangeOutcome::Reset;

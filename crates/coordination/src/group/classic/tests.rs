@@ -343,7 +343,7 @@ fn members_not_syncing_in_time_are_removed() {
 }
 
 #[test]
-fn an_id_that_is_never_used_expires() {
+fn unused_member_id_expires() {
     let mut rig = Rig::new(config());
     let member_id = rig.member_id();
     rig.pass(10_000);
@@ -362,7 +362,7 @@ fn rebalance_waits_for_issued_member_ids() {
 }
 
 #[test]
-fn a_known_member_that_asks_again_disturbs_nobody() {
+fn repeated_join_does_not_rebalance() {
     let mut rig = Rig::new(config());
     let members = rig.stable(2);
     let generation = rig.rebalance(&members);
@@ -588,7 +588,7 @@ mod static_members {
     }
 
     #[test]
-    fn an_administrator_removes_one_by_name() {
+    fn administrator_removes_static_member_by_name() {
         let mut rig = Rig::new(config());
         let (old, ..) = group(&mut rig, false);
         assert_eq!(rig.leave(&[("", Some("i"))]), [None]);

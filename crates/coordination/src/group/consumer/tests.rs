@@ -230,7 +230,7 @@ fn second_member_takes_half_once_first_revokes_it() {
 }
 
 #[test]
-fn epochs_fence_and_forgive() {
+fn member_epochs_fence_except_after_lost_answer() {
     let mut rig = rig();
     let epoch = pair(&mut rig);
     let fenced = |received| Err(GroupError::fenced("consumer", received, epoch));

@@ -201,7 +201,7 @@ fn offset_commit_is_visible_once_logged() {
 }
 
 #[test]
-fn everything_acknowledged_is_there_after_a_restart() {
+fn acknowledged_commits_survive_restart() {
     let mut rig = Rig::new(config());
     let members = rig.stable(2);
     let generation = rig.rebalance(&members);
@@ -255,7 +255,7 @@ fn a_coordinator_that_loads_says_so() {
 }
 
 #[test]
-fn unloading_answers_everybody_who_waits() {
+fn unload_answers_all_waiting_requests() {
     let mut rig = Rig::new(config());
     let members = rig.stable(2);
     let joining = rig.send(rig.join(&members[0]));
@@ -390,7 +390,7 @@ fn too_long_group_id_is_refused_without_group() {
 }
 
 #[test]
-fn offsets_of_deleted_topics_go() {
+fn offsets_of_deleted_topics_are_removed() {
     let mut rig = Rig::new(config());
     for (group_id, topic) in [("a", "t"), ("a", "u"), ("b", "t")] {
         rig.commit(commit(group_id, topic, 1)).unwrap();

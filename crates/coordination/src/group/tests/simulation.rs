@@ -26,7 +26,7 @@ const SEEDS: u64 = 150;
 const STEPS: usize = 500;
 
 #[test]
-fn promises_hold_in_random_lives() {
+fn group_invariants_hold_in_random_histories() {
     let mut reached = Reached::default();
     for seed in seeds(scaled(SEEDS)) {
         let _seed = PrintedOnPanic(seed);

@@ -9,7 +9,7 @@ use crate::share_partition::AckBatch;
 use super::kit::{Rig, run};
 
 #[test]
-fn each_type_has_its_state() {
+fn each_acknowledgement_type_sets_its_state() {
     for (letter, written, after) in [
         ("g", "0-9 gone 1", "start 10 end 10 next 10 complete 0"),
         ("a", "0-9 done 1", "start 10 end 10 next 10 complete 0"),

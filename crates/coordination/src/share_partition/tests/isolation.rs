@@ -43,7 +43,7 @@ fn the_first_isolated_delivery_depends_on_the_limit() {
 }
 
 #[test]
-fn isolated_records_travel_alone() {
+fn isolated_records_are_delivered_alone() {
     // Other batches go first, and nothing after them.
     run("load 0 0-4 free 2, 5-9 gone 3, 10-14 free 3
          fetch a 0-14 15-19 -> 0-4*3

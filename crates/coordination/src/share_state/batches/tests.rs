@@ -31,7 +31,7 @@ fn check(stored: &str, added: &str, start_offset: i64, expected: &str) {
 }
 
 #[test]
-fn nothing_and_nothing_is_nothing() {
+fn empty_state_batches_merge_to_empty() {
     check("", "", NO_START_OFFSET, "");
     check("", "", 120, "");
 }

@@ -47,7 +47,7 @@ fn texts_that_are_no_keys_are_refused() {
 }
 
 #[test]
-fn the_text_decides_the_partition() {
+fn key_text_determines_its_partition() {
     for (text, hash, partition) in HASHES {
         assert!(ShareKey::parse(text).is_some(), "{text}");
         assert_eq!((partition_for(text, i32::MAX), partition_for(text, 50)), (hash, partition), "{text}");

@@ -109,7 +109,7 @@ fn the_older_version_is_read() {
 }
 
 #[test]
-fn what_nobody_writes_is_refused_or_skipped() {
+fn unknown_transaction_records_are_refused_or_skipped() {
     let key = Record::Transaction("id".into(), None).encode().unwrap().key;
     let decode = |value: &[u8]| Record::decode(key.clone(), Some(Bytes::copy_from_slice(value)));
     assert!(matches!(decode(&[0, 2]), Err(RecordError::UnknownVersion(2))));

@@ -89,7 +89,7 @@ fn inflow_from_short_file_is_error_at_end() {
 }
 
 #[test]
-fn an_empty_pool_holds_it_up() {
+fn inflow_waits_for_a_free_buffer() {
     if no_ring() {
         return;
     }

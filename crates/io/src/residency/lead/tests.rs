@@ -22,7 +22,7 @@ fn pages(text: &str) -> Vec<bool> {
 }
 
 #[test]
-fn a_run_ends_where_it_should() {
+fn missing_page_runs_include_small_islands() {
     let rows = [
         ("#", 4, PageRun::There(1)),
         (".", 4, PageRun::Missing(1)),

@@ -150,7 +150,7 @@ fn one_slow_warm_request_does_not_block_others() {
 }
 
 #[test]
-fn dropping_it_forgets_what_waits() {
+fn dropped_warmer_discards_waiting_requests() {
     let file = file_of(b"bytes");
     let (warmer, _) = warmer(1, 10);
     let gate = block(&warmer, &file);

@@ -45,7 +45,7 @@ fn buffers_outlive_their_pool() {
 }
 
 #[test]
-fn no_size_is_refused() {
+fn buffer_pool_refuses_zero_and_huge_sizes() {
     assert!(BufferPool::new(0, 3).is_err());
     assert!(BufferPool::new(3, 0).is_err());
     assert!(BufferPool::new(usize::MAX, 2).is_err());

@@ -16,7 +16,7 @@ fn take_default() {
 }
 
 #[test]
-fn rust_ignores_it_from_the_start() {
+fn rust_programs_ignore_sigpipe_from_start() {
     assert!(is_ignored());
 }
 

@@ -17,7 +17,7 @@ fn aborted(fields: [i64; 4]) -> Aborted {
 }
 
 #[test]
-fn the_bytes_are_kafkas() {
+fn txn_index_bytes_match_kafka() {
     let dir = tempdir().unwrap();
     let path = dir.path().join("00000000000000000000.txnindex");
     let index = TxnIndex::on_disk(path.clone());

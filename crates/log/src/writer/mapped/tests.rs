@@ -172,7 +172,7 @@ fn next_segment_is_preallocated_and_renamed_at_roll() {
 }
 
 #[test]
-fn a_spare_that_is_late_is_done_without() {
+fn roll_does_not_wait_for_spare_segment() {
     let dir = tempdir().unwrap();
     let disk: Arc<dyn Disk> = Arc::new(FaultyDisk::default());
     let late: Arc<Mutex<Vec<Work>>> = Arc::default();

@@ -32,7 +32,7 @@ impl Kit {
 }
 
 #[test]
-fn a_follower_takes_over_what_it_is_given() {
+fn follower_appends_leader_batches_unchanged() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     let answer = [plain_led(0, 3), plain_led(2, 3), plain_led(4, 5)].concat();
@@ -119,7 +119,7 @@ fn a_compacted_leader_leaves_gaps_of_any_width() {
 }
 
 #[test]
-fn one_role_is_not_the_other() {
+fn leader_and_follower_appends_are_exclusive() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     assert!(matches!(plain(&mut writer), Err(AppendError::LeaderEpoch { led: -1, .. })));

@@ -23,7 +23,7 @@ fn audit_flood_from_one_origin_hides_no_other() {
 }
 
 #[test]
-fn very_many_origins_are_one() {
+fn excess_audit_origins_share_one_counter() {
     let (mut repeats, start) = (Repeats::default(), Instant::now());
     for at in 0..ORIGINS_MAX {
         assert!(repeats.admit(origin(&format!("host-{at}")), start));

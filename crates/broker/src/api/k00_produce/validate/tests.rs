@@ -38,7 +38,7 @@ fn check(own: &[(&str, &str)], records: &[(i64, bool)], expected: Result<(), (Er
 }
 
 #[test]
-fn records_are_refused_for_what_their_topic_demands() {
+fn records_that_break_topic_settings_are_refused() {
     let late = NOW_MS + HOUR_MS + 1;
     check(&[], &[(NOW_MS, false), (NOW_MS + HOUR_MS, true), (0, true)], Ok(()));
     check(&[], &[(NOW_MS, false), (late, true)], Err((ErrorCode::InvalidTimestamp, &[1])));
@@ -75,7 +75,7 @@ fn compressed_records_are_refused_by_expanded_size() {
 }
 
 #[test]
-fn refusals_speak_as_kafka_does() {
+fn refusals_have_kafkas_messages() {
     let said = |own: &[(&str, &str)], records: &[(i64, bool)]| {
         let batch = batch_of(records);
         let rejected = judge(&checked(&batch), &config(own), || "t-0".to_owned(), NOW_MS).unwrap_err();

@@ -358,7 +358,7 @@ fn partitions_that_cannot_be_fetched_have_their_codes() {
 }
 
 #[test]
-fn lost_leaders_say_who_leads() {
+fn former_leader_names_the_new_leader() {
     let mut rig = start(&[], &[]);
     let mut epoch = 0;
     let connection = rig.run(async {
@@ -451,7 +451,7 @@ fn records_do_not_exceed_a_limit_of_records() {
 }
 
 #[test]
-fn requests_that_want_no_bytes_wait_for_none() {
+fn zero_min_bytes_share_fetch_does_not_wait() {
     let rig = start(&[], &[]);
     rig.run(async {
         rig.initialize().await;
@@ -466,7 +466,7 @@ fn requests_that_want_no_bytes_wait_for_none() {
 }
 
 #[test]
-fn small_requests_get_nothing_at_once() {
+fn share_fetch_with_zero_limits_returns_nothing() {
     let rig = start(&[], &[]);
     rig.run(async {
         rig.initialize().await;

@@ -28,7 +28,7 @@ fn unapplied_metadata_records_delay_confirmation() {
 }
 
 #[test]
-fn without_an_answer_there_is_no_proof() {
+fn unanswered_confirmation_proves_nothing() {
     let mut proof = Confirmation::default();
     proof.ask(0);
     let nothing = Heard { since_fetch_ms: None, high_watermark: 0, applied: -1 };

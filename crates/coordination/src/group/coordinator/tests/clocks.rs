@@ -11,7 +11,7 @@ use crate::group::tests::rig::{GROUP, Rig, commit, config};
 const HOUR_MS: i64 = 3_600_000;
 
 #[test]
-fn a_clock_set_forward_puts_no_member_out() {
+fn clock_set_forward_removes_no_member() {
     let mut rig = Rig::new(config());
     let members = rig.stable(2);
     let generation = rig.rebalance(&members);
@@ -34,7 +34,7 @@ fn a_clock_set_back_keeps_no_silent_member() {
 }
 
 #[test]
-fn a_clock_set_forward_puts_no_consumer_out() {
+fn clock_set_forward_removes_no_consumer() {
     let mut rig = Rig::new(config());
     rig.step(catalogue(&[("t", 4)]));
     let epoch = rig.ask(enter("a", &["t"])).unwrap().member_epoch;
@@ -49,7 +49,7 @@ fn a_clock_set_forward_puts_no_consumer_out() {
 }
 
 #[test]
-fn offsets_expire_by_the_date() {
+fn offsets_expire_by_wall_clock() {
     let mut rig = Rig::new(config());
     rig.commit(commit("simple", "t", 1)).unwrap();
     let retention_ms = rig.config.offsets_retention_ms;

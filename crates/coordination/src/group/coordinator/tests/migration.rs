@@ -301,7 +301,7 @@ fn member_leaving_twice_in_one_request_has_left() {
 }
 
 #[test]
-fn a_policy_can_forbid_either_way() {
+fn migration_policy_applies_to_each_direction() {
     let consumer = ConsumerConfig { upgrades: false, ..ConsumerConfig::default() };
     let mut rig = Rig::new(GroupConfig { consumer, ..config() });
     rig.step(catalogue(&[("t", 4)]));

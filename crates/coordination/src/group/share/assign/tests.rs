@@ -161,7 +161,7 @@ fn partitions(text: &str) -> Partitions {
 }
 
 #[test]
-fn promises_hold_for_random_groups() {
+fn assignment_invariants_hold_for_random_groups() {
     for seed in seeds(scaled(300)) {
         let mut random = seed;
         let mut below = |limit: usize| {

@@ -170,7 +170,7 @@ fn new_partitions_are_initialized_and_assigned() {
 }
 
 #[test]
-fn a_deleted_topic_takes_its_state_along() {
+fn deleted_topic_loses_its_share_state() {
     let mut rig = rig();
     let epoch = settled(&mut rig);
     rig.step(catalogue(&[("u", 2)]));

@@ -37,7 +37,7 @@ fn tasks_are_shared_by_processes_then_members() {
 }
 
 #[test]
-fn nobody_gets_tasks_without_subtopologies() {
+fn no_subtopologies_assign_no_tasks() {
     assert_eq!(assign(&[member("a", "p")], &[], 2)["a"], TaskSets::default());
     assert_eq!(assign(&[], &[source("0", 3, true)], 2), BTreeMap::new());
 }

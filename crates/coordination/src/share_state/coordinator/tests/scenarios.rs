@@ -382,7 +382,7 @@ fn replayed(records: &[(Bytes<'_>, Bytes<'_>)]) -> (Coordinator, Result<(), Repl
 }
 
 #[test]
-fn batches_go_in_and_out() {
+fn logged_batches_replay_to_the_same_state() {
     let mut rig = rig();
     rig.ask(initialize(2, 5)).unwrap();
     rig.ask(write_of_2(&[5, 7])).unwrap();

@@ -168,7 +168,7 @@ fn failed_abort_write_is_retried_at_next_check() {
 }
 
 #[test]
-fn a_decision_that_cannot_be_logged_is_none() {
+fn unlogged_transaction_decision_has_no_effect() {
     let cases = [
         (PersistFailure::Unavailable, TxnError::CoordinatorNotAvailable),
         (PersistFailure::TooLarge, TxnError::UnknownServerError),
@@ -348,7 +348,7 @@ fn requests_waiting_for_producer_id_continue_or_fail() {
 }
 
 #[test]
-fn an_id_that_nobody_uses_is_forgotten() {
+fn unused_transactional_id_expires() {
     let config = TxnConfig { id_expiration_ms: 10_000_000, ..TxnConfig::default() };
     let mut rig = Rig::new(config);
     let owner = rig.init();
@@ -430,7 +430,7 @@ fn coordinator_unload_refuses_all_waiting_requests() {
 }
 
 #[test]
-fn a_coordinator_that_loads_asks_for_patience() {
+fn loading_coordinator_returns_retriable_error() {
     let mut coordinator = Coordinator::new(TxnConfig::default(), 0);
     let actions = coordinator.step(Event::Init(Ticket(1), init(ID)), Now::default());
     let refused = Outcome::Refused(TxnError::CoordinatorLoadInProgress);
