@@ -192,7 +192,7 @@ fn read_body(reader: &mut impl Read, head: &str) -> io::Result<Vec<u8>> {
 /// The whole answer of the server.
 fn forward(server: SocketAddr, head: &str, body: &[u8]) -> io::Result<Vec<u8>> {
     let mut upstream = TcpStream::connect(server)?;
-    // The header is none of those that a client signs.
+    // Clients do not sign this header.
     let head = head.replacen("\r\n", "\r\nconnection: close\r\n", 1);
     upstream.write_all(head.as_bytes())?;
     upstream.write_all(body)?;

@@ -126,7 +126,7 @@ fn parse(text: &str) -> (&str, Vec<Step<'_>>) {
         }
     }
     if let Some((_, before)) = steps.split_last_mut() {
-        // The empty line before the next command is no answer.
+        // The empty line before the next command does not belong to the output.
         for step in before {
             step.expected.pop();
         }

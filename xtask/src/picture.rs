@@ -41,7 +41,7 @@ pub(crate) fn table(readme: &str) -> Vec<(usize, Vec<&str>)> {
     const END: &str = "<!-- end -->";
     let table = readme.lines().enumerate().skip_while(|(_, line)| !line.starts_with(BEGIN));
     let rows = table.take_while(|(_, line)| *line != END).filter(|(_, line)| line.starts_with('|'));
-    // The head of the table and the line below it are no figures.
+    // The head of the table and the line below it contain no figures.
     rows.skip(2).map(|(index, line)| (index + 1, cells(line))).collect()
 }
 

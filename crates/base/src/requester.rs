@@ -25,7 +25,7 @@ impl Requester {
         Self::Address(match address.to_canonical() {
             IpAddr::V6(address) => {
                 let network = address.to_bits() & (u128::MAX << NETWORK_BITS);
-                // The broker's own machine is no network.
+                // A loopback address stands for this machine, not for a network.
                 if address.is_loopback() { address.into() } else { Ipv6Addr::from_bits(network).into() }
             }
             address @ IpAddr::V4(_) => address,

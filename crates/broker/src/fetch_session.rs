@@ -368,7 +368,7 @@ impl Sessions {
     /// Makes room for a session of this client: removes the least recently used session of the
     /// client with most, if that client has more than this one would have.
     fn evict_of_largest(&mut self, owner: &Requester, new: Size) -> bool {
-        // Of what has no room.
+        // The exhausted limit: the number of sessions, or their memory.
         let by_slots = self.sessions.len() >= self.slots;
         let amount = |size: &Size| if by_slots { 1 } else { size.bytes };
         let mut amounts: HashMap<&Requester, usize> = HashMap::new();

@@ -205,7 +205,7 @@ impl Accounts {
         }
         meter.add(-1.0, now_ms);
         let window_ms = (SAMPLES as i64 - 1) * SAMPLE_MS;
-        // A limit of 0 is none that a wait would ever satisfy.
+        // No wait would satisfy a limit of 0.
         let wait_ms =
             ((rate - limit) / limit.max(f64::MIN_POSITIVE) * window_ms as f64).min(SAMPLE_MS as f64);
         Duration::from_millis(wait_ms.round() as u64)

@@ -98,7 +98,7 @@ impl Dump {
 /// The kinds of files, distinguished by name as in Kafka.
 fn dump_file(path: &Path, records: bool, report: &mut Report<'_>) -> Result<Verdict, Failure> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    // A file on its way out has a suffix after its kind.
+    // A file that is to be deleted has a suffix after its kind.
     let name = name.strip_suffix(".deleted").unwrap_or(&name);
     match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
         "log" | "checkpoint" => batches::dump(path, records, report),

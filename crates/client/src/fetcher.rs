@@ -348,7 +348,7 @@ impl Fetcher {
         while let Some(batch) = split_batch(&mut rest).map_err(|error| damaged(place, *position, error))? {
             let view = BatchView::parse(&batch).map_err(|error| damaged(place, *position, error))?;
             let wrong = |error| damaged(place, view.base_offset(), error);
-            // Control records end transactions; they are no one's data.
+            // Control records end transactions; they contain no data for consumers.
             let is_shown = !aborted.holds(&view) && !view.is_control();
             let records = if is_shown { Some(batch::records(&batch).map_err(wrong)?) } else { None };
             for record in records.into_iter().flatten() {

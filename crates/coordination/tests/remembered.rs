@@ -328,7 +328,7 @@ impl Machine for TxnMachine {
         };
         let TxnOutcome::Init(owner) = self.ask(init) else { panic!("an identity for {transactional_id}") };
         if number.is_multiple_of(2) {
-            // A transaction that nobody ends.
+            // A transaction that no producer ends.
             let added = self.ask(AddRequest {
                 transactional_id,
                 producer_id: owner.producer_id,

@@ -50,7 +50,7 @@ pub fn resolve(field: &[u8], len: u64) -> Ranges {
     let mut spans = [None; RANGES_MAX];
     let (mut asked, mut count) = (0, 0);
     for spec in list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-        // An empty member of a list counts for nothing.
+        // An empty member of a list is ignored.
         if spec.is_empty() {
             continue;
         }

@@ -69,7 +69,7 @@ fn send(
         ring.submit_and_wait(1, None)?;
         for completion in ring.reap() {
             match completion.event {
-                // No server listens on loopback: the answer to that is not a failure of ours.
+                // No server listens on loopback: the error is expected.
                 Event::Done { .. } | Event::Sent { .. } => {}
                 // The buffer goes back to its pool here.
                 Event::Released { copied, .. } => copies += usize::from(copied),

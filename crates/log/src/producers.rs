@@ -328,7 +328,7 @@ impl Producers {
         self.known.retain(|_, producer| {
             producer.transaction_start.is_some() || now_ms.saturating_sub(producer.seen_ms) < expiration_ms
         });
-        // A crowd of short-lived producers does not keep its memory.
+        // The memory of many short-lived producers is released.
         if self.known.len() < self.known.capacity() / 4 {
             self.known.shrink_to_fit();
         }

@@ -105,7 +105,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let next = self.turns.0.lock().leave(&self.requester);
         if let Some((requester, waits)) = next {
-            // A request that has been given up meanwhile gives the place back immediately.
+            // A request that was abandoned meanwhile releases the place immediately.
             drop(waits.send(self.turns.turn(requester)));
         }
     }

@@ -8,7 +8,7 @@ use crate::paths;
 
 pub(super) fn command(plan: &Plan, home: &Path) -> Command {
     let mut command = Command::new(paths::binary());
-    // The tests' own variables are no keys of the broker's.
+    // The variables of the tests are not configuration keys of the broker.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("LEVADA_") {
             command.env_remove(name);

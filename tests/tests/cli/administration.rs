@@ -234,7 +234,8 @@ fn controller_mutation_quota_limits_partition_changes() {
     let [grow, old_grow] =
         [(3, true), (1, false)].map(|(version, is_flexible)| Mutation { key: 37, version, is_flexible });
 
-    // A request may take more than there is. Who owes partitions gets none, and hears for how long.
+    // A request may take more than there is. A client in debt gets no partitions, and a time to
+    // wait.
     let mut probes = (0..).map(|number| format!("probe-{number}"));
     let refused_ms = await_some("a refusal", Duration::from_secs(20), || {
         let (error, throttle_ms) = create.send(&node, &probes.next().expect("a name"), 20);
@@ -250,7 +251,7 @@ fn controller_mutation_quota_limits_partition_changes() {
     // A topic that is refused for another reason does not count.
     assert_eq!(create.send(&node, known, 1), (36, 0));
 
-    // Clients that do not know the error are served, and throttled for what they owe then.
+    // Clients that do not know the error are served, and throttled for their debt.
     let mut owed_ms = throttle_ms;
     for (request, topic, partitions) in
         [(&old_create, "second", 2), (&old_grow, "second", 4), (&old_delete, "before", 0)]

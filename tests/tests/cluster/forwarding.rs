@@ -73,7 +73,7 @@ fn broker_config_changes_are_checked_and_forwarded() {
     // Levada refuses values that its own rules do not allow: the controller has none for brokers.
     let (code, said) = tools.outcome(&alter(&own, "--add-config log.cleaner.threads=no"));
     assert!(code != 0 || said.contains("Invalid"), "{code}: {said}");
-    // Levels of loggers are no metadata, and need no controller.
+    // Levels of loggers are not metadata, and need no controller.
     let loggers = format!("--entity-type broker-loggers --entity-name {LEVADA}");
     tools.run(&alter(&loggers, "--add-config levada_broker=INFO"));
     tools.run(&alter("--entity-type brokers --entity-default", "--add-config message.max.bytes=1000012"));

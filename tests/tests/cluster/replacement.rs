@@ -174,7 +174,7 @@ impl Stage {
         let took = start.elapsed();
         let fetched = match by {
             Kind::Levada => fetched(&self.cluster, broker),
-            // Its leaders have sent what it has now and did not have before.
+            // Its leaders have sent the records that were missing before.
             Kind::Kafka => bytes_of_logs(&self.cluster, broker) - before,
         };
         let produced = bytes_of_logs(&self.cluster, other).saturating_sub(before);

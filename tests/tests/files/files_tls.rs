@@ -113,7 +113,7 @@ fn plaintext_client_gets_an_explanation() {
         (400, "400 Bad Request: this port requires HTTPS\n".to_owned())
     );
     assert_eq!(plain.rest(), b"");
-    // Bytes that are no TLS end their own connection only.
+    // Bytes that are not TLS end only their own connection.
     let mut broken = Client::open(address);
     broken.say(b"\x16\x03\x01\x00\x05hello, this is not a handshake");
     broken.rest();

@@ -266,7 +266,7 @@ fn payloads_of_every_codec_are_read() {
         let cut = &good[..good.len() - 1];
         assert_eq!(outcome(codec, compressed(name, cut)), ErrorCode::InvalidRecord, "{name}");
         if codec > 0 {
-            // A small payload that expands to more than a push may have, and one that is no such.
+            // A small payload that expands beyond the limit of a push, and one that does not.
             let bomb = compressed(name, &vec![0; 3 * BYTES_MAX]);
             assert!(bomb.len() < BYTES_MAX, "{name}");
             assert_eq!(outcome(codec, bomb), ErrorCode::InvalidRecord, "{name}");

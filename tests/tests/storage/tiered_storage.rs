@@ -185,7 +185,7 @@ fn remote_storage_ends_with_its_objects() {
     fill(&node, "clicks", 0..5);
     await_objects(&node, "clicks", 4);
     await_listed(&node, "clicks", EARLIEST_LOCAL, 4);
-    // The store keeps what it has, and gets no more.
+    // The store keeps its objects, and gets no further ones.
     let read_only = "-c remote.log.copy.disable=true -c local.retention.bytes=-2";
     node.levada(&format!("topic alter clicks {read_only}")).run();
     fill(&node, "clicks", 5..8);

@@ -68,7 +68,7 @@ fn record_bytes_never_enter_user_memory() {
     println!("counted: {counters:?}; read from logs while it started: {read_at_start}");
 
     assert!(spliced + sent_file >= total, "moved without lifting: {spliced} + {sent_file} of {total}");
-    // Searching the log reads a window of headers for each fetch, which is no record data to send.
+    // Searching the log reads a window of headers for each fetch: not record data to send.
     assert!(read_from_log < total / 50, "{read_from_log} bytes of the log were read into user memory");
     assert_eq!(mapped, 0, "a log was mapped into user memory");
     assert!(read_at_start < total / 50, "{read_at_start} bytes of the log were read on the way up");

@@ -92,7 +92,7 @@ fn check_titles(log: &str) -> Vec<Complaint> {
 
 /// The reason why a title is not valid.
 fn fault(title: &str) -> Option<String> {
-    // A merge names the branch; what it brings has its own titles.
+    // A merge names the branch; its commits have their own titles.
     if title.starts_with("Merge branch ") {
         return None;
     }

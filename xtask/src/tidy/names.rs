@@ -58,7 +58,7 @@ pub(super) fn check_crates(sources: &[Source]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for source in sources.iter().filter(|source| source.has_extension("rs") && !source.is_test()) {
         let Some(space) = name_space(source) else { continue };
-        // Other rules complain about text that is no Rust.
+        // Other rules complain about text that is not Rust.
         let Ok(file) = syn::parse_file(&source.text) else { continue };
         for name in file.items.iter().filter_map(visible_type) {
             let (text, line) = (name.to_string(), name.span().start().line);

@@ -127,7 +127,7 @@ impl PendingAck {
     async fn result(self) -> AckResult {
         let (error, message) = match self.state {
             PendingState::Ended(error, message) => (error, message),
-            // The writing task is gone when the broker stops.
+            // The writing task has ended if the broker stops.
             PendingState::Stored(stored) => {
                 (stored.await.unwrap_or(Err(ErrorCode::CoordinatorNotAvailable)).err(), None)
             }

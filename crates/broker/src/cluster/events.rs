@@ -66,7 +66,7 @@ impl EventSender {
 impl EventSender {
     /// Ends the wait of the consumer as if its limit were reached.
     pub(crate) fn wake(&self) {
-        // A consumer that is gone does not wait.
+        // A consumer that has ended does not wait.
         let _ = self.entries.send(Entry::Wake);
     }
 }

@@ -303,7 +303,7 @@ fn membership_end_does_not_wait_for_controller() {
     let Member { membership, events } = member;
     drop(membership);
     assert!(wait_for(receiver).is_ok(), "the request has no outcome");
-    // All threads have ended: nobody can send any more.
+    // All threads have ended: no thread can send any more.
     while events.recv_timeout(Duration::ZERO).is_ok() {}
     assert!(matches!(events.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Disconnected)));
 }

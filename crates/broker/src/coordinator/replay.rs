@@ -69,7 +69,7 @@ pub(crate) fn stored<M: Machine>(partition: &Partition, result: SubmitResult) ->
         | AppendError::OutOfOrderSequence { .. }
         | AppendError::Overtakes { .. } => PersistFailure::TransactionState,
         AppendError::TooLarge { .. } | AppendError::LargerThanSegment { .. } => PersistFailure::TooLarge,
-        // The log has nothing of it; the coordinator of another epoch continues from there.
+        // No record of it is in the log; the coordinator of another epoch continues from there.
         AppendError::LeaderEpoch { .. } => PersistFailure::Unavailable,
         // The lane logs the failure.
         AppendError::Storage(error) if may_be_repeated(partition, &error) => PersistFailure::Unavailable,

@@ -111,7 +111,7 @@ fn fetch_session_returns_changes_and_reorders_partitions() {
     let turn = continued(go_on(&mut sessions, (id, 3), vec![], &[]));
     assert_eq!(indexes(&turn), [1, 9, 0]);
 
-    // Each of these is told; after an error the same answer as before is news.
+    // Each of these is sent; after an error the former answer counts as changed.
     for (news, again) in [
         (PartitionState { high_watermark: 11, ..QUIET }, false),
         (PartitionState { high_watermark: 11, log_start: 3, ..QUIET }, false),
@@ -155,7 +155,7 @@ fn full_session_cache_evicts_idle_and_small() {
     let third = open(&mut sessions, 2, EVICTION_MS + 1);
     assert_ne!(third, 0);
     assert!(!sessions.sessions.contains_key(&small));
-    // Idle for long: gone for anything new.
+    // Idle for long: it gives way to any new session.
     assert_ne!(open(&mut sessions, 1, 2 * EVICTION_MS + 2), 0);
     assert_eq!(sessions.sessions.len(), 2);
     assert_eq!(Sessions::new(0).open(&user("anybody"), FetchSession::of(false, Vec::new()), || 7, 0), 0);

@@ -88,7 +88,7 @@ impl Publisher {
             self.replicas.unopened().lock().keep(is_wanted);
             self.open_and_serve(missing, |key| left.of(key))
         });
-        // Partitions in a failed directory are not opened, and are no failure either.
+        // Partitions in a failed directory are not opened, and do not count as failures.
         if changed.is_ok() && self.replicas.unopened().lock().failed() == 0 {
             tracing::info!("all partitions are open");
         }

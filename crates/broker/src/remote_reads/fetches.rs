@@ -264,7 +264,7 @@ impl Queue {
         while let Some(key) = self.wanted.pop_front() {
             let Some(queued) = self.parts.get_mut(&key).filter(|queued| !queued.is_running) else { continue };
             if !queued.ticket.is_wanted() {
-                // The client has gone, or came too late.
+                // The client has disconnected, or its request came too late.
                 self.parts.remove(&key);
                 continue;
             }

@@ -117,7 +117,7 @@ impl Drop for NamedClient {
         let mut book = self.clients.0.lock();
         if let Some(count) = book.software.get_mut(&self.key) {
             *count -= 1;
-            // Otherwise names that clients make up would fill the list for good.
+            // Otherwise names that clients make up would fill the list until the broker stops.
             if *count == 0 {
                 book.software.remove(&self.key);
             }

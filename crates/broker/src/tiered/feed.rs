@@ -182,7 +182,7 @@ impl Tiers {
         let call = move |peer: Option<Peer<'_>>| {
             let request = |_| fetch_request(topic_id, (index, offset), max_bytes);
             let response = peer.and_then(|peer| peer.ask(controller::FETCH, request));
-            // The one that asks may be gone.
+            // The requesting thread may have ended.
             let _ = sender.send(response.as_ref().and_then(part_in));
         };
         self.transactions.peers().call(leader, Subject::RemoteSegments, Box::new(call));

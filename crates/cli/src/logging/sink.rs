@@ -55,7 +55,7 @@ impl Sink {
         let lost = writer.lost.clone();
         let work = move || {
             let mut place = Place::default();
-            // The line at which it has panicked is gone; the next ones are written.
+            // The line at which the thread panicked is lost; the next lines are written.
             while guarded("the thread of the audit log", || write(&mut place, &received, &lost)).is_err() {}
         };
         let thread = thread::Builder::new().name("audit".to_owned()).spawn(work);

@@ -143,7 +143,7 @@ fn lenient_names_unknown_keys_and_ignores_them() {
     let rows = config.describe_as_kafka();
     let row = rows.iter().find(|row| row.name == "confluent.license").unwrap();
     assert_eq!((row.sensitive, row.read_only, row.kind), (true, true, ConfigType::Unknown));
-    // Everything else stays as strict as it is.
+    // All other keys stay as strict as before.
     let wrong = Sources { lenient: true, ..Sources::flags(["num.partitions=0", "metric.reporters=a.B"]) };
     assert_eq!(BrokerConfig::load(&wrong).unwrap_err().0.len(), 2);
 }

@@ -51,7 +51,7 @@ fn listing_memory_is_counted_before_allocation() {
         let len = listing.len();
         drop(listing);
         assert_eq!(used(), 0);
-        // Room for the listing alone is no room to make it in.
+        // Memory for the listing alone does not suffice to make it.
         let small = ListingBudget::new(len);
         assert!(matches!(list(&site, form, &small), Err(ListingFault::NoRoom)), "{form:?}");
         assert_eq!(small.used.load(Ordering::Relaxed), 0, "{form:?}: a refused one gives all back");

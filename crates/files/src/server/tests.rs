@@ -131,7 +131,7 @@ fn files_leave_by_reference_only_with_kernel_tls() {
             assert_eq!(get(&mut stream, "/small", 12), b"a small file");
             assert!(get(&mut stream, "/large", LARGE_BYTES) == large(), "{suite:?}");
         }
-        // A body that nobody wants comes in records of the kernel as well.
+        // An unwanted body comes in records of the kernel as well.
         let refused = "POST /small HTTP/1.1\r\nHost: localhost\r\nContent-Length: 40000\r\n\r\n";
         stream.write_all(&[refused.as_bytes(), &[b'x'; 40_000]].concat()).unwrap();
         let mut answer = [0; 12];
@@ -180,7 +180,7 @@ fn aborted_tls_handshake_gets_an_alert() {
     let home = tempfile::TempDir::new().unwrap();
     let (server, _) = server(home.path());
     let mut stream = TcpStream::connect(server.addresses()[0].to_string()).unwrap();
-    // A record of the handshake that is none of its messages.
+    // A handshake record that contains no known message.
     stream.write_all(&[22, 3, 1, 0, 4, 99, 0, 0, 0]).unwrap();
     let mut said = Vec::new();
     let end = stream.read_to_end(&mut said);

@@ -79,7 +79,7 @@ fn transfers_beyond_the_last_pipe_go_by_sendfile() {
     assert_eq!(counted.bytes(Path::Sendfile), 1 << 20);
     assert_eq!(counted.fallbacks(Fallback::PipesInUse), 1);
 
-    // The stuck transfer's pipe goes with it: what was in it must not reach anybody else.
+    // The pipe of the stuck transfer is closed: its bytes must not reach another client.
     drop(holder);
     assert_eq!(engine.pipes.alive.load(Ordering::Relaxed), 0);
     let (arrived, outcome) = deliver(&mut engine, second(), sockets(true, true));

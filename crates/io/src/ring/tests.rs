@@ -450,7 +450,7 @@ fn parked_memory_returns_unordered_and_on_reset() {
     let second = send(&mut ring, &lost, 1 << 20);
     let third = send(&mut ring, &quick, 4096);
     assert_eq!(released(&mut ring, third), [], "the last is the first");
-    // Both sockets have taken all of it, and the kernel still refers to what is not sent.
+    // Both sockets have taken all bytes, and the kernel still refers to the unsent ones.
     rustix::net::sockopt::set_socket_linger(&resets, Some(Duration::ZERO)).unwrap();
     drop(resets);
     assert_eq!(released(&mut ring, second), [], "a reset between the two completions");

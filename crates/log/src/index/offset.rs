@@ -38,7 +38,7 @@ impl Entry for OffsetEntry {
     fn encode(self) -> [u8; Self::WIDTH] {
         let mut bytes = [0; Self::WIDTH];
         bytes[..4].copy_from_slice(&self.delta.to_be_bytes());
-        // A segment is no longer than its index can tell.
+        // Segments are not longer than positions of 32 bits can express.
         bytes[4..].copy_from_slice(&u32::try_from(self.position).unwrap_or(u32::MAX).to_be_bytes());
         bytes
     }

@@ -152,7 +152,7 @@ impl Recovery<'_> {
             let head = match scan.next() {
                 Ok(Some(head)) => head,
                 Err(ReadError::Storage(error)) => return Err(error),
-                // Without a length that is right there is no way to the next batch.
+                // Without a valid length the start of the next batch is unknown.
                 Ok(None) | Err(_) => break,
             };
             // All its bytes are there: a write that was torn leaves fewer.

@@ -175,7 +175,7 @@ fn index_with_lost_or_wrong_entries_is_rebuilt() {
             assert_eq!(std::fs::read(&path).unwrap(), right, "from {wrong:?}");
             again += 1;
         }
-        // A damage that was not noticed misled nobody.
+        // Unnoticed damage misled no reader.
         assert!(!writer.partition().has_misleading_index());
         read_all(&writer);
         writer.close().unwrap();

@@ -294,7 +294,7 @@ impl Writer {
         self.active.size += pending.bytes;
         self.active.progress = pending.progress;
         if let Err(error) = self.active.index(&*self.disk, &self.config, &pending.entries) {
-            // The batches are in the log all the same.
+            // The batches are in the log nevertheless.
             self.partition.mark_offline(&error);
         }
         let segment = &self.active.segment;

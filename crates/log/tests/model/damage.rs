@@ -81,7 +81,7 @@ fn damage_others(dir: &Path, damage: &Damage) {
         }
         Damage::LostSnapshot(which) => {
             let mut snapshots = with_extension(dir, "snapshot");
-            // Once segments are gone the snapshots are all that is known of their producers.
+            // Once segments are deleted, only the snapshots have their producers.
             if snapshots.is_empty() || logs(dir)[0].0 != 0 {
                 return;
             }

@@ -68,7 +68,7 @@ fn take(step: &Step, mut writer: Writer, model: &mut Model, config: &LogConfig) 
             }
             assert_eq!(writer.truncate(offset, NOW_MS).unwrap(), model.end);
         }
-        // Once segments are gone the snapshots are all that is known of their producers.
+        // Once segments are deleted, only the snapshots have their producers.
         Step::AdvanceLogStart(_) | Step::Retain(_) if model.lost_snapshot => {}
         Step::AdvanceLogStart(at) => {
             let offset = place(*at, model);

@@ -9,7 +9,7 @@ impl Variables {
     /// Variables of this process.
     pub fn of_process() -> Self {
         let texts = std::env::vars_os().filter_map(|(name, value)| {
-            // A name or value that is not text is none of a store's.
+            // No variable of a store has a name or value that is not text.
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
         Self(texts.collect())

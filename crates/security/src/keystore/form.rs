@@ -222,7 +222,7 @@ fn decrypt(settings: &SslSettings<'_>, at: &str, der: &[u8]) -> Result<Vec<u8>, 
     let sealed = EncryptedPrivateKeyInfoRef::try_from(der)
         .map_err(|_| settings.error(at, kinds::undecryptable(der)))?;
     let opened = sealed.decrypt(secret).map_err(|error| match error {
-        // A wrong password can also leave a text that is no key.
+        // A wrong password can also result in bytes that are not a key.
         Error::EncryptedPrivateKey(pkcs5::Error::DecryptFailed) | Error::Asn1(_) => {
             settings.error(PASSWORD, format!("the private key cannot be decrypted with it ({error})"))
         }

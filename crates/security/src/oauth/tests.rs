@@ -92,7 +92,7 @@ fn claims_are_checked_as_kafka_checks_them() {
     check(json!({"scope": ["a", "b"]}), &plain, Ok("alice"));
     check(json!({"scope": ["a", "a"]}), &plain, claim("scope"));
     check(json!({"scope": ""}), &plain, claim("scope"));
-    // A token for somebody is not for those who expect nobody.
+    // A token with an audience is not valid for a broker that expects none.
     check(json!({"aud": "kafka"}), &plain, Err(JwtError::Audience));
     let picky = OauthConfig {
         audiences: vec!["kafka".to_owned()],

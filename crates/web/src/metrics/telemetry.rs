@@ -25,7 +25,7 @@ impl Families<'_> {
         if state.exported.is_empty() {
             return Ok(());
         }
-        // A sum that falls is no counter of a scrape.
+        // A sum that can fall cannot be exported as a counter.
         let is_sum = |value: f64, is_counter: bool| is_counter && value >= 0.0;
         let mut series = self.family(catalogue::CLIENT_GAUGE)?;
         for one in state.exported.iter().filter(|one| !is_sum(one.value, one.is_counter)) {

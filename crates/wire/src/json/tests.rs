@@ -26,7 +26,7 @@ fn check<M: KafkaMessage>(layout: &Layout) {
             let text = serde_json::to_string(&value).unwrap();
             let again = write::body(layout, version, &serde_json::from_str(&text).unwrap());
             let again = again.unwrap_or_else(|error| panic!("{} {version}: {error} in {text}", M::NAME));
-            // A number that is none has no form in JSON.
+            // NaN has no form in JSON.
             if !text.contains("\"Values\":") && !text.contains("\"Ops\":") {
                 assert_eq!(again, bytes, "{} {version}: {text}", M::NAME);
             }

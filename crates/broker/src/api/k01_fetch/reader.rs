@@ -48,7 +48,7 @@ impl Reader {
     /// Checks that this broker may answer for the partition. A refused follower shows where its log
     /// ends.
     pub(super) fn check(self, partition: &Partition, wanted: &FetchPartition) -> Result<(), ErrorCode> {
-        // As in Kafka, any negative epoch is none.
+        // As in Kafka, any negative epoch means that there is none.
         let known = wanted.current_leader_epoch.max(-1);
         match self {
             Self::Follower { id, broker_epoch } => partition.check_follower(id, known).inspect_err(|_| {

@@ -263,7 +263,7 @@ impl<'a> Fetch<'a> {
                     found.push(Found { at, lease, reading, range, is_new });
                 }
                 Err(NotFound::OutOfRange) => has_moved |= lease.log_start_moved(reading.log.log_start()),
-                // The client's next request finds what has come by then.
+                // The client's next request finds the records that have arrived until then.
                 Err(NotFound::Late) => *is_urgent = true,
                 Err(NotFound::Error(error)) => {
                     *is_urgent = true;

@@ -315,7 +315,7 @@ fn batch_cannot_follow_queued_marker_of_its_transaction() {
     let ((held, is_held), (release, released)) = (channel(), channel());
     std::thread::scope(|scope| {
         let partition = &partition;
-        // A slow write of somebody else: what comes meanwhile is queued.
+        // A slow write of another thread: batches that arrive meanwhile are queued.
         scope.spawn(move || {
             partition.lane().with_writer(|_| {
                 held.send(()).unwrap();
@@ -330,7 +330,7 @@ fn batch_cannot_follow_queued_marker_of_its_transaction() {
         end(&now, owner);
         let is_kept_out = || partition.transactions().try_read().is_err();
         let waiting = async {
-            // Long enough for whoever would let go immediately.
+            // Enough turns for a task that would release the lock immediately.
             let mut turns = 0;
             while turns < 100 {
                 turns = if is_kept_out() { turns + 1 } else { 0 };
@@ -410,7 +410,7 @@ fn group_coordinator_with_lost_log_serves_nothing() {
     let group = (0..).map(|at| format!("g{at}")).find(|id| partition_for(id, 2) == 0).unwrap();
     assert_eq!(commit(&now, &group, 1), Ok(()));
     disk.break_down(Some("__consumer_offsets-0"));
-    // Written, but nobody knows if it is on the device.
+    // Written, but not known to be on the device.
     assert_eq!(commit(&now, &group, 2), Err(GroupError::NotCoordinator));
     assert_eq!(committed(&now, &group), Err(GroupError::NotCoordinator));
     assert_eq!(now.broker.coordinators().groups().view(&group, |_| ()), None);

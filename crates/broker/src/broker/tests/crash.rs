@@ -95,7 +95,7 @@ fn survive(
     lay_out(tree, home.path());
     let survived = survive_in(home.path(), ended, (ways, crash), random);
     survived.map_err(|what| {
-        // For a closer look: what was found, not what became of it.
+        // For a closer look: the directory as it was found, before the recovery changed it.
         let kept = directory();
         lay_out(tree, kept.path());
         format!("{what}; see {}", kept.keep().display())

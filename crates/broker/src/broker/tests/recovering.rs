@@ -95,7 +95,7 @@ fn log_check_does_not_delay_other_logs() {
     let RecoveryProgress { total, left, .. } = now.broker.replicas().recovery().progress();
     assert_eq!((total, left), (4, 1));
     assert_eq!(Source::unhealthy(&*now.broker), None);
-    // Housekeeping leaves it to those who are at it, and its checkpoints as they are.
+    // Housekeeping leaves the log to the recovering thread, and its checkpoints unchanged.
     now.run(now.broker.keep_house());
     disk.hold(None);
     assert!(now.broker.replicas().recovery().wait(LONG));

@@ -159,7 +159,7 @@ fn search_by_time_does_not_block_shard() {
     let (others, waits) = mpsc::channel();
     let (requester, log) = (Requester::at([127, 0, 0, 1].into()), partition.shared_log());
     let search = now.broker.turns().searches.large.run(requester, move || {
-        // Comes only if the thread that asked does something else meanwhile.
+        // Comes only if the requesting thread continues meanwhile.
         waits.recv_timeout(Duration::from_secs(60)).expect("the shard goes on");
         log.offset_for_timestamp(1)
     });

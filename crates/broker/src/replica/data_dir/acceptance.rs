@@ -89,7 +89,7 @@ impl State {
     /// Refuses records if the error shows that the storage does, and may accept some later.
     pub(super) fn note_refusal(&self, error: &LogError, work: FailedWork) {
         let is_refusal = |source: &io::Error| match work {
-            // A file of the largest size is no matter of its directory.
+            // A file that has reached the largest size says nothing about its directory.
             FailedWork::Append => is_short(source) && source.kind() != io::ErrorKind::FileTooLarge,
             FailedWork::Other => is_read_only(source),
         };

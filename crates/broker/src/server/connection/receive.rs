@@ -42,7 +42,7 @@ impl Connection {
     /// The next whole frame; `None` when the client has closed the connection between frames.
     async fn next_frame(&mut self) -> Result<Option<BytesMut>, CloseReason> {
         let mut progress = None;
-        // The share of the request before is given back, and with it that of the bytes after it.
+        // This releases the share of the previous request, and with it that of the bytes after it.
         self.count()?;
         loop {
             if let Some(frame) = self.received.next_frame()? {

@@ -85,7 +85,7 @@ fn connection_waiting_for_slot_is_logged_once() {
             () = std::future::ready(()) => {}
         }
         assert_eq!(*lines.lock(), ["connections wait: max.connections is reached"]);
-        // Another look that finds no place is no event.
+        // A further look without a free place is not logged.
         acceptor.broker.live_config().replace(BrokerConfig::clone(&acceptor.broker.config()));
         tokio::select! {
             biased;

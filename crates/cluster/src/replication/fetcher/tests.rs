@@ -115,7 +115,7 @@ fn forgotten_or_delayed_partitions_leave_fetch_session() {
     fetcher.forget(&(TOPIC, 1));
     let request = fetcher.poll(&ALL, 0).unwrap();
     assert_eq!((named(&request), &request.forgotten[0].partitions), (vec![], &vec![0, 1]));
-    // Outcomes of a partition that is gone lead to nothing.
+    // Outcomes of a removed partition have no effect.
     assert_eq!(fetcher.done(&tasks[0], Outcome::Located(0), 0), None);
     fetcher.answered(response(vec![]), 0).unwrap();
     assert_eq!(fetcher.deadline(), Some(BACKOFF_MS));
@@ -130,7 +130,7 @@ fn a_partition_followed_anew_ignores_outcomes_from_before() {
         FetchedPartition { error_code: ErrorCode::OffsetOutOfRange.code(), ..FetchedPartition::new(0) };
     let tasks = fetcher.answered(response(vec![out_of_range]), 0).unwrap();
     assert_eq!(tasks[0].task, Task::Locate(Bound::Latest));
-    // The same epoch continues as it is.
+    // The same epoch continues without a change.
     fetcher.follow((TOPIC, 0), 5, followed(0, 0));
     assert_eq!(fetcher.done(&tasks[0], Outcome::Located(8), 0).unwrap().task, Task::Truncate(8));
     fetcher.follow((TOPIC, 0), 6, followed(10, 4));

@@ -22,7 +22,8 @@ impl ClassicGroup {
         let protocol = value.protocol_name.unwrap_or_default();
         for member in value.members {
             let member = from_value(member, &protocol);
-            // A record with the same member twice is none of ours; the last one counts.
+            // Levada writes no record with the same member twice; in such a record the last one
+            // counts.
             if let Some(twice) = group.members.remove(&member.id) {
                 group.count_protocols(&twice, false);
             }

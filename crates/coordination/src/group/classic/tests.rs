@@ -373,7 +373,7 @@ fn repeated_join_does_not_rebalance() {
     let changed = rig.send(changed);
     assert!(waits(&rig, changed), "new metadata is worth a rebalance");
     let leader = rig.send(rig.join(&members[0]));
-    // Both have their answer, but nobody has synced: asking once more returns the same generation.
+    // Both have their answer, but no member has synced: another join returns the same generation.
     let joined = rig.joined(leader);
     let again = rig.ask(rig.join(&members[0]));
     assert_eq!((again.generation, again.members.len()), (joined.generation, 2));

@@ -257,7 +257,7 @@ impl MemberMetadata {
         out.write_compact_nullable_string(self.regex.as_deref().map(text).as_ref())?;
         out.write_i32(self.rebalance_timeout_ms)?;
         out.write_compact_nullable_string(self.assignor.as_deref().map(text).as_ref())?;
-        // Kafka writes out that there is none: one byte, 0.
+        // Kafka writes a byte of 0 if there is none.
         let Some(classic) = &self.classic else { return tag(out, Some(&[0])) };
         let mut nested = BytesMut::new();
         let mut inner = Encoder::new(&mut nested);

@@ -119,7 +119,7 @@ impl ShareGroup {
             deleting.insert(*id, topic.name.clone());
         }
         for id in before.deleting.keys() {
-            // Nothing is left of the state of topics that are gone.
+            // Removed topics have no state any more.
             let Some((name, count)) = topics.by_id(*id) else { continue };
             delete.entry(*id).or_default().extend(0..count);
             deleting.insert(*id, name);

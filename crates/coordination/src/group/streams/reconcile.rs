@@ -118,7 +118,7 @@ impl StreamsGroup {
         Ok(match now.state {
             STABLE if now.epoch == goal.epoch => now.clone(),
             UNREVOKED if owns_any(goal.owned, &now.revoking) => now.clone(),
-            // The member has given up what it had to in its epoch.
+            // The member has given up all tasks that its epoch demands.
             UNREVOKED => advance(now, now.epoch.wrapping_add(1), goal, &holders()),
             STABLE | UNRELEASED => advance(now, now.epoch, goal, &holders()),
             _ if goal.owned.is_some_and(|owned| *owned == TaskSets::default()) => {

@@ -273,7 +273,7 @@ impl World {
             let outcome = outcomes.entry(sent.ticket).or_insert_with(|| self.rig.outcome(sent.ticket));
             sent.result = outcome.as_ref().map(|outcome| outcome[sent.index].clone());
         }
-        // The end of a term leaves it open what has happened: the next one shows it.
+        // After the end of a term the outcome is unknown: the next term shows it.
         if self.rig.coordinator.is_unloaded() {
             return;
         }

@@ -260,7 +260,7 @@ fn a_reset_fails_and_leaves_a_prefix() {
         assert!(failure.is_some());
         assert!(outbox.queued_bytes() > 0);
         assert!(expected.starts_with(&reader.join().unwrap()));
-        // Parked buffers come back although their owner is gone.
+        // Parked buffers come back although their owner was dropped.
         drop(outbox);
         while ring.in_flight() > 0 {
             ring.submit_and_wait(1, Some(Duration::from_secs(20))).unwrap();

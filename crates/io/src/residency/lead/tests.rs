@@ -28,7 +28,7 @@ fn missing_page_runs_include_small_islands() {
         (".", 4, PageRun::Missing(1)),
         ("###...", 4, PageRun::There(3)),
         ("...###", 0, PageRun::Missing(3)),
-        // Resident pages up to the end of the range are no island, and are not read along.
+        // Resident pages up to the end of the range do not count as an island, and are not read.
         ("...###", 4, PageRun::Missing(3)),
         ("..#..########..", 4, PageRun::Missing(5)),
         ("..#..####..", 0, PageRun::Missing(2)),

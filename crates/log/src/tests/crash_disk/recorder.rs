@@ -421,7 +421,7 @@ impl Disk for Recorder {
     }
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
-        // Nothing comes into it or leaves it meanwhile: whoever changes something waits.
+        // The directory does not change meanwhile: other changes wait.
         let remove = |_: &mut State| {
             let mut entries = RealDisk.list(dir)?;
             entries.sort_by(|one, other| one.path.cmp(&other.path));

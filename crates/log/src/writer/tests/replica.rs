@@ -270,7 +270,7 @@ fn empty_log_restarts_at_overlapping_batch() {
 fn log_ending_within_leader_batch_restarts_at_batch() {
     let kit = Kit::new();
     let mut writer = kit.follow();
-    // Records that nobody else has, cut where the leader's log begins: in the middle of a batch.
+    // Records of no other replica, cut where the leader's log begins: inside a batch.
     writer
         .append_replica(&[led(Builder::new(), (0, 1), 1), plain_led(1, 1)].concat(), from_leader(1), NOW_MS)
         .unwrap();

@@ -51,7 +51,7 @@ async fn fetched(rig: &Rig, group_id: &str, require_stable: bool) -> Result<i64,
         require_stable,
     };
     let fetched = rig.broker.coordinators().groups().ask(request).await?;
-    // A group that nobody has used has no topics.
+    // A group that no client has used has no topics.
     Ok(fetched.first().map_or(-1, |topic| topic.partitions[0].offset))
 }
 

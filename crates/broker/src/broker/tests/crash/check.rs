@@ -180,7 +180,7 @@ fn check_log(partition: &Partition, topic: &TopicFact, life: Ended<'_>) -> Check
     ensure!(found.start <= start, "the log starts at {}, not before {start}", found.start);
     let least = topic.kept_start(partition.index(), moment);
     ensure!(found.start >= least, "the log starts at {}, a checkpoint had {least}", found.start);
-    // Records that nobody waited for may have become durable since.
+    // Records for which no client waited may have become durable since.
     let flushed_to = topic.flushed_to(partition.index(), moment);
     let stays = |batch: &BatchFact| (life.keeps || batch.last < flushed_to) && batch.last >= found.start;
     if topic.policy.compacts() {

@@ -138,7 +138,7 @@ fn check_records_that_have_no_place(rig: &Rig) {
             assert!(level.is_none_or(|level| told == Some(level)), "{suite:?} {kind} {payload:?}: {said:?}");
         };
         check(ALERT, &CLOSE_NOTIFY, Some(CLOSE_NOTIFY[0]));
-        // A sender of a fatal alert waits for nothing.
+        // The sender of a fatal alert does not wait for an answer.
         check(ALERT, &[2, 40], None);
         check(ALERT, &[2], None);
         check(99, b"?", Some(2));

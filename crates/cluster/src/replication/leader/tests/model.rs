@@ -156,7 +156,7 @@ impl Model {
             self.commit(self.truth.isr.iter().copied().filter(|id| *id != replica).collect());
         }
         self.broker_epochs[at] += 1;
-        // An unclean stop: nothing of the log is certain.
+        // An unclean stop: no part of the log is certain.
         self.followers[at] = 0;
         self.metadata.push_back((self.truth.clone(), self.broker_epochs));
     }
@@ -209,7 +209,7 @@ impl Model {
         }
         if let Some(change) = effects.change {
             assert!(change.isr.iter().any(|(id, _)| *id == 1), "a leader stays in its ISR");
-            // A change replaces the one that was given up.
+            // A change replaces the abandoned one.
             self.sent = Some(change);
         }
     }

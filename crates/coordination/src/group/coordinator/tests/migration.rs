@@ -264,7 +264,7 @@ fn classic_members_leave_or_expire_without_rejoining() {
     assert_eq!(errors, [Some(GroupError::UnknownMemberId), None]);
     let all = rig.ask(beat("new", generation)).unwrap();
     assert_eq!(all.assigned, Some(parts(&[0, 1, 2, 3])));
-    // One that is told to join again, and only sends heartbeats, loses its place.
+    // A member that has to join again, and only sends heartbeats, is removed.
     let joined = rig.ask(JoinRequest { api_version: 3, rebalance_timeout_ms: 20_000, ..rig.join("") });
     assert_eq!(rig.ask(leave(&[("x", None)])).unwrap().len(), 1);
     let mut alive = Ok(());

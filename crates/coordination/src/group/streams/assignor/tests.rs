@@ -48,7 +48,7 @@ fn active_tasks_stay() {
     let sources = [source("0", 4, true), source("1", 2, false)];
     let first = assign(&members, &sources, 1);
     assert_eq!(assign(&again(&members, &first), &sources, 1), first);
-    // A third member takes what is above the share of the others.
+    // A third member takes the tasks above the share of the others.
     let three = [&again(&members, &first)[..], &[member("c", "r")]].concat();
     let next = assign(&three, &sources, 1);
     for id in ["a", "b"] {

@@ -334,7 +334,7 @@ impl World {
                     known.epoch = 0;
                     (known.has, known.assigned) = Default::default();
                 }
-                // Tasks of partitions that are gone.
+                // Tasks of removed partitions.
                 Err(GroupError::InvalidRequest(_)) => {}
                 Err(
                     GroupError::CoordinatorNotAvailable

@@ -112,7 +112,7 @@ fn queues_go_on_after_any_request() {
                 }
             }
         }
-        // All is free again, and a new member gets what is left.
+        // All records are released, and a new member gets the remaining ones.
         drop(members);
         rig.produce_shared(1).await;
         let end = rig.broker.replicas().partition("shared", 0).unwrap().log().log_end();

@@ -103,7 +103,7 @@ impl Life {
         let at = self.pick_to_shorten();
         let limit = self.random.random_range(0..2_000).to_string();
         self.set(at, "retention.bytes", limit);
-        // None is too old meanwhile.
+        // No record expires meanwhile.
         self.set(at, "retention.ms", "-1".to_owned());
         let before = self.facts.topics[at].starts.len();
         self.expire();
