@@ -22,15 +22,15 @@ pub trait RecordBytes {
     /// Blocks.
     ///
     /// # Errors
-    /// The bytes cannot be had.
+    /// The bytes cannot be read.
     fn read_at(&self, position: u64, into: &mut [u8]) -> Result<(), Self::Error>;
 }
 
 /// The reason why a search has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError<E> {
-    /// The bytes cannot be had.
-    #[error("the bytes cannot be had")]
+    /// The bytes cannot be read.
+    #[error("the bytes of the segment cannot be read")]
     Read(E),
     /// The local file of an index cannot be read.
     #[error("an index in the remote cache: {0}")]

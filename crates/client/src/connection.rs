@@ -336,7 +336,7 @@ pub enum ConnectionError {
         offered: Option<OfferedVersions>,
     },
     /// The response belongs to another request.
-    #[error("response to request {received} instead of {sent}")]
+    #[error("the response has correlation id {received}; expected {sent}")]
     WrongCorrelation {
         /// Correlation id sent.
         sent: i32,

@@ -185,7 +185,7 @@ impl Server {
                 configured,
                 "the limit of open files permits fewer connections; raise `ulimit -n`"
             ),
-            _ => tracing::debug!(possible, wanted, "connections that the limit of open files permits"),
+            _ => tracing::debug!(possible, wanted, "connections within the limit of open files"),
         }
         let counters = Arc::new(Counters::default());
         let shared = Arc::new(Shared {

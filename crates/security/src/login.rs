@@ -37,7 +37,7 @@ impl fmt::Debug for SaslLogin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoginFault {
     /// The challenge is malformed, or requires too much work.
-    #[error("the broker's SCRAM challenge cannot be understood")]
+    #[error("the broker's SCRAM challenge is malformed")]
     Challenge,
     /// The server does not have the credential.
     #[error("the broker cannot prove that it has the password: it may be an impostor; check the address")]

@@ -18,14 +18,14 @@ pub enum Damaged {
     /// A field ends after its message.
     #[error("a field ends after its message")]
     Truncated,
-    /// A number has more than 64 bits.
-    #[error("a number has more than 64 bits")]
+    /// A varint has more than 64 bits.
+    #[error("a varint has more than 64 bits")]
     Overlong,
     /// A tag has the field number 0, or a form that does not exist any more.
     #[error("tag {0} is not valid")]
     Tag(u64),
-    /// A text is not UTF-8.
-    #[error("a text is not UTF-8")]
+    /// A string field is not UTF-8.
+    #[error("a string field is not UTF-8")]
     Text,
 }
 

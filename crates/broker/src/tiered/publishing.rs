@@ -41,7 +41,7 @@ pub(super) enum PublishError {
         code: ErrorCode,
     },
     /// The leader did not answer, or the record could not be read back in time.
-    #[error("{METADATA_TOPIC}, partition {partition}, did not take a record in time")]
+    #[error("{METADATA_TOPIC}, partition {partition}, did not store a record in time")]
     TimedOut {
         /// Partition of the metadata topic.
         partition: i32,
