@@ -104,7 +104,7 @@ impl Broker {
         &self.coordinators
     }
 
-    /// Brings changes of the metadata and of the configuration into effect.
+    /// Applies changes of the metadata and of the configuration.
     pub(crate) fn publisher(&self) -> &Publisher {
         &self.publisher
     }

@@ -89,8 +89,8 @@ impl Fetchers {
         let _ = self.rooms.remote.set(segments);
     }
 
-    /// Has a partition follow this leader from now on, in the leader epoch that it has; -1, or this
-    /// node, for none. The replica of this node is in sync, or catches up.
+    /// Makes a partition follow this leader from now on, in its leader epoch; -1, or this node, for
+    /// none. The replica of this node is in sync, or catches up.
     pub(crate) fn follow(&self, partition: PartitionKey, leader: i32, is_in_sync: bool) {
         let config = self.rooms.config.load();
         let node_id = config.node_id;
@@ -104,8 +104,8 @@ impl Fetchers {
         state.follow(partition, id, || Worker::start((self.rooms.clone(), self.totals.clone()), id));
     }
 
-    /// Has the partitions whose thread could not be started follow their leaders, up to the first
-    /// whose thread cannot be started either. Once in a round of housekeeping.
+    /// Starts the partitions whose thread could not be started, up to the first whose thread cannot
+    /// be started either. Once in a round of housekeeping.
     pub(crate) fn retry(&self) {
         let pending = self.state.lock().pending.clone();
         for (partition, WorkerId { leader, is_in_sync, .. }) in pending {

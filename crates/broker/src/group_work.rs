@@ -82,7 +82,7 @@ async fn match_names(broker: Arc<Broker>, job: Rc<Job<Coordinator>>) {
     job.done(Event::Matched(Matched { group_id, topics, found }));
 }
 
-/// Does the changes of state of one group, in their order.
+/// Carries out the changes of the state of one group, in their order.
 async fn change_states(broker: Arc<Broker>, queues: Rc<Queues>, group_id: String) {
     while let Some(job) = queues.next(&group_id) {
         let GroupWork::ShareState(work) = job.work() else { continue };

@@ -177,8 +177,8 @@ fn elsewhere(dir: &Path, all: &[PathBuf]) -> Option<Contents> {
     all.iter().filter(|other| *other != dir).find_map(|other| inspect(&RealDisk, other))
 }
 
-/// Keeps brokers away for as long as the file is held; a directory that never had a broker has no
-/// lock.
+/// Locks the directory against brokers, for as long as the file is open; a directory that never had
+/// a broker has no lock.
 fn lock_existing(dir: &Path) -> Result<Option<File>, StorageError> {
     let path = dir.join(LOCK_FILE);
     match disk::lock_to_read(&path) {

@@ -94,7 +94,7 @@ impl PeerRequests {
         Self { config, metadata, state: Arc::default(), idle: IDLE }
     }
 
-    /// Has a node's thread make a call after those before it. Does not block.
+    /// Queues a call for the node's thread, after earlier calls. Does not block.
     pub(crate) fn call(&self, node: i32, subject: Subject, call: Call) {
         if let Err(call) = self.hand_over(node, subject, call) {
             call(None);

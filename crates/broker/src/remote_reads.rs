@@ -187,7 +187,7 @@ impl RemoteReads {
         }
     }
 
-    /// Lets the reader threads end after the fetch that they are at.
+    /// Ends the reader threads after their present fetch.
     pub(crate) fn stop(&self) {
         self.fetches.stop();
     }

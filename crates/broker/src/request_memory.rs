@@ -113,7 +113,7 @@ impl Held {
         self.bytes = bytes;
     }
 
-    /// Takes the right to exceed the limit.
+    /// Acquires the right to exceed the limit.
     pub(crate) fn may_exceed(&mut self, excess: Excess) {
         self.excess = Some(excess);
     }

@@ -120,7 +120,7 @@ impl Table {
         self.places.get(group).into_iter().flatten().filter_map(move |key| self.get(*key, group))
     }
 
-    /// Takes an entry out, unless another one has taken its place.
+    /// Removes an entry, unless another one has taken its place.
     fn remove(&mut self, entry: &Arc<ShareEntry>) {
         let Entry::Occupied(mut groups) = self.entries.entry(entry.key()) else { return };
         if groups.get().get(entry.group()).is_some_and(|held| Arc::ptr_eq(held, entry)) {

@@ -74,7 +74,7 @@ impl ClientTelemetry {
         }
     }
 
-    /// Takes over the subscriptions of an image.
+    /// Applies the subscriptions of an image.
     pub(crate) fn configure(&self, image: &Image) {
         let resources = image.config_resources();
         let resources = resources.filter(|(resource, _)| resource.kind == ResourceKind::ClientMetrics);

@@ -171,8 +171,8 @@ impl Tiers {
     }
 }
 
-/// Does work that waits for the remote store on a thread of its own, which no stop of the broker
-/// waits for.
+/// Runs work that waits for the remote store on a separate thread, for which no stop of the broker
+/// waits.
 ///
 /// # Errors
 /// The work's own, or no thread.

@@ -73,7 +73,7 @@ impl SigningKeys {
         }
     }
 
-    /// Has keys when they are due; never returns.
+    /// Loads keys whenever their time has come; never returns.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
             let (due, next_ms) = self.due(steady_ms());

@@ -68,7 +68,8 @@ impl Before {
         }
     }
 
-    /// Tells how the controller of a cluster has changed these resources' configuration.
+    /// Writes the changes to the audit log that the controller of a cluster has made to these
+    /// resources' configuration.
     pub(super) fn decided_configs(&self, context: &Context, changes: &ConfigChanges) {
         let tell = |resource: &ConfigResource, alter: &dyn Fn(&mut Values)| {
             let before = configs_of(&self.0, resource);
@@ -103,7 +104,8 @@ impl Before {
         }
     }
 
-    /// Tells how the controller of a cluster has changed the quotas of an entity.
+    /// Writes the changes to the audit log that the controller of a cluster has made to the quotas
+    /// of an entity.
     pub(super) fn decided_quotas(&self, context: &Context, altered: &AlterQuota) {
         let before = limits_of(&self.0, &altered.entity);
         let mut after = before.clone();
@@ -132,14 +134,14 @@ impl Before {
         }
     }
 
-    /// Tells that the controller of a cluster has set or removed a credential.
+    /// Writes to the audit log that the controller of a cluster has set or removed a credential.
     pub(super) fn decided_credential(&self, context: &Context, (user, mechanism): (&str, i8), is_set: bool) {
         let was_set = self.0.credentials().find(user, mechanism).is_some();
         let known = scram::ScramMechanism::ALL.into_iter().find(|known| known.code() == mechanism);
         tell_credential(context, (user, known.map_or("unknown", |known| known.name())), (was_set, is_set));
     }
 
-    /// Tells of entries of access control that came or went.
+    /// Writes created or removed ACLs to the audit log.
     pub(super) fn acls<'a>(context: &Context, acls: impl Iterator<Item = &'a Acl>, came: bool) {
         for acl in acls {
             let text = acl.to_string();

@@ -171,8 +171,8 @@ fn frame<R: KafkaRequest>(context: &Context, request: &R) -> Result<Bytes, Encod
     Ok(encoded.slice(SIZE_BYTES..))
 }
 
-/// Has the controller decide a request that this broker has decoded. Without an answer of the
-/// controller, the request is refused.
+/// Lets the controller decide a request that this broker has decoded. Refuses the request if no
+/// controller answers.
 pub(super) async fn decide<R: Refusable>(context: &Context, request: R) -> R::Answer {
     let version = context.version();
     context.give_turn_back();

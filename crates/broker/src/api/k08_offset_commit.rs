@@ -111,7 +111,7 @@ fn sort_out(
     (here, missing, commit)
 }
 
-/// Gives the partitions that were to be committed their codes.
+/// Sets the error codes of the partitions that were to be committed.
 fn set_codes(topics: &mut [OffsetCommitResponseTopic], codes: Vec<i16>) {
     let partitions = topics.iter_mut().flat_map(|topic| &mut topic.partitions);
     for (partition, code) in partitions.zip(codes) {

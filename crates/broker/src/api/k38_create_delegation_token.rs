@@ -46,7 +46,7 @@ pub(crate) async fn answer(
     answer
 }
 
-/// Has the controller of this process create the token. As in Kafka, times in its refusals are 0.
+/// Lets the controller of this process create the token. As in Kafka, times in its refusals are 0.
 async fn create(
     context: &Context,
     request: CreateDelegationTokenRequest,

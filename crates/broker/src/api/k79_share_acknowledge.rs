@@ -42,7 +42,7 @@ pub(crate) async fn answer(context: &Context, request: ShareAcknowledgeRequest) 
     show(context, &member, results)
 }
 
-/// Takes the next step of the member's session.
+/// Begins the next step of the member's session.
 fn begin(context: &Context, request: &ShareAcknowledgeRequest) -> Result<MemberKey, ErrorCode> {
     let (group, member) = permit(context, request.group_id.as_ref(), request.member_id.as_ref())?;
     let mut sessions = context.broker().share_partitions().sessions();

@@ -35,7 +35,7 @@ pub(crate) async fn answer(
 /// Responses about partitions of a topic.
 type TopicResponses = (Uuid, Vec<(i32, PartResponse<()>)>);
 
-/// Gives all writes of a partition the failure of one of them.
+/// Sets the error of one failed write of a partition for all its writes.
 fn share_failures(responses: &mut [TopicResponses]) {
     let mut failures: BTreeMap<(Uuid, i32), PartResponse<()>> = BTreeMap::new();
     for (topic_id, partitions) in &*responses {

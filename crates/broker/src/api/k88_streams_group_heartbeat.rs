@@ -97,7 +97,7 @@ fn permit(context: &Context, request: &StreamsGroupHeartbeatRequest) -> Result<(
     }
 }
 
-/// Has missing internal topics created, and completes the sentence of their status.
+/// Requests the creation of missing internal topics, and completes the text of their status.
 fn create(context: &Context, beat: &mut StreamsBeat) {
     let missing: Vec<InternalTopic> = std::mem::take(&mut beat.missing_topics);
     if missing.is_empty() {

@@ -87,7 +87,7 @@ pub(crate) fn start(
     Ok((handover, thread))
 }
 
-/// Has the thread do the work of a request, and returns the answer.
+/// Lets the thread do the work of a request, and returns the answer.
 pub(super) async fn answer_elsewhere(
     context: &Context,
     work: LargeWork,

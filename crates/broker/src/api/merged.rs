@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
-/// Puts refused and answered topics together; `join` adds the partitions of a topic to the topic
-/// with the same `key`.
+/// Merges refused and answered topics; `join` adds the partitions of a topic to the topic with the
+/// same `key`.
 pub(super) fn merge<T, K: Eq + Hash>(
     refused: Vec<T>,
     answered: Vec<T>,

@@ -262,7 +262,7 @@ impl Following {
         }
     }
 
-    /// Takes leaderships up again that were in doubt after a pause of the process, as soon as the
+    /// Restores leaderships that were in doubt after a pause of the process, as soon as the
     /// metadata was read again. To be called after each event.
     pub(crate) fn tick(&mut self) {
         if self.has_begun {

@@ -52,8 +52,8 @@ impl Broker {
         }
     }
 
-    /// Takes the partitions of directories that have failed out of service, and reports the
-    /// directories to the controllers. Blocks.
+    /// Removes the partitions of failed directories from service, and reports the directories to
+    /// the controllers. Blocks.
     pub(crate) fn act_on_failures(&self) {
         let failed = self.replicas.take_failed_directories();
         if failed.is_empty() {

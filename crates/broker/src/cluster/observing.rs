@@ -113,8 +113,8 @@ impl Observation {
         }
     }
 
-    /// Takes an event, and returns the next one if there is one already. The next request may wait
-    /// for its events: it leaves when all contents of the last answer are applied.
+    /// Processes an event, and returns the next one if there is one already. The next request may
+    /// wait for its events: it leaves when all contents of the last answer are applied.
     fn step(&mut self, event: ObserverEvent) -> Result<Option<ObserverEvent>, End> {
         let is_answer = matches!(event, ObserverEvent::Fetched(..));
         let actions = self.observer.step(event, steady_ms());
@@ -141,7 +141,7 @@ impl Observation {
         Ok(next)
     }
 
-    /// Does a task of the observer. The answer to a request is the next event.
+    /// Carries out a task of the observer. The answer to a request is the next event.
     fn act(&mut self, action: ObserverAction) -> Result<Option<ObserverEvent>, End> {
         match action {
             ObserverAction::Fetch(request, to, body) => {

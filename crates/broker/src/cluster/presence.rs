@@ -110,7 +110,7 @@ impl Presence {
         Some(LifecycleEvent::Cordoned(cordoned))
     }
 
-    /// Does a task of the lifecycle. The answer to a request is the next event.
+    /// Carries out a task of the lifecycle. The answer to a request is the next event.
     fn act(&mut self, action: LifecycleAction) -> Result<Option<LifecycleEvent>, Gone> {
         match action {
             LifecycleAction::Register(request, body) => {

@@ -29,7 +29,7 @@ pub(crate) enum ReplayError {
 /// Bytes of the log that the replay reads at a time.
 const REPLAY_BYTES: u32 = 1 << 20;
 
-/// Shows every batch of `log` in order, each checked.
+/// Passes every batch of `log` in order, each checked, to the caller.
 pub(crate) fn replay(
     log: &levada_log::Partition,
     mut show: impl FnMut(&BatchView<'_>) -> Result<(), ReplayFault>,

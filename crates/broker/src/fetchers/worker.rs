@@ -113,7 +113,7 @@ impl Worker {
         self.shared.lags.lock().clone()
     }
 
-    /// Has the thread end, without waiting for the answer of its leader.
+    /// Ends the thread, without waiting for the answer of its leader.
     pub(super) fn end(&self) {
         self.shared.inbox.lock().is_ending = true;
         self.shared.news.notify_one();
@@ -243,7 +243,8 @@ impl Follow {
         }
     }
 
-    /// Does the tasks of an answer. One request gets all offsets of the leader that they need.
+    /// Carries out the tasks of an answer. One request fetches all offsets of the leader that they
+    /// need.
     fn work_all(&mut self, tasks: Vec<FetcherTask>) {
         let is_request = |task: &FetcherTask| matches!(task.task, Task::Locate(_));
         let (requests, others): (Vec<_>, Vec<_>) = tasks.into_iter().partition(is_request);
@@ -258,7 +259,7 @@ impl Follow {
         }
     }
 
-    /// Does a task and those that follow from it.
+    /// Carries out a task and its follow-up tasks.
     fn work(&mut self, task: FetcherTask) {
         self.count(&task);
         let mut next = Some(task);

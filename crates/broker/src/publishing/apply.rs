@@ -111,9 +111,9 @@ impl Publisher {
         }
     }
 
-    /// Gives partitions the leadership that they have in the image. Their coordinators end or begin
-    /// their terms; new terms are loaded in the background. Partitions that were out of service may
-    /// enter it now.
+    /// Applies the leaderships of the image to partitions. Their coordinators end or begin their
+    /// terms; new terms are loaded in the background. Partitions that were out of service may enter
+    /// it now.
     fn apply_leaderships(&self, image: &Image, partitions: &[(Uuid, i32)]) -> Result<(), LogError> {
         let (mut unserved, mut to_load, mut roles) = (Vec::new(), Vec::new(), Roles::default());
         for (topic, index) in partitions {

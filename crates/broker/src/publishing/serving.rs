@@ -127,7 +127,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Takes the partitions of failed directories out of service. Their coordinators end their
+    /// Removes the partitions of failed directories from service. Their coordinators end their
     /// terms; later metadata has their leaders.
     pub(crate) fn abandon_failed(&self) {
         self.metadata.hold(|_| {
@@ -145,8 +145,8 @@ impl Publisher {
         });
     }
 
-    /// Takes partitions out of service whose topics have got remote storage, and opens those of
-    /// topics that have it no longer.
+    /// Removes partitions from service whose topics now have remote storage, and opens those of
+    /// topics that no longer have it.
     pub(super) fn review_tiers(&self, image: &Image, topics: &[Uuid]) -> Result<(), LogError> {
         for topic in topics.iter().filter_map(|id| image.topic_by_id(*id)) {
             if self.config.load().remote_log.is_enabled || !image.is_tiered(topic.name()) {
@@ -185,7 +185,7 @@ impl Publisher {
         }
     }
 
-    /// Has partitions whose directory accepts records again follow their leaders, and their
+    /// Makes partitions whose directory accepts records again follow their leaders; their
     /// coordinators begin new terms.
     pub(crate) fn serve_again(&self, partitions: &[Arc<Partition>]) {
         self.metadata.hold(|_| {
@@ -205,7 +205,7 @@ impl Publisher {
         }
     }
 
-    /// Has every partition follow its leader over as many connections as are configured now.
+    /// Makes every partition follow its leader over as many connections as are configured now.
     pub(super) fn follow_all(&self) {
         self.replicas.partitions().all().iter().for_each(|partition| self.follow(partition));
     }

@@ -22,7 +22,7 @@ pub(crate) struct QuotaBook {
 }
 
 impl QuotaBook {
-    /// Takes the limits of the image.
+    /// Applies the limits of the image.
     pub(crate) fn set_limits(&self, limits: &Quotas) {
         self.accounts.lock().set_limits(limits.clone());
         self.limited.store(limits.iter().next().is_some(), Ordering::Release);
@@ -33,7 +33,8 @@ impl QuotaBook {
         self.limited.load(Ordering::Acquire)
     }
 
-    /// Books a new connection; how long it has to wait to be closed, if its address opens too many.
+    /// Books a new connection; returns the time after which it is closed, if its address opens too
+    /// many.
     pub(crate) fn book_connection(&self, address: IpAddr) -> Duration {
         if !self.has_quotas() {
             return Duration::ZERO;

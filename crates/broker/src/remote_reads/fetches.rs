@@ -123,8 +123,8 @@ impl Fetches {
         }
     }
 
-    /// Has a part fetched, and wakes the sleeper afterwards. A part that is being fetched is not
-    /// fetched again.
+    /// Requests the fetch of a part, and wakes the sleeper afterwards. A part that is being fetched
+    /// is not fetched again.
     pub(super) fn request(self: &Arc<Self>, part: RemotePart, sleeper: &Arc<Notify>) -> Arc<Ticket> {
         let key = part.key();
         let mut queue = self.queue.lock();
@@ -142,7 +142,8 @@ impl Fetches {
         ticket
     }
 
-    /// Has a part fetched that no read waits for yet, unless it is there or threads are scarce.
+    /// Requests the fetch of a part for which no read waits yet, unless the cache has the part or
+    /// threads are scarce.
     pub(super) fn fetch_ahead(self: &Arc<Self>, part: RemotePart) {
         let key = part.key();
         if self.cache.has(key) {
@@ -158,7 +159,7 @@ impl Fetches {
         self.wake(&mut queue);
     }
 
-    /// Lets the threads end, after the fetch that they are at.
+    /// Ends the threads after their present fetch.
     pub(super) fn stop(&self) {
         let mut queue = self.queue.lock();
         queue.is_stopped = true;

@@ -176,7 +176,7 @@ impl RemoteRead {
         Ok(batches)
     }
 
-    /// Has the parts after a position fetched, also of the next segment.
+    /// Requests the fetch of the parts after a position, also of the next segment.
     fn fetch_ahead(&self, reads: &RemoteReads, held: &HeldSegment<'_>, end: u64) {
         let last = number_at(held.size().saturating_sub(1));
         let first = number_at(end);

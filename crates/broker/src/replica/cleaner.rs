@@ -99,7 +99,7 @@ impl Cleaner {
         is_free
     }
 
-    /// Gives a log back that was not compacted, or not to the end.
+    /// Returns a log that was not compacted, or not to the end.
     pub(crate) fn give_back(&self, key: &TopicPartition) {
         self.book.lock().busy.remove(key);
     }

@@ -192,14 +192,14 @@ impl Replicas {
         tracing::error!(partition = partition.name(), %error, "log cannot be compacted; the broker retries after the next start");
     }
 
-    /// Has compaction continue at the end of a log that was truncated, at most.
+    /// Lowers the checkpoint of compaction to the end of a truncated log, at most.
     pub(crate) fn lower_cleaner_checkpoint(&self, partition: &Partition, log_end: i64) {
         if self.cleaner.lower(&key(partition), log_end) {
             self.store_cleaner_checkpoint();
         }
     }
 
-    /// Writes down where compaction continues.
+    /// Stores the offsets at which compaction continues. Blocks.
     pub(crate) fn store_cleaner_checkpoint(&self) {
         let _storing = self.storing_checkpoint.lock();
         // A failure is in the log.

@@ -190,7 +190,7 @@ impl DataDir {
         })
     }
 
-    /// Takes the clean-shutdown marker away: from now on the directory counts as in use.
+    /// Removes the clean-shutdown marker: from now on the directory counts as in use.
     pub(super) fn begin(&self) -> Result<DirectoryAtShutdown, DataDirError> {
         self.release_reserve();
         let left = self.left(CleanShutdown::take)?;
@@ -459,8 +459,8 @@ fn checkpoint(disk: &dyn Disk, which: OffsetCheckpoint, dir: &Path) -> Offsets {
     })
 }
 
-/// Takes the lock that keeps two processes out of one directory; it is held for as long as the file
-/// is.
+/// Acquires the lock that excludes other processes from a directory; the lock is held for as long
+/// as the file is open.
 pub(crate) fn lock(dir: &Path) -> Result<File, DataDirError> {
     let path = dir.join(LOCK_FILE);
     let locked = disk::lock(&path).map_err(|source| DataDirError::Unusable { path, source })?;

@@ -172,7 +172,7 @@ impl DataDirs {
         Ok(())
     }
 
-    /// Takes the ids of the directories; `identity` reads, or gives, that of a path.
+    /// Sets the ids of the directories; `identity` reads or creates the id of a path.
     ///
     /// # Errors
     /// An error of `identity`, or two directories with one id.
@@ -191,7 +191,7 @@ impl DataDirs {
         Ok(())
     }
 
-    /// Takes the clean-shutdown marks away: from now on the directories count as in use.
+    /// Removes the clean-shutdown marks: from now on the directories count as in use.
     pub(crate) fn begin(&self) -> Result<LastShutdown, DataDirError> {
         self.finish_moves()?;
         self.left(DataDir::begin)

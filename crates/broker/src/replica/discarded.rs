@@ -14,8 +14,7 @@ use crate::replica::{Partition, Replicas};
 pub(super) struct PendingRemoval(Mutex<BTreeMap<i64, Vec<Retired>>>);
 
 impl Replicas {
-    /// Takes the names from segments that are out of their log, and removes them when their time
-    /// has come.
+    /// Renames segments that have left their log, and removes them when their time has come.
     pub(crate) fn retire(&self, partition: &Partition, discarded: Discarded) -> Result<(), LogError> {
         if discarded.count() > 0 {
             self.discard(partition, discarded.retire()?);

@@ -48,7 +48,7 @@ impl Syncs {
         }
     }
 
-    /// Takes a changed configuration, effective for the next acknowledgement.
+    /// Applies a changed configuration, effective for the next acknowledgement.
     pub(crate) fn configure(&self, config: &TopicConfig) {
         self.acks_durable.store(config.acks_durable, Ordering::Relaxed);
         self.flush_messages.store(config.flush_messages, Ordering::Relaxed);
@@ -71,8 +71,8 @@ impl Syncs {
             || self.log.log_end() - self.log.durable() >= self.flush_messages.load(Ordering::Relaxed)
     }
 
-    /// Has everything that is in the log now made durable. The answer comes when it is; none if the
-    /// broker stops first.
+    /// Requests a sync of everything that is in the log now. The answer comes when the sync is
+    /// done; none comes if the broker stops first.
     pub(crate) fn ask(self: &Arc<Self>) -> oneshot::Receiver<Synced> {
         let (done, answer) = oneshot::channel();
         let mut state = self.state.lock();

@@ -45,7 +45,7 @@ impl Replicas {
         all
     }
 
-    /// Takes a partition of a failed directory out of service. Clients get KAFKA_STORAGE_ERROR.
+    /// Removes a partition of a failed directory from service. Clients get KAFKA_STORAGE_ERROR.
     pub(crate) fn abandon(&self, partition: &Partition) {
         let log = partition.log();
         log.abandon();

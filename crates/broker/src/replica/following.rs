@@ -151,7 +151,7 @@ impl Replicas {
         }
     }
 
-    /// Takes the segments that the leader has deleted out of the log.
+    /// Removes the segments from the log that the leader has deleted.
     fn retire_deleted(&self, partition: &Partition, discarded: Discarded) {
         if let Err(error) = self.retire(partition, discarded) {
             tracing::warn!(partition = partition.name(), %error, "cannot remove segments below the leader's log start");

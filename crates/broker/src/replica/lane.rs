@@ -191,7 +191,7 @@ impl Submitted {
         }
     }
 
-    /// Has the answer wait for the replicas in sync, if there are others than this broker's.
+    /// Makes the answer wait for the replicas in sync, if there are others than this broker's.
     pub(crate) fn committed(self, led: Option<Arc<Led>>, deadline: impl FnOnce() -> Instant) -> Self {
         match led {
             Some(led) => Self::Committed(Box::new(self), led, Some(deadline())),
@@ -398,7 +398,7 @@ impl AppendLane {
         holds::time_since(self.held_since_ns.load(Ordering::Relaxed))
     }
 
-    /// Has the waits for [`AppendLane::waits_in_vain`] end.
+    /// Ends the waits for [`AppendLane::waits_in_vain`].
     pub(crate) fn give_up_waiting(&self) {
         self.given_up.notify_waiters();
     }
@@ -408,7 +408,7 @@ impl AppendLane {
         self.given_up.notified().await;
     }
 
-    /// Takes the writer for closing or deletion: later appends find the log offline.
+    /// Removes the writer for closing or deletion: later appends find the log offline.
     pub(crate) fn take_writer(&self) -> Option<Writer> {
         self.writer.lock().take()
     }

@@ -89,7 +89,7 @@ impl Led {
         led
     }
 
-    /// Takes a later registration in which this broker still leads.
+    /// Applies a later registration in which this broker still leads.
     pub(crate) fn lead(&self, leadership: &Leadership) {
         let registered = leadership.registration();
         self.step(|leader, end, now_ms| leader.lead(&registered, end, &|id| self.standing(id), now_ms));
@@ -112,7 +112,7 @@ impl Led {
         self.followers.wake();
     }
 
-    /// Takes a changed `min.insync.replicas`.
+    /// Applies a changed `min.insync.replicas`.
     pub(crate) fn configure(&self, min_insync_replicas: i32) {
         let limits: LeaderLimits = self.shared.limits(min_insync_replicas);
         self.step(|leader, _, now_ms| leader.configure(limits, &|id| self.standing(id), now_ms));
@@ -137,7 +137,7 @@ impl Led {
         }
     }
 
-    /// Takes the position of a follower from its fetch, after the log was read for it.
+    /// Processes the position of a follower from its fetch, after the log was read for it.
     pub(crate) fn fetched(&self, fetch: FollowerFetch) -> Result<(), ErrorCode> {
         let mut state = self.state.lock();
         let Some(leader) = &mut state.leader else { return Err(ErrorCode::NotLeaderOrFollower) };
@@ -157,12 +157,12 @@ impl Led {
         Ok(())
     }
 
-    /// Takes replicas out of the ISR that lag for too long.
+    /// Removes replicas from the ISR that have lagged for `replica.lag.time.max.ms`.
     pub(crate) fn check_lag(&self, now_ms: i64) {
         self.step(|leader, end, _| leader.check_lag(end, now_ms));
     }
 
-    /// Takes the controller's result for a change.
+    /// Processes the controller's result for a change.
     pub(crate) fn answered(&self, result: &IsrResult) {
         let mut state = self.state.lock();
         let Some(leader) = &mut state.leader else { return };

@@ -165,7 +165,7 @@ impl Partition {
         self.config.load()
     }
 
-    /// Takes a changed configuration, effective for the next append.
+    /// Applies a changed configuration, effective for the next append.
     pub(crate) fn configure(&self, config: Arc<TopicConfig>, log: levada_log::LogConfig) {
         self.syncs.configure(&config);
         let min_insync_replicas = config.min_insync_replicas;
@@ -265,7 +265,7 @@ impl Partition {
         self.led.load().as_ref().and_then(|led| led.shortage())
     }
 
-    /// Takes the position of a follower from its fetch, after the log was read for it.
+    /// Processes the position of a follower from its fetch, after the log was read for it.
     pub(crate) fn follower_fetched(&self, fetch: FollowerFetch) -> Result<(), ErrorCode> {
         self.led.load().as_ref().map_or(Err(ErrorCode::NotLeaderOrFollower), |led| led.fetched(fetch))
     }
@@ -426,7 +426,7 @@ impl Partitions {
         });
     }
 
-    /// Takes a deleted topic's partitions out of service and wakes their waiters.
+    /// Removes a deleted topic's partitions from service and wakes their waiters.
     pub(crate) fn remove(&self, topic_id: Uuid) -> Arc<Topic> {
         let mut removed = Arc::default();
         self.change(|tables| {
@@ -441,7 +441,7 @@ impl Partitions {
         removed
     }
 
-    /// Takes one partition out of service and wakes its waiters.
+    /// Removes one partition from service and wakes its waiters.
     pub(crate) fn remove_one(&self, topic_id: Uuid, index: i32) -> Option<Arc<Partition>> {
         let mut removed = None;
         self.change(|tables| {

@@ -72,7 +72,7 @@ impl Recovery {
         self.state.lock().is_halted
     }
 
-    /// Takes the partitions to recover, with this number of threads.
+    /// Begins to recover the partitions, with this number of threads.
     pub(crate) fn begin(&self, missing: Vec<Missing>, threads: usize) {
         let mut state = self.state.lock();
         (state.total, state.left, state.threads) = (missing.len(), missing.len(), threads);
@@ -88,8 +88,8 @@ impl Recovery {
         }
     }
 
-    /// Takes a partition out that no thread has begun with; true if there was one. The caller
-    /// counts it with [`Recovery::partition_done`].
+    /// Removes a partition that no thread has begun with; true if there was one. The caller counts
+    /// it with [`Recovery::partition_done`].
     pub(crate) fn withdraw(&self, topic_id: Uuid, index: i32) -> bool {
         let mut queue = self.queue.lock();
         let is_it = |one: &Missing| (one.identity.topic_id, one.identity.index) == (topic_id, index);

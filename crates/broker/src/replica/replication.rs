@@ -128,13 +128,13 @@ impl Replication {
         Some(BrokerStanding { is_fenced: standing.is_fenced || is_lost, ..standing })
     }
 
-    /// Takes a change for the controller.
+    /// Queues a change for the controller.
     pub(crate) fn submit(&self, partition: ReplicaKey, change: IsrChange) {
         self.updates.lock().submit(partition, change);
         self.submitted.notify_one();
     }
 
-    /// Takes the outcome of a change.
+    /// Processes the outcome of a change.
     pub(crate) fn settled(&self, partition: ReplicaKey, outcome: ChangeOutcome) {
         let count = |of: &AtomicU64| of.fetch_add(1, Ordering::Relaxed);
         match outcome {
@@ -226,7 +226,7 @@ impl Replicas {
         }
     }
 
-    /// Takes the controller's answer to a request.
+    /// Processes the controller's answer to a request.
     pub(crate) fn isr_answered(&self, number: u64, answer: Option<&AlterPartitionResponse>) {
         let results = self.replication().updates.lock().answered(number, answer, uptime_ms());
         for result in results {
@@ -237,7 +237,7 @@ impl Replicas {
         }
     }
 
-    /// Looks for replicas that lag for too long, twice per `replica.lag.time.max.ms`; never
+    /// Checks for replicas that have lagged too long, twice per `replica.lag.time.max.ms`; never
     /// returns.
     pub(crate) async fn run_lag_checks(self: Arc<Self>) {
         loop {
@@ -266,7 +266,7 @@ impl Replicas {
         state
     }
 
-    /// Looks for replicas that lag for too long.
+    /// Checks for replicas that have lagged too long.
     pub(crate) fn check_lags(&self, now_ms: i64) {
         let all = self.partitions().all();
         // Replicas cannot fetch from a log that is offline, or whose storage is frozen: without

@@ -45,7 +45,7 @@ impl Replicas {
         }
     }
 
-    /// Looks for old segments every `log.retention.check.interval.ms`; never returns.
+    /// Checks for old segments every `log.retention.check.interval.ms`; never returns.
     pub(crate) async fn run_retention(self: Arc<Self>) {
         loop {
             let interval_ms = self.config.load().retention_check_interval_ms.unsigned_abs();

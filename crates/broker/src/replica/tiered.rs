@@ -12,7 +12,7 @@ use crate::replica::opening::Missing;
 use crate::replica::{Partition, Replicas, TopicPartition};
 
 impl Partition {
-    /// Lets a log that has no remote part any longer begin in its first segment.
+    /// Raises the start of a log without a remote part to its first segment.
     pub(super) fn end_tiers(&self, writer: &mut Writer) {
         let log = writer.partition().clone();
         let (log_start, local_start) = (log.log_start(), log.local_log_start());
@@ -33,7 +33,7 @@ impl Partition {
 }
 
 impl Replicas {
-    /// Takes the partitions of topics with remote storage out of those that are to be opened.
+    /// Removes the partitions of topics with remote storage from those that are to be opened.
     pub(crate) fn set_tiered_aside(
         &self,
         missing: &mut Vec<Missing>,
@@ -50,7 +50,7 @@ impl Replicas {
         topics.iter().for_each(|topic| tell(topic));
     }
 
-    /// Takes a served partition out of service whose topic has got remote storage.
+    /// Removes a served partition from service whose topic now has remote storage.
     pub(crate) fn close_tiered(&self, partition: &Partition) {
         self.abandon(partition);
         let left = PartitionAtShutdown::of(partition.log());
@@ -58,7 +58,7 @@ impl Replicas {
     }
 }
 
-/// Tells the operator that a topic is not served here.
+/// Logs that a topic is not served here.
 pub(crate) fn tell(topic: &str) {
     tracing::error!(
         topic,

@@ -210,7 +210,7 @@ impl Connection {
         Ok(ready?)
     }
 
-    /// Takes one frame: a request to be answered, or a step of the client's authentication.
+    /// Processes one frame: a request to be answered, or a step of the client's authentication.
     async fn take(&mut self, mut frame: BytesMut) -> Result<(), CloseReason> {
         let request_bytes = frame.len();
         match self.gate.pass(self.shard.broker(), &self.info, frame)? {

@@ -66,7 +66,7 @@ fn open(address: SocketAddr, is_v6_only: bool) -> std::io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Lets connections in, as many as there may be, and hands them to the shards in turn.
+/// Accepts connections up to the limits, and passes them to the shards in turn.
 #[derive(Clone)]
 pub(crate) struct Acceptor {
     broker: Arc<Broker>,

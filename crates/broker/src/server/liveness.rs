@@ -28,7 +28,7 @@ impl Liveness {
         Arc::new(Self { asked: watch::Sender::new(0), answered, pulse })
     }
 
-    /// Has a thread give its signs of life from now on, on its local tasks.
+    /// Makes a thread give signs of life from now on, on its local tasks.
     pub(crate) fn attend(self: &Arc<Self>, thread: usize) {
         if let Some(pulse) = &self.pulse {
             tokio::task::spawn_local(pulse.clone().beat(thread));

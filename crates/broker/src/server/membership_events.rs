@@ -109,7 +109,7 @@ pub(super) fn start(
 }
 
 impl MembershipThread {
-    /// Has the reason to leave the cluster, should there be one, stop the process.
+    /// Makes a reason to leave the cluster, should there be one, stop the process.
     pub(super) fn order_by(&self, orders: Sender<Order>) {
         let mut state = self.shared.state.lock();
         state.orders = Some(orders);

@@ -116,7 +116,7 @@ impl Caught {
 }
 
 impl Signals {
-    /// Takes the signals over, for the whole process.
+    /// Catches the signals for the whole process.
     ///
     /// # Errors
     /// If the kernel gives no thread or no event queue.

@@ -46,7 +46,7 @@ impl Timers {
         }
     }
 
-    /// Takes the alarm of an entry back.
+    /// Cancels the alarm of an entry.
     pub(super) fn cancel(&self, number: u64, at_ms: i64) {
         self.queue.lock().alarms.remove(&(at_ms, number));
     }

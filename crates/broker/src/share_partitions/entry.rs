@@ -130,8 +130,8 @@ impl EntryState {
 }
 
 impl ShareEntry {
-    /// Has dead letters written. A machine that is not active any more leaves them to the next one,
-    /// which loads them.
+    /// Queues dead letters for writing. A machine that is not active any more leaves them to the
+    /// next one, which loads them.
     fn send(&self, state: &mut EntryState, letters: Vec<DeadLetter>) -> Follow {
         if state.machine.phase() != SharePhase::Active {
             return Follow::Nothing;

@@ -41,8 +41,8 @@ pub(crate) struct FetchLease {
 }
 
 impl ShareEntry {
-    /// Takes the fetch lock for a fetch of this number, which sleeps on `sleeper`. With `upto`, it
-    /// does so only if there are records before that offset.
+    /// Acquires the fetch lock for a fetch of this number, which sleeps on `sleeper`. With `upto`,
+    /// it does so only if there are records before that offset.
     pub(crate) fn claim(
         self: &Arc<Self>,
         (fetch, sleeper): (u64, &Arc<Notify>),

@@ -48,7 +48,7 @@ impl LetterQueue {
         self.is_written.then_some(round)
     }
 
-    /// Takes all dead letters back: the entry has ended.
+    /// Withdraws all dead letters: the entry has ended.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

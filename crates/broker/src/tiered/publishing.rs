@@ -133,7 +133,7 @@ impl Tiers {
         Ok(appended.last_offset + 1)
     }
 
-    /// Has another broker append a batch; returns the next offset.
+    /// Lets another broker append a batch; returns the next offset.
     async fn forward(&self, index: i32, records: BytesMut) -> Result<i64, ErrorCode> {
         let image = self.metadata.image();
         let topic = image.topic(METADATA_TOPIC).ok_or(ErrorCode::UnknownTopicOrPartition)?;

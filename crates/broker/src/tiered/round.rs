@@ -64,8 +64,8 @@ impl Tiers {
         partitions.iter().any(|partition| self.tiering(partition) != Tiering::Local)
     }
 
-    /// Brings the list of partitions up to date, reads their metadata, and returns the work that is
-    /// to be done. Blocks.
+    /// Updates the list of partitions, reads their metadata, and returns the work that is to be
+    /// done. Blocks.
     fn find_work(&self) -> Vec<Work> {
         if self.feed_count().is_none() {
             return Vec::new();

@@ -205,7 +205,7 @@ impl<'a> Fetch<'a> {
         }
     }
 
-    /// Takes the fetch locks that are free, with the offsets to read from.
+    /// Acquires the fetch locks that are free, with the offsets to read from.
     fn claim(&mut self, is_last: bool, is_urgent: &mut bool) -> Vec<Claimed> {
         let mut claims = Vec::new();
         for (at, target) in self.targets.iter_mut().enumerate() {

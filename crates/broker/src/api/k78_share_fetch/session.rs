@@ -10,7 +10,7 @@ use super::Sharing;
 use crate::api::Context;
 use crate::share_partitions::{FINAL_EPOCH, INITIAL_EPOCH, MemberKey, PartitionPlace, ShareConnection};
 
-/// Takes the next step of the member's session.
+/// Begins the next step of the member's session.
 pub(super) fn begin(
     context: &Context,
     (group, member): (&str, &str),

@@ -36,7 +36,7 @@ impl Confirmation {
         *self = Self::Asked(now_ms);
     }
 
-    /// Takes the state of now; returns true if it completes the proof.
+    /// Processes the present state; returns true if it completes the proof.
     pub(super) fn hears(&mut self, heard: Heard, now_ms: i64) -> bool {
         let Some(since_ms) = heard.since_fetch_ms else { return false };
         let answered_ms = now_ms.saturating_sub(since_ms);

@@ -34,7 +34,7 @@ pub(in crate::coordinator) trait Terms {
     /// Marks the coordinator of partition `index` as loading, until its partition is recovered.
     fn expect(&self, index: i32);
 
-    /// Takes the mark of [`Terms::expect`] back.
+    /// Withdraws the mark of [`Terms::expect`].
     fn give_up(&self, index: i32);
 
     /// Begins a term of the coordinator in `partition`, which must have been provided: requests are

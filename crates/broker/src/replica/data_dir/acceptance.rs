@@ -127,7 +127,7 @@ impl DataDir {
         self.state.acceptance.lock().refusal.is_some()
     }
 
-    /// Takes an error by which a change of the metadata was refused.
+    /// Processes an error that refused a change of the metadata.
     pub(crate) fn report_refused(&self, error: &LogError) {
         self.state.report(error, FailedWork::Append);
     }

@@ -53,7 +53,7 @@ impl DataDirs {
         }
     }
 
-    /// Gives complete copies the names of their logs.
+    /// Renames complete copies to the names of their logs.
     pub(super) fn finish_moves(&self) -> Result<(), DataDirError> {
         for (future, at) in std::mem::take(&mut *self.complete.lock()) {
             let (dir, (topic, index)) = (&self.dirs[at], &future.key);

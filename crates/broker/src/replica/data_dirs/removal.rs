@@ -18,9 +18,8 @@ pub(super) struct Unremoved {
 }
 
 impl DataDirs {
-    /// Takes the name from a deleted partition's directory and returns the new one, for removal. A
-    /// directory that can be neither renamed nor removed is left to
-    /// [`DataDirs::retry_removals`].
+    /// Renames a deleted partition's directory and returns the new name, for removal. A directory
+    /// that can be neither renamed nor removed is left to [`DataDirs::retry_removals`].
     pub(in crate::replica) fn mark_deleted(&self, key: &TopicPartition) -> Option<PathBuf> {
         let dir = self.of(key).filter(|dir| !dir.has_failed())?;
         let topic_id = dir.topic_id(key).ok().flatten();

@@ -20,8 +20,8 @@ pub(super) enum Switched {
 }
 
 impl Replicas {
-    /// Brings the copy to the log's end, and has it take the place of the log, with the writer
-    /// held. The former files are removed afterwards.
+    /// Copies the rest of the log, and replaces the log by the copy, with the writer held. The
+    /// former files are removed afterwards.
     pub(super) fn switch(&self, one: &Move, copy: Writer) -> Result<Switched, MoveError> {
         let from = self.dirs.around(one.partition.log());
         let Some(to) = self.destination(one) else { return Ok(Switched::Ended(Ending::Ended)) };

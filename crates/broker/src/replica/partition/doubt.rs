@@ -111,7 +111,7 @@ impl Partition {
         Some(recount.verdict((node_id, log_end(&self.log)), &leadership.registration(), standings))
     }
 
-    /// Has this node lead although records are lost.
+    /// Makes this node lead although records are lost.
     pub(in crate::replica) fn accept_loss(&self) {
         *self.doubt.lock() = None;
     }

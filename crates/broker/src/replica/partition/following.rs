@@ -20,7 +20,7 @@ impl Partition {
         leads.flatten()
     }
 
-    /// Does a follower's work on the log; none if this node does not follow in this leader epoch,
+    /// Runs a follower's work on the log; none if this node does not follow in this leader epoch,
     /// or not any more.
     pub(crate) fn follow<T>(&self, leader_epoch: i32, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
         let done = self.lane.replicate(|writer| {

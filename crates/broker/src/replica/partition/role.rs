@@ -88,7 +88,7 @@ impl Partition {
         }
     }
 
-    /// Tells the operator of an attempt that failed.
+    /// Logs an attempt that failed.
     pub(super) fn note_attempt(&self, leadership: &Leadership, failure: Option<&LogError>) {
         let Some(error) = failure else {
             self.unstored.failures.store(0, Ordering::Relaxed);

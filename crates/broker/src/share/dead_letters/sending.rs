@@ -26,7 +26,7 @@ const ID_VERSION: i16 = 13;
 /// All replicas in sync must have the batch.
 const ACKS_ALL: i16 = -1;
 
-/// Has the leader write a batch, and waits until the replicas in sync have it.
+/// Sends a batch to the leader, and waits until the replicas in sync have it.
 ///
 /// # Errors
 /// The leader is not reachable, or has refused the batch. It may have been written nevertheless.
