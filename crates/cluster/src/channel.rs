@@ -132,7 +132,7 @@ impl Channel {
         retries.chain(requests.filter_map(|request| request.deadline_ms)).min()
     }
 
-    /// Takes an event. Events about requests that are finished are ignored.
+    /// Processes an event. Ignores events about requests that are finished.
     pub fn step(&mut self, event: ChannelEvent, now_ms: i64) -> Vec<ChannelAction> {
         let mut actions = Vec::new();
         match event {

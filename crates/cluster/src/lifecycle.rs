@@ -218,7 +218,7 @@ impl Lifecycle {
         directories.chain(request).chain(self.limit_ms).min()
     }
 
-    /// Takes an event. Answers to requests that are not in flight are ignored.
+    /// Processes an event. Ignores answers to requests that are not in flight.
     pub fn step(&mut self, event: LifecycleEvent, now_ms: i64) -> Vec<LifecycleAction> {
         if self.phase == BrokerPhase::Stopped {
             return Vec::new();
@@ -383,7 +383,7 @@ impl Lifecycle {
         }
     }
 
-    /// Does the due work: ends expired waits, and sends the next request.
+    /// Ends expired waits, and sends the next request if its time has come.
     fn on_time(&mut self, now_ms: i64) {
         if self.phase == BrokerPhase::Stopped {
             return;

@@ -208,7 +208,7 @@ impl Observer {
         (!self.stopped).then_some(deadline)
     }
 
-    /// Takes an event. Answers to requests that are not in flight are ignored.
+    /// Processes an event. Ignores answers to requests that are not in flight.
     pub fn step(&mut self, event: ObserverEvent, now_ms: i64) -> Vec<ObserverAction> {
         if self.stopped {
             return Vec::new();

@@ -139,8 +139,8 @@ impl Quorum {
         self.voters.get(&leader).map(|address| Target { node: Some(leader), address: address.clone() })
     }
 
-    /// Takes epoch and leader (-1 is none) of an answer, with the leader's address if the answer
-    /// has it.
+    /// Processes the epoch and the leader (-1 is none) of an answer, with the leader's address if
+    /// the answer has it.
     pub fn told(&mut self, epoch: i32, leader: i32, address: Option<Address>) -> Told {
         let leader = (leader >= 0).then_some(leader);
         if epoch < self.epoch {
@@ -187,7 +187,7 @@ impl Quorum {
         }
     }
 
-    /// Takes the voters that the metadata log names.
+    /// Applies the voters that the metadata log names.
     pub fn set_voters(&mut self, voters: BTreeMap<i32, Address>) {
         if voters.is_empty() {
             return;

@@ -72,7 +72,7 @@ impl Download {
         self.voters.take()
     }
 
-    /// Takes the next chunk of a snapshot of `size` bytes. Voters' addresses are those of
+    /// Processes the next chunk of a snapshot of `size` bytes. Voters' addresses are those of
     /// `listener`.
     pub(crate) fn push(
         &mut self,

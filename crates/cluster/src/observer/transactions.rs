@@ -82,7 +82,7 @@ impl Transactions {
         self.through = position;
     }
 
-    /// Takes committed batches; `None` if they lead nowhere yet.
+    /// Processes committed batches; `None` if they complete no transaction yet.
     pub(crate) fn take(&mut self, batches: &[Bytes]) -> Result<Option<Committed>, RecordFault> {
         let before = self.through;
         let mut committed = Committed::default();

@@ -188,7 +188,7 @@ impl Fetcher {
         delayed.min().filter(|_| !self.is_in_flight)
     }
 
-    /// Takes the answer to the request in flight, and returns the tasks for the logs.
+    /// Processes the answer to the request in flight, and returns the tasks for the logs.
     ///
     /// # Errors
     /// The answer does not count. The next request opens a session.
@@ -232,14 +232,14 @@ impl Fetcher {
         Ok(tasks)
     }
 
-    /// Takes the absence of an answer to the request in flight: every partition waits.
+    /// Processes the failure of the request in flight: every partition waits.
     pub fn failed(&mut self, now_ms: i64) {
         self.is_in_flight = false;
         self.session.lost();
         self.delay_all(now_ms);
     }
 
-    /// Takes the outcome of a task, which may lead to another.
+    /// Processes the outcome of a task, which may lead to another task.
     pub fn done(&mut self, task: &FetcherTask, outcome: Outcome, now_ms: i64) -> Option<FetcherTask> {
         let followed = self.partitions.get_mut(&task.partition)?;
         if followed.turn != task.turn {

@@ -250,7 +250,7 @@ impl Follower {
         !self.is_placed && self.end.epoch < 0 && self.end.offset > 0
     }
 
-    /// Does not fetch before this time.
+    /// Delays the next fetch until this time.
     pub fn delay(&mut self, until_ms: i64) {
         self.until_ms = Some(self.until_ms.map_or(until_ms, |already| already.max(until_ms)));
     }
@@ -289,7 +289,7 @@ impl Follower {
         }
     }
 
-    /// Takes the outcome of a task. A failure delays the next fetch until `retry_ms`.
+    /// Processes the outcome of a task. A failure delays the next fetch until `retry_ms`.
     pub fn done(&mut self, task: &Task, outcome: Outcome, retry_ms: i64) -> Option<Task> {
         match (outcome, task) {
             (Outcome::Done(end), _) => {

@@ -58,13 +58,13 @@ impl IsrUpdates {
         Self::default()
     }
 
-    /// Takes a change of a partition. It replaces a waiting change of the partition, which the
+    /// Queues a change of a partition. It replaces a waiting change of the partition, which the
     /// leader has dropped.
     pub fn submit(&mut self, partition: ReplicaKey, change: IsrChange) {
         self.waiting.insert(partition, change);
     }
 
-    /// Takes a change that the controller has refused for now, unless a later one waits.
+    /// Queues a change again that the controller has refused for now, unless a later one waits.
     pub fn retry(&mut self, partition: ReplicaKey, change: IsrChange, now_ms: i64) {
         self.waiting.entry(partition).or_insert(change);
         self.retry_ms = Some(now_ms.saturating_add(RETRY_MS));

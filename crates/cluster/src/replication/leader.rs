@@ -129,7 +129,7 @@ impl Leader {
         self.advanced(standings, now_ms)
     }
 
-    /// Takes the log end after an append.
+    /// Processes the log end after an append.
     pub fn appended(&mut self, log_end: i64, standings: Standings<'_>, now_ms: i64) -> Effects {
         self.extend(log_end);
         self.advanced(standings, now_ms)
@@ -197,8 +197,8 @@ impl Leader {
         Effects { change, high_watermark: None }
     }
 
-    /// Takes the controller's answer to the change of this number: the committed ISR, or an error
-    /// code.
+    /// Processes the controller's answer to the change of this number: the committed ISR, or an
+    /// error code.
     pub fn answered(
         &mut self,
         number: u64,

@@ -47,7 +47,7 @@ pub struct Recount {
 }
 
 impl Recount {
-    /// Takes the position of a follower from a fetch that is refused.
+    /// Processes the position of a follower from a fetch that is refused.
     pub fn heard(&mut self, found: ReplicaEnd) {
         self.heard.insert(found.replica, found);
     }

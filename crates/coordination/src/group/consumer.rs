@@ -133,7 +133,7 @@ impl ConsumerGroup {
         self.match_all_again();
     }
 
-    /// Takes in a record.
+    /// Applies a record.
     pub(super) fn apply(&mut self, record: ConsumerRecord) {
         match record {
             ConsumerRecord::Epoch(value) => {

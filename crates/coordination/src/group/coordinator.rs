@@ -141,7 +141,7 @@ impl Coordinator {
         }
     }
 
-    /// Takes in one record of the partition's log; only before [`Event::Loaded`].
+    /// Applies one record of the partition's log; only before [`Event::Loaded`].
     ///
     /// # Errors The record cannot be decoded. It has changed nothing; the host may report it and
     /// continue. A record of a kind that this broker does not use is not an error.
@@ -168,7 +168,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Takes in a transaction marker of the partition's log: the producer's pending commits become
+    /// Applies a transaction marker of the partition's log: the producer's pending commits become
     /// valid, or are dropped.
     pub fn replay_marker(&mut self, producer_id: i64, committed: bool) {
         self.offsets.end_transaction(producer_id, committed);
@@ -332,7 +332,7 @@ impl Coordinator {
         self.append_some(write, now_ms);
     }
 
-    /// Takes a group of any kind out.
+    /// Removes and returns a group of any kind.
     fn remove_group(&mut self, group_id: &str) -> Option<AnyGroup> {
         let classic = self.groups.remove(group_id).map(|group| AnyGroup::Classic(Box::new(group)));
         let consumer = || Some(AnyGroup::Consumer(Box::new(self.consumers.remove(group_id)?)));

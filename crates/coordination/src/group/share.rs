@@ -125,12 +125,12 @@ impl ShareGroup {
         self.topics_changed(topics);
     }
 
-    /// Has to follow the last of some records: looks for partitions that no member has.
+    /// Looks for partitions that no member has. To be called after the last of some records.
     pub(super) fn settle(&mut self, topics: &dyn Topics) {
         self.has_unassigned = self.finds_unassigned(topics);
     }
 
-    /// Takes in a record.
+    /// Applies a record.
     pub(super) fn apply(&mut self, record: ShareRecord) {
         match record {
             ShareRecord::Epoch(value) => {

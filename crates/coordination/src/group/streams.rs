@@ -134,7 +134,7 @@ impl StreamsGroup {
         self.is_new = false;
     }
 
-    /// Takes in a record.
+    /// Applies a record.
     pub(super) fn apply(&mut self, record: StreamsRecord) {
         match record {
             StreamsRecord::Epoch(value) => {

@@ -85,7 +85,7 @@ impl Timers {
         self.by_key.insert(key, at);
     }
 
-    /// Takes an alarm back; does nothing if it is not set.
+    /// Cancels an alarm; does nothing if it is not set.
     pub(super) fn cancel(&mut self, key: &TimerKey) {
         self.suspended.remove(key);
         if let Some(at) = self.by_key.remove(key) {
@@ -94,19 +94,19 @@ impl Timers {
         }
     }
 
-    /// Keeps an alarm that was due, until [`Timers::resume`] takes it out, or another call sets or
+    /// Keeps an alarm that has fired, until [`Timers::resume`] removes it, or another call sets or
     /// cancels it.
     pub(super) fn suspend(&mut self, key: TimerKey, alarm: Alarm) {
         self.suspended.insert(key, alarm);
     }
 
-    /// Takes out a suspended alarm; none if it was set again or cancelled since.
+    /// Removes and returns a suspended alarm; none if it was set again or cancelled since.
     pub(super) fn resume(&mut self, key: &TimerKey) -> Option<Alarm> {
         self.suspended.remove(key)
     }
 
-    /// Gives memory back that only a crowd has needed. A table that grows again has at least as
-    /// many alarms set by then as it moves.
+    /// Releases memory that only many alarms needed. A table that grows again has at least as many
+    /// alarms set by then as it moves.
     fn give_back(&mut self) {
         let capacity = self.by_key.capacity();
         if capacity > KEPT && self.by_key.len() < capacity / 8 {

@@ -102,7 +102,7 @@ impl Coordinator {
         }
     }
 
-    /// Takes in the record at this offset of the partition's log; only before [`Event::Loaded`].
+    /// Applies the record at this offset of the partition's log; only before [`Event::Loaded`].
     ///
     /// # Errors
     /// The record cannot be decoded. It has changed nothing; the host may report it and continue. A

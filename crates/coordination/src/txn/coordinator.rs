@@ -134,7 +134,7 @@ impl Coordinator {
         }
     }
 
-    /// Takes in one record of the partition's log; only before [`Event::Loaded`].
+    /// Applies one record of the partition's log; only before [`Event::Loaded`].
     ///
     /// # Errors The record cannot be decoded. It has changed nothing; the host may report it and
     /// continue. A record of a kind that this broker does not use is not an error.

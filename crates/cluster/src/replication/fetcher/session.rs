@@ -75,7 +75,7 @@ impl Session {
         self.asked.get(key)
     }
 
-    /// Takes an answer that is about these partitions.
+    /// Processes an answer that is about these partitions.
     ///
     /// # Errors
     /// The answer does not count; the next request opens a session.

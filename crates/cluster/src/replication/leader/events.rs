@@ -14,7 +14,7 @@ pub struct BrokerStanding {
     pub is_stopping: bool,
 }
 
-/// Looks a broker up in the latest metadata.
+/// Function that looks a broker up in the latest metadata.
 pub type Standings<'a> = &'a dyn Fn(i32) -> Option<BrokerStanding>;
 
 /// Registration of the partition in the metadata.

@@ -165,7 +165,7 @@ impl ClassicGroup {
         self.rebalance_or_complete(turn)
     }
 
-    /// Takes over the protocols that the member offers; its join waits.
+    /// Replaces the protocols and timeouts of the member by those of the request; its join waits.
     fn update(&mut self, turn: &mut StepContext<'_>, ticket: Ticket, member_id: &str, request: JoinRequest) {
         if let Some(mut member) = self.members.remove(member_id) {
             self.count_protocols(&member, false);

@@ -206,7 +206,7 @@ impl Draft {
         Ok(resubscribed)
     }
 
-    /// Brings the member as close to its target as it can get now.
+    /// Moves the member as close to its target as is possible now.
     pub(super) fn reconcile(
         &mut self,
         member_id: &str,

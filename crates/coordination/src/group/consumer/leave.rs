@@ -77,7 +77,7 @@ impl ConsumerGroup {
 }
 
 impl Draft {
-    /// Takes a member out.
+    /// Removes a member.
     pub(super) fn remove(&mut self, member_id: &str) {
         self.write(ConsumerRecord::Current(member_id.to_owned(), None));
         self.write(ConsumerRecord::Target(member_id.to_owned(), None));

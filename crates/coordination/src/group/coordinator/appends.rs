@@ -58,7 +58,7 @@ impl Appends {
         assert!(before.is_none(), "an append has a name of its own");
     }
 
-    /// Takes out the first append if it is reported.
+    /// Removes and returns the first append if it is reported.
     fn take_reported(&mut self) -> Option<(UnderWay, Result<i64, PersistFailure>)> {
         let first = self.under_way.first_entry()?;
         let result = first.get().reported?;
@@ -82,7 +82,7 @@ impl Appends {
         Some((append, result))
     }
 
-    /// Takes out all appends.
+    /// Removes and returns all appends.
     fn take_all(&mut self) -> impl Iterator<Item = UnderWay> + use<> {
         self.offsets.clear();
         self.assignments.clear();

@@ -371,7 +371,7 @@ impl Coordinator {
         }
     }
 
-    /// Takes in a record of a consumer group while the log is read.
+    /// Applies a record of a consumer group while the log is read.
     pub(super) fn apply_consumer(&mut self, group_id: String, record: ConsumerRecord) {
         match record {
             ConsumerRecord::Epoch(None) => {

@@ -47,7 +47,7 @@ impl HeldEvents {
 }
 
 impl Coordinator {
-    /// Holds an event if its group is being written; gives it back otherwise.
+    /// Holds an event if its group is being written; returns it otherwise.
     pub(super) fn hold(&mut self, event: Event) -> Option<Event> {
         let Some(group_id) = self.turn_of(&event) else { return Some(event) };
         if let Some(held) = self.writing.get_mut(group_id) {

@@ -151,7 +151,7 @@ impl<'a> Assignment<'a> {
         assignment
     }
 
-    /// Takes in the previous assignment.
+    /// Applies the previous assignment.
     fn remember(&mut self, members: &[&TaskMember]) {
         let places: HashMap<&str, usize> = self
             .sources

@@ -316,7 +316,7 @@ impl StreamsDraft {
         self.write(StreamsRecord::Epoch(Some(value)));
     }
 
-    /// Brings the member as close to its target as it can get now. While the first assignment
+    /// Moves the member as close to its target as is possible now. While the first assignment
     /// waits, the target is empty.
     fn reconcile(&mut self, request: &StreamsHeartbeatRequest, is_delayed: bool) -> Result<(), GroupError> {
         let group = &self.group;

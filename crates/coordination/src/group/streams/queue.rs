@@ -29,7 +29,7 @@ impl<T> JavaQueue<T> {
         }
     }
 
-    /// Takes the least item out (`poll`).
+    /// Removes and returns the least item (`poll`).
     pub(super) fn pop(&mut self, compare: impl Fn(&T, &T) -> Ordering) -> Option<T> {
         let last = self.items.pop()?;
         let Some(first) = self.items.first_mut() else { return Some(last) };

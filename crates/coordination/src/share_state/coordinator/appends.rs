@@ -43,7 +43,7 @@ struct UnderWay {
 }
 
 impl Appends {
-    /// Takes out the first append if it is reported.
+    /// Removes and returns the first append if it is reported.
     fn take_reported(&mut self) -> Option<(Consequences, Result<i64, PersistFailure>)> {
         let first = self.under_way.first_entry()?;
         let result = first.get().reported?;

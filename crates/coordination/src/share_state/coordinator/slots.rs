@@ -121,7 +121,7 @@ impl Slots {
         }
     }
 
-    /// Takes the draft of a key out; its records are in the log, or never will be.
+    /// Removes and returns the draft of a key; its records are in the log, or never will be.
     pub(super) fn take_draft(&mut self, key: &ShareKey) -> Option<Draft> {
         let draft = *self.slots.get_mut(key)?.draft.take()?;
         self.batches -= batches(draft.share.as_ref());
