@@ -192,7 +192,8 @@ impl TemporaryCopy {
         Ok(Self { file: made.map_err(failed)?, path, destination: destination.to_owned() })
     }
 
-    /// Gives the copy its name. Without `replace` a file that has that name by now is an error.
+    /// Renames the copy to its final name. Without `replace` a file that has that name meanwhile is
+    /// an error.
     fn keep(self, mode: u32, replace: bool) -> io::Result<()> {
         self.file.set_permissions(fs::Permissions::from_mode(mode))?;
         if replace {

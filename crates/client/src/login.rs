@@ -151,8 +151,8 @@ fn credentials<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Result<SaslLogin,
     Ok(SaslLogin::of_module(mechanism, option("username")?, option("password")?, &jaas))
 }
 
-/// Shows the credentials to the broker of a connection. Returns the time after which the broker
-/// ends the session, if it has a limit.
+/// Authenticates on a connection. Returns the time after which the broker ends the session, if it
+/// has a limit.
 ///
 /// # Errors
 /// The connection fails, or one of the two does not accept the other.

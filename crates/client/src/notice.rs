@@ -5,7 +5,7 @@ pub trait Watch<E> {
     /// True once the wait should end.
     fn is_asked_to_stop(&self) -> bool;
 
-    /// Takes note of an event.
+    /// Reports an event.
     fn notice(&self, notice: Notice<'_, E>);
 }
 

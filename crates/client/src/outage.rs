@@ -41,7 +41,7 @@ impl Outage {
         Self { limit, since: None, pause: FIRST_PAUSE, is_told: false, is_refusal_told: false }
     }
 
-    /// Notes a success.
+    /// Notes a success: the outage is over.
     pub fn over<E>(&mut self, watch: &dyn Watch<E>) {
         if self.is_told {
             watch.notice(Notice::Connected);

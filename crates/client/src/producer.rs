@@ -256,7 +256,7 @@ impl<'a> Producer<'a> {
         self.lost.take().map_or(Ok(()), Err)
     }
 
-    /// Takes no further records while too many bytes wait.
+    /// Blocks while too many bytes wait.
     fn make_room(&mut self) -> Result<(), ClientError> {
         while self.waiting.size_bytes() > WAITING_BYTES_MAX && !self.watch.is_asked_to_stop() {
             thread::sleep(self.waiting.until_due().min(STOP_CHECK));

@@ -207,7 +207,7 @@ impl Settings {
         self.explicit(name).map(|(value, _)| value).or_else(default)
     }
 
-    /// Takes over from `other` the value of one key, or its absence.
+    /// Copies the value of one key, or its absence, from `other`.
     fn restore(&mut self, name: &str, other: &Self) {
         self.set.remove(name);
         self.set_by_name.remove(name);

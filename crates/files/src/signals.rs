@@ -21,7 +21,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes the signals over, for the whole process.
+    /// Catches the signals for the whole process.
     ///
     /// # Errors
     /// If the kernel gives no thread or no event queue.

@@ -198,7 +198,7 @@ fn question(partition: &Partition) {
     }
 }
 
-/// Takes the files as answers of a leader, after the present end and in an empty log.
+/// Appends the files as answers of a leader, after the present end and in an empty log.
 fn follow(writer: &mut Writer, files: &Files) {
     writer.resign();
     let offset = writer.partition().log_end();

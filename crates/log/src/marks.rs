@@ -88,7 +88,7 @@ impl Marks {
         self.log_end.load(Ordering::Acquire)
     }
 
-    /// Takes note of the transactions of a write, before the log's end covers it.
+    /// Records the transactions of a write, before the log's end covers it.
     pub(crate) fn note_transactions(&self, first_open: Option<i64>, ended: &[Ended]) {
         let first_open = first_open.unwrap_or(NONE);
         // Nearly always nothing has begun or ended.

@@ -40,7 +40,7 @@ pub struct OpenOptions {
     pub checked_bytes: Arc<AtomicU64>,
     /// Threads that prepare the pages to which [`crate::AppendBy::Mapped`] writes.
     pub background: Background,
-    /// Gets failures of the storage.
+    /// Receiver of failures of the storage.
     pub watch: FailureWatch,
 }
 

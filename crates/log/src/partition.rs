@@ -436,7 +436,7 @@ impl Partition {
         self.epochs.store(Arc::new(epochs));
     }
 
-    /// Takes the partition out of use, because files are missing that only an opening restores.
+    /// Takes the partition offline, because files are missing that only an opening restores.
     pub(crate) fn mark_offline(&self, error: &LogError) {
         if !self.offline.swap(true, Ordering::AcqRel) {
             tracing::error!(%error, "the partition is offline");
@@ -492,7 +492,7 @@ impl Partition {
         self.has_left.load(Ordering::Acquire)
     }
 
-    /// Takes the log out of use: its directory has failed, or its content is unknown.
+    /// Takes the log offline: its directory has failed, or its content is unknown.
     pub fn abandon(&self) {
         self.offline.store(true, Ordering::Release);
         outages::count();

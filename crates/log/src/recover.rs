@@ -274,7 +274,7 @@ impl Recovery<'_> {
         self.segments.windows(2).take_while(below).count()
     }
 
-    /// Puts an empty segment at `base` in place of all there are.
+    /// Replaces all segments by an empty one at `base`.
     fn start_over(&mut self, base: i64) -> Result<(), LogError> {
         let (disk, dir) = (&*self.options.disk, &*self.options.dir);
         self.drop_segments(0)?;

@@ -259,7 +259,7 @@ impl Segment {
         self.end.store(offset, Ordering::Release);
     }
 
-    /// Lets it end earlier: the log is being cut.
+    /// Lowers the end offset: the log is being cut.
     pub(crate) fn lower_end(&self, offset: i64) {
         assert!(self.base <= offset && offset <= self.end(), "{self} cannot be cut to end at {offset}");
         self.end.store(offset, Ordering::Release);
@@ -327,7 +327,7 @@ impl Segment {
         u32::try_from(offset.saturating_sub(self.base).clamp(0, i64::from(i32::MAX))).unwrap_or(0)
     }
 
-    /// Goes through the batches from `position` to `end`, reading `window` bytes at a time.
+    /// Walks through the batches from `position` to `end`, reading `window` bytes at a time.
     pub(crate) fn scan<'a>(
         &'a self,
         disk: &'a dyn ReadFiles,

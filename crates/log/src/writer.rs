@@ -127,7 +127,7 @@ impl Writer {
         &self.config
     }
 
-    /// Takes a changed configuration; the next append or housekeeping uses it.
+    /// Applies a changed configuration; the next append or housekeeping uses it.
     pub fn set_config(&mut self, config: LogConfig) {
         self.partition.set_interval(config.index_interval_bytes);
         self.config = config;
@@ -274,7 +274,7 @@ impl Writer {
         if epochs == *known { Ok(()) } else { self.store_epochs(epochs) }
     }
 
-    /// Keeps the current epoch on disk, before the first batch that has it.
+    /// Stores the current epoch on disk, before the first batch that has it.
     fn store_new_epoch(&mut self) -> Result<(), LogError> {
         if !self.epochs_stored {
             self.store_epochs(Epochs::clone(&self.partition.epochs.load()))?;

@@ -130,8 +130,8 @@ pub enum Reason {
     ServerError,
 }
 
-/// Asks the quota of the client for partitions to be created or deleted; true if it has them. It is
-/// asked once an item has passed all other checks, as in Kafka.
+/// Function that asks the quota of the client for partitions to be created or deleted; true if it
+/// has them. It is called once an item has passed all other checks, as in Kafka.
 pub type Permit<'a> = &'a dyn Fn(usize) -> bool;
 
 /// Checks the quota of the client.

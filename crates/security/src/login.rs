@@ -75,7 +75,7 @@ impl SaslLogin {
         self.is_delegated || self.mechanism == Mechanism::OauthBearer
     }
 
-    /// Shows the credentials. `send` sends a token and returns the server's answer to it.
+    /// Sends the credentials. `send` sends a token and returns the server's answer to it.
     ///
     /// # Errors
     /// A failure of `send`, or an answer that is not acceptable.

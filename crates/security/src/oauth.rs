@@ -73,7 +73,7 @@ pub struct OauthServer {
 }
 
 impl OauthServer {
-    /// Takes the client's next message.
+    /// Processes the client's next message.
     ///
     /// # Errors
     /// The client is refused.

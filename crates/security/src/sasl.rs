@@ -244,7 +244,7 @@ impl Exchange {
         }
     }
 
-    /// Takes the next frame, without its size.
+    /// Processes the next frame, without its size.
     pub fn step(&mut self, frame: BytesMut, moment: &FrameContext<'_>) -> SaslOutcome {
         let taken = match std::mem::replace(&mut self.state, State::Over) {
             State::Tokens(server, offer) if self.framed => self.take_framed(frame, (server, offer), moment),

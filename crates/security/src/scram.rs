@@ -222,9 +222,9 @@ pub struct TokenLogin {
 /// Source of the SCRAM credentials that a client authenticates against.
 #[derive(Clone, Copy)]
 pub struct CredentialSource<'a> {
-    /// Looks up the credential of a user.
+    /// Function that looks up the credential of a user.
     pub of_user: &'a dyn Fn(&str, ScramMechanism) -> Option<Credential>,
-    /// Looks up a delegation token by its id. An expired token is not found.
+    /// Function that looks up a delegation token by its id. It does not find an expired token.
     pub of_token: &'a dyn Fn(&str, ScramMechanism) -> Option<TokenLogin>,
     /// A private text that yields false credentials for users and tokens that do not exist, the
     /// same ones each time.
@@ -280,7 +280,7 @@ impl ScramServer {
         self.is_by_token
     }
 
-    /// Takes the client's next message, which may name a user or a token of `source`. After an
+    /// Processes the client's next message, which may name a user or a token of `source`. After an
     /// error the SCRAM exchange has already ended.
     ///
     /// # Errors

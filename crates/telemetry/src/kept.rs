@@ -307,7 +307,7 @@ impl KeptMetrics {
         }
     }
 
-    /// Gives up the clients that have been silent for long.
+    /// Removes the clients that have been silent for long.
     pub fn expire(&mut self, now_ms: i64) {
         let expired = self.clients.iter().filter(|(_, client)| client.about.expires_ms() <= now_ms);
         let expired: Vec<Uuid> = expired.map(|(id, _)| *id).collect();

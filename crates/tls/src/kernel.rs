@@ -157,7 +157,7 @@ impl KernelSession {
         }
     }
 
-    /// Takes the new keys that are due, before an answer.
+    /// Installs new keys, if some are due, before an answer.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], or a broken connection.

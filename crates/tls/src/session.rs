@@ -134,8 +134,8 @@ impl TlsSession {
         self.record = self.record.saturating_sub(count);
     }
 
-    /// Takes the alert of a failure, without a further step: rustls would process the failed bytes
-    /// again, and find the same fault.
+    /// Encodes the alert of a failure, without a further step: rustls would process the failed
+    /// bytes again, and find the same fault.
     fn encode_alert(&mut self) {
         while self.tls.wants_write() {
             let status = self.tls.process_tls_records(&mut self.incoming);
@@ -222,7 +222,7 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Gives memory back while nothing comes.
+    /// Releases memory while nothing arrives.
     pub fn rest(&mut self) {
         if self.incoming.is_empty() {
             self.incoming = Vec::new();
@@ -252,7 +252,7 @@ impl TlsSession {
         self.incoming.is_empty() && self.outgoing.is_empty()
     }
 
-    /// Gives the secrets away.
+    /// Extracts the secrets, for the kernel.
     pub(crate) fn into_kernel(
         self,
     ) -> Result<(ExtractedSecrets, KernelConnection<ServerConnectionData>), rustls::Error> {

@@ -302,8 +302,8 @@ fn router((source, pages): (Arc<dyn Source>, Router), token: Option<Secret>, hos
     }
 }
 
-/// Lets those through who name this machine by an address, as localhost, or by the name that is
-/// configured.
+/// Admits requests whose Host, if there is one, names this machine by an address, as localhost, or
+/// by the configured name.
 async fn own_machine(State(own): State<Arc<str>>, request: Request, next: Next) -> Response {
     let header = request.headers().get(header::HOST);
     let named = match (request.uri(), header) {
@@ -326,7 +326,7 @@ fn is_own(host: &str, own: &str) -> bool {
         || host.eq_ignore_ascii_case(own)
 }
 
-/// Lets those through who show the token.
+/// Admits requests with the token.
 async fn guard(State(token): State<Arc<Secret>>, request: Request, next: Next) -> Response {
     let shown = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     if shown.is_some_and(|shown| shows(shown, &token)) {

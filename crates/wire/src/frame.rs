@@ -57,7 +57,7 @@ impl FrameBuffer {
         self.bytes.len()
     }
 
-    /// Gives memory back that holds nothing, for as long as nothing comes.
+    /// Releases empty memory while nothing arrives.
     pub fn rest(&mut self) {
         if self.bytes.is_empty() {
             self.bytes = BytesMut::new();

@@ -178,7 +178,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Takes the latencies of a batch; returns the number of its records that are of this
+    /// Counts the latencies of a batch; returns the number of its records that belong to this
     /// measurement.
     fn receive(&self, fetched: &Fetched) -> Result<u64, Failure> {
         let now = Instant::now();

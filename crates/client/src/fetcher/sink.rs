@@ -36,6 +36,6 @@ pub trait Sink {
     /// The consumer fails: the record counts as not taken, and the fetch ends.
     fn take(&mut self, record: &FetchedRecord<'_>) -> Result<(), Self::Error>;
 
-    /// Takes note of a position or an end that had to be changed.
+    /// Reports a position or an end that had to be changed.
     fn notice(&mut self, notice: Notice<'_, ClientError>);
 }

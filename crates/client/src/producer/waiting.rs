@@ -130,7 +130,7 @@ impl Waiting {
         self.next.get_or_insert_with(|| (Instant::now() + FIRST_PAUSE, FIRST_PAUSE));
     }
 
-    /// Takes the first batch of a partition.
+    /// Removes and returns the first batch of a partition.
     pub(super) fn pop(&mut self, partition: i32) -> Option<Ready> {
         let queue = self.queues.get_mut(&partition)?;
         let batch = queue.pop_front()?;

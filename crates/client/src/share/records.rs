@@ -44,7 +44,7 @@ pub(super) struct Acquired {
     pub(super) gaps: Vec<i64>,
 }
 
-/// Takes the acquired records out of the batches of a partition.
+/// Extracts the acquired records from the batches of a partition.
 pub(super) fn acquired(
     place: &TopicPartition,
     session: SessionId,

@@ -97,7 +97,7 @@ impl Inflow {
         keys
     }
 
-    /// Takes in a completion of one of its reads.
+    /// Processes a completion of one of its reads.
     ///
     /// # Errors
     /// [`TransferError::Source`] if the file could not be read or ends before its extent.

@@ -149,7 +149,7 @@ impl Outbox {
         keys
     }
 
-    /// Takes in a completion of one of this connection's operations.
+    /// Processes a completion of one of this connection's operations.
     pub fn take_in(&mut self, completion: Completion, counters: &Counters) -> Outcome {
         let Completion { key, event } = completion;
         match event {

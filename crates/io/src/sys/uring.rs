@@ -236,7 +236,7 @@ impl Core {
         Ok(())
     }
 
-    /// Has the kernel add to an `eventfd` for each completion, and when completions wait for a
+    /// Makes the kernel add to an `eventfd` for each completion, and when completions wait for a
     /// call. The kernel keeps it open.
     pub(crate) fn register_eventfd(&mut self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
         self.ring.submitter().register_eventfd(eventfd.as_raw_fd())
@@ -247,7 +247,7 @@ impl Core {
         self.ring.submitter().register_files(&vec![-1; usize::try_from(count).unwrap_or(usize::MAX)])
     }
 
-    /// Puts a file into the table, or takes it out.
+    /// Puts a file into the table, or removes it.
     pub(crate) fn update_file(&mut self, index: u32, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let number = file.map_or(-1, |file| file.as_raw_fd());
         self.ring.submitter().register_files_update(index, &[number])?;

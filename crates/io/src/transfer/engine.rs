@@ -85,7 +85,7 @@ impl Engine {
         scratch
     }
 
-    /// Takes the copying buffer back.
+    /// Returns the copying buffer to the engine.
     pub(crate) fn return_scratch(&mut self, scratch: Vec<u8>) {
         self.scratch = scratch;
     }
@@ -95,13 +95,13 @@ impl Engine {
         std::mem::take(&mut self.sealed)
     }
 
-    /// Takes that buffer back.
+    /// Returns the buffer of encrypted bytes to the engine.
     pub(crate) fn return_sealed(&mut self, sealed: Vec<u8>) {
         self.sealed = sealed;
     }
 
-    /// Holds `SIGPIPE` off this thread where it is not ignored: `splice` and `sendfile` have no
-    /// flag against it.
+    /// Blocks `SIGPIPE` for this thread if the process does not ignore it: `splice` and `sendfile`
+    /// have no flag against it.
     pub(crate) fn hold_sigpipe(&self) -> Option<sigpipe::SigpipeGuard> {
         self.sigpipe_kills.then(sigpipe::SigpipeGuard::new)
     }

@@ -72,7 +72,7 @@ impl Queue {
         self.expects_more = is_expected;
     }
 
-    /// Has the kernel hold incomplete segments back, for calls that cannot say that more follows.
+    /// Makes the kernel hold incomplete segments back, for calls that cannot say that more follows.
     pub(crate) fn cork(&self, socket: BorrowedFd<'_>) {
         if self.cork.get() == Cork::Off {
             let is_set = rustix::net::sockopt::set_tcp_cork(socket, true).is_ok();
@@ -80,7 +80,7 @@ impl Queue {
         }
     }
 
-    /// Has the kernel send an incomplete segment that [`Queue::cork`] holds back.
+    /// Makes the kernel send an incomplete segment that [`Queue::cork`] holds back.
     pub(crate) fn uncork(&self, socket: BorrowedFd<'_>) {
         if self.cork.get() == Cork::On {
             // A closed connection holds nothing back.
@@ -192,7 +192,7 @@ impl Queue {
         self.resident_bytes = self.done + len;
     }
 
-    /// Puts bytes in the place of as many of the first piece, `limit` at most.
+    /// Replaces the first bytes of the first piece by as many others, at most `limit`.
     pub(crate) fn supply(&mut self, bytes: impl IntoIterator<Item = Bytes>, limit: u64) {
         let Some((extent, done)) = self.front_extent() else { return };
         let bytes: Vec<Bytes> = bytes.into_iter().filter(|bytes| !bytes.is_empty()).collect();

@@ -41,7 +41,7 @@ impl CleanShutdown {
         Ok(Some(Self { broker_epoch: broker_epoch(&text).unwrap_or(-1) }))
     }
 
-    /// Takes the mark away and returns it, as [`CleanShutdown::load`].
+    /// Removes the mark and returns it, as [`CleanShutdown::load`] does.
     ///
     /// # Errors
     /// A failing disk.

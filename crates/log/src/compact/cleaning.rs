@@ -68,7 +68,7 @@ pub struct Cleaning {
 }
 
 impl Cleaning {
-    /// Learns the keys. Blocks; syncs all new segments, and then reads them.
+    /// Collects the keys. Blocks; syncs all new segments, and then reads them.
     ///
     /// # Errors
     /// A failing disk, or bytes that are no intact batch.

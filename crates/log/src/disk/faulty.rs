@@ -21,12 +21,12 @@ pub(crate) struct FaultyDisk {
 }
 
 impl FaultyDisk {
-    /// Lets an operation fail on files with this end of the name.
+    /// Makes an operation fail on files whose names end with this suffix.
     pub(crate) fn fail(&self, operation: &'static str, suffix: &'static str, errno: i32) {
         *self.failing.lock() = Some((operation, suffix, errno));
     }
 
-    /// Lets an operation fail from the time on that it was done so often.
+    /// Makes an operation fail once it was done this number of times.
     pub(crate) fn fail_after(&self, operation: &'static str, times: u32) {
         *self.ending.lock() = Some((operation, times));
     }

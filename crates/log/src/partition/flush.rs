@@ -165,7 +165,7 @@ impl Partition {
         self.unsynced_names.store(true, Ordering::Release);
     }
 
-    /// Keeps everyone from syncing while the log's end moves back.
+    /// Prevents syncs while the log's end moves back.
     pub(crate) fn hold_flushes(&self) -> MutexGuard<'_, ()> {
         self.flushing.lock()
     }

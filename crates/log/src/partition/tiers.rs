@@ -19,7 +19,7 @@ impl Partition {
         self.highest_remote.load(Ordering::Acquire)
     }
 
-    /// Takes note that remote storage has all records up to `offset`: local segments that end there
+    /// Records that remote storage has all records up to `offset`: local segments that end there
     /// may be deleted. A lower offset changes nothing.
     pub fn raise_highest_remote(&self, offset: i64) {
         self.highest_remote.fetch_max(offset, Ordering::AcqRel);

@@ -124,7 +124,7 @@ impl Recovery<'_> {
         Ok(walked)
     }
 
-    /// Goes through the intact batches of a segment.
+    /// Walks through the intact batches of a segment.
     fn walk(&mut self, at: usize, mut each: impl FnMut(&BatchView<'_>)) -> Result<Walked, LogError> {
         let segment = &self.segments[at];
         let walked = walk(&*self.options.disk, segment, &self.options.config, |batch| {
@@ -196,7 +196,7 @@ impl Recovery<'_> {
     }
 }
 
-/// Goes through the intact batches of a segment, and collects the entries of its indexes.
+/// Walks through the intact batches of a segment, and collects the entries of its indexes.
 pub(super) fn walk(
     disk: &dyn Disk,
     segment: &Segment,
@@ -222,7 +222,7 @@ pub(super) fn walk(
     Ok(walked)
 }
 
-/// Takes note of a batch found in the log; returns the transaction it aborts.
+/// Records a batch found in the log; returns the transaction it aborts.
 pub(super) fn note(producers: &mut Producers, batch: &BatchView<'_>, now_ms: i64) -> Option<Aborted> {
     let completed = producers.note(batch, now_ms);
     producers.commit();

@@ -126,7 +126,7 @@ impl Active {
             || times >= TimeIndex::capacity(config.segment_index_bytes) - 1)
     }
 
-    /// Gives the time index the segment's largest timestamp.
+    /// Writes the segment's largest timestamp to the time index.
     pub(super) fn close_times(&self, disk: &dyn Disk, config: &LogConfig) -> Result<(), LogError> {
         if self.known && self.size > 0 {
             let capacity = TimeIndex::capacity(config.segment_index_bytes);

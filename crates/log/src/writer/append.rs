@@ -287,7 +287,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Shows batches that have been written.
+    /// Publishes batches that have been written.
     pub(super) fn publish(&mut self, pending: Pending) {
         self.producers.commit();
         assert_eq!(pending.first_offset, self.partition.log_end(), "a group begins at the log's end");

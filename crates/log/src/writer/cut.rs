@@ -45,7 +45,7 @@ impl Discarded {
         self.segments.iter().map(|segment| segment.size()).sum()
     }
 
-    /// Takes the names from the files, the oldest first, for removal later. Blocks.
+    /// Renames the files, the oldest first, for removal later. Blocks.
     ///
     /// # Errors A failing disk; remaining files are found again by the next opening.
     pub fn retire(self) -> Result<Retired, LogError> {

@@ -89,7 +89,7 @@ impl Windows {
         Ok(self.now.insert(found))
     }
 
-    /// Has the window after this one prepared once half of this one is used.
+    /// Prepares the window after this one, once half of this one is used.
     fn prepare(&mut self, target: &Target<'_>, at: u64) {
         let Some(now) = self.now.as_ref().map(WriteMap::range) else { return };
         let due = self.next.is_none() && at >= now.start.midpoint(now.end) && now.end < target.segment_bytes;

@@ -22,15 +22,15 @@ pub struct Destination<'a> {
     pub dir: PathBuf,
     /// Threads that prepare files for the writer there.
     pub background: Background,
-    /// Gets failures of the storage there.
+    /// Receiver of failures of the storage at the destination.
     pub watch: FailureWatch,
     /// Syncs everything that must be on the device before the copy replaces the log. The copy is on
     /// the device.
     pub prepare: Step<'a>,
-    /// Takes the name from the log's directory and gives it to the copy's, on the device when it
+    /// Renames the log's directory away and the copy's to its name; both are on the device when it
     /// returns.
     pub commit: Step<'a>,
-    /// Gives both directories their names back after a failure, on the device when it returns.
+    /// Restores both names after a failure; both are on the device when it returns.
     pub revert: Step<'a>,
 }
 
@@ -70,7 +70,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Brings the copy to the device, with the epochs and producers of this log.
+    /// Syncs the copy, with the epochs and producers of this log.
     fn complete(&self, mut copy: Self, now_ms: i64) -> Result<(), LogError> {
         let (disk, dir, end) = (&*self.disk, copy.partition.dir(), self.partition.log_end());
         copy.reach(&self.partition, now_ms)?;

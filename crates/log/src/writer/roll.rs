@@ -91,7 +91,7 @@ impl Writer {
         Ok((Arc::new(fresh?), window))
     }
 
-    /// Has the file of the next segment made once this one is nearly full.
+    /// Starts to create the file of the next segment once this one is nearly full.
     pub(super) fn prepare_segment(&mut self) {
         let segment_bytes = self.config.segment_bytes.into();
         if self.config.append_by == AppendBy::Mapped

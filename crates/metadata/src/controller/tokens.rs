@@ -100,8 +100,8 @@ pub fn renew_token(
     Ok(expiring(token, now_ms.saturating_add(shorter(lifetimes.renewal_ms, change.period_ms))))
 }
 
-/// Has a token expire after a period, for its owner or one of its renewers, and returns the time. A
-/// negative period removes the token immediately, even if it has expired.
+/// Sets the expiry of a token after a period, for its owner or one of its renewers, and returns the
+/// time. A negative period removes the token immediately, even if it has expired.
 ///
 /// # Errors
 /// Same as [`renew_token`].

@@ -36,7 +36,7 @@ pub fn unregister_broker(image: &Image, id: i32, node_id: i32) -> Result<Decisio
     Ok(Decision { records, outcome: () })
 }
 
-/// Takes a broker out of the replicas in sync. Without `recorded` eligible leaders, the last
+/// Removes a broker from the replicas in sync. Without `recorded` eligible leaders, the last
 /// replica in sync stays in sync.
 fn leave(partition: &PartitionRegistration, id: i32, recorded: bool) -> Option<PartitionChangeRecord> {
     if !partition.isr.contains(&id) {

@@ -17,7 +17,7 @@ impl Replay {
         Self { image, held: None }
     }
 
-    /// Takes the next record of the log.
+    /// Applies the next record of the log.
     pub fn push(&mut self, record: Record, position: Position) -> Result<(), ApplyError> {
         match (&record, &mut self.held) {
             (Record::BeginTransaction(_), None) => self.held = Some(Vec::new()),
@@ -58,7 +58,7 @@ impl Replay {
         &self.image
     }
 
-    /// Gives up the image.
+    /// Returns the image.
     pub fn into_image(self) -> Image {
         self.image
     }

@@ -127,7 +127,7 @@ impl Reader {
         }
     }
 
-    /// Takes over the latest whole snapshot; returns the offset at which the log continues.
+    /// Applies the latest whole snapshot; returns the offset at which the log continues.
     pub(super) fn read_snapshot(&mut self, disk: &dyn Disk) -> Result<i64, StoreError> {
         for id in snapshots(disk, &self.path)?.into_iter().rev() {
             match Snapshot::read(disk, &id.path(&self.path)) {

@@ -102,7 +102,7 @@ impl<W> Line<W> {
         Some((next, waker))
     }
 
-    /// Takes a request out of the line, if it still waits.
+    /// Removes a request from the line, if it still waits.
     pub(super) fn give_up(&mut self, requester: &Requester, ticket: u64) {
         let Some(own) = self.waiting.get_mut(requester) else { return };
         own.retain(|(other, _)| *other != ticket);

@@ -25,8 +25,8 @@ impl Ledger {
         self.entries.push_back(Some((memory, count)));
     }
 
-    /// Lets go of the sends from `first` to `last`, both included; how many bytes that were.
-    /// Numbers that are not parked, or not any more, mean nothing.
+    /// Releases the sends from `first` to `last`, both included; returns the number of their bytes.
+    /// Ignores numbers that are not parked, or not any more.
     pub(crate) fn acknowledged(&mut self, first: u32, last: u32) -> u64 {
         let mut freed = 0;
         let reported = u64::from(last.wrapping_sub(first)) + 1;

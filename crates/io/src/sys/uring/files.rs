@@ -61,7 +61,7 @@ impl FileTable {
         std::mem::take(&mut self.retired)
     }
 
-    /// Notes that the kernel has let go of the file in a place.
+    /// Notes that the kernel has released the file in a place.
     pub(crate) fn free(&mut self, index: u32) {
         self.free.push(index);
     }
