@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_does_not_count() {
+    fn pauses_are_excluded_from_gaps() {
         let mut times = Times::new(&["a".to_owned()], 1);
         times.begin(at(0));
         times.note("a", 0, at(1));

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_read() {
+    fn config_changes_are_parsed() {
         fn check(text: &str, expected: fn(String, String) -> Change) {
             assert_eq!(change(text), Ok(expected("k".to_owned(), "v=1".to_owned())), "{text}");
         }

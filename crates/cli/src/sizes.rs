@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read() {
+    fn size_units_are_parsed() {
         fn check(text: &str, expected: u64) {
             assert_eq!(bytes(text), Ok(expected), "{text}");
         }

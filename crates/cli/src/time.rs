@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_read() {
+    fn durations_are_parsed() {
         fn check(text: &str, expected: i64) {
             assert_eq!(duration(text), Ok(expected), "{text}");
         }

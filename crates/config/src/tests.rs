@@ -585,7 +585,7 @@ fn descriptions_name_sources_and_synonyms_as_kafka_does() {
 }
 
 #[test]
-fn descriptions_keep_the_full_origin() {
+fn config_descriptions_keep_full_origin() {
     let tuned = load(&["log.segment.bytes=2000000", "log.retention.hours=1"]).unwrap();
     let rows = tuned.describe_topic(&own(&[]));
     let row = rows.iter().find(|row| row.name == "retention.ms").unwrap();

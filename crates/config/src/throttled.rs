@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn malformed_throttled_replicas_are_refused() {
         for value in ["1", "1:", ":1", "1:2:3", "*,1:2", "-1:2", "+1:2", "a:b", "99999999999:1"] {
             assert_eq!(ThrottledReplicas::parse(value), None, "{value}");
         }

@@ -284,7 +284,7 @@ fn ask_for(server: &WebServer, method: &str, path: &str, headers: &str) -> (Stri
 }
 
 #[test]
-fn health_follows_the_broker() {
+fn healthz_follows_the_broker() {
     let (fake, server) = start();
     let (status, _, body) = ask(&server, "GET", "/healthz");
     assert_eq!((status.as_str(), body.as_str()), ("HTTP/1.1 200 OK", "ok\n"));

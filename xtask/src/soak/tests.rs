@@ -11,7 +11,7 @@ fn root() -> &'static Path {
 }
 
 #[test]
-fn minutes_and_names_are_understood() {
+fn soak_arguments_are_parsed() {
     let parsed = |text: &str| parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
     assert_eq!(parsed(""), Ok((MINUTES, Vec::new())));
     assert_eq!(parsed("--minutes 3 fuzz crash"), Ok((3, vec!["fuzz".to_owned(), "crash".to_owned()])));
@@ -21,7 +21,7 @@ fn minutes_and_names_are_understood() {
 }
 
 #[test]
-fn lines_are_parsed() {
+fn soak_head_lines_are_parsed() {
     let line = |extent, is_repeated, filter: &str| {
         let filter = (!filter.is_empty()).then(|| filter.to_owned());
         Ok(Line { extent, is_repeated, filter })

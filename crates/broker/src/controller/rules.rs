@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_extended_in_topics_and_brokers_only() {
+    fn only_topics_and_brokers_append_to_lists() {
         let config = BrokerConfig::default();
         let broker = ByConfig(&config);
         assert_eq!(broker.is_list(ResourceKind::Topic, "cleanup.policy"), Some(true));

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_mean_operations_and_principals() {
+    fn acl_words_map_to_operations_and_principals() {
         assert_eq!(operation("alter-configs"), Ok(Operation::AlterConfigs));
         assert_eq!(operation("ALTER_CONFIGS"), Ok(Operation::AlterConfigs));
         assert_eq!(operation("read"), Ok(Operation::Read));

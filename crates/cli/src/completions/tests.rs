@@ -14,7 +14,7 @@ struct Line {
 }
 
 #[test]
-fn names_come_from_the_cluster() {
+fn completions_list_names_of_the_cluster() {
     let broker = FakeBroker::start(|asked| asked.metadata(&[("clicks", 1, &[1]), ("a;b", 2, &[1])]));
     let line = Line::try_parse_from(["names", "topics", "-b", broker.address()]).unwrap();
     let mut out = Vec::new();
@@ -30,7 +30,7 @@ fn out_of_nothing() -> impl Write {
 }
 
 #[test]
-fn named_commands_exist() {
+fn completed_commands_exist() {
     let command = Cli::command();
     for (_, noun, verbs) in NAMED {
         let found = command.find_subcommand(noun).expect(noun);

@@ -25,7 +25,7 @@ fn patterns_match_whole_names() {
 }
 
 #[test]
-fn selections_are_read() {
+fn partition_selections_are_parsed() {
     let read = |text: &str| text.parse::<Selection>();
     assert_eq!(read("t:0,2"), Ok(Selection { pattern: "t".to_owned(), partitions: vec![0, 2] }));
     for text in ["", ":0", "t:", "t:x", "t:-1", "t:0,"] {

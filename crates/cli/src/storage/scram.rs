@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kafkas_syntax_is_read() {
+    fn kafka_scram_syntax_is_parsed() {
         let read = |text: &str| credential(text).unwrap();
         let alice = read("SCRAM-SHA-256=[name=alice,password=s3cret,salt=c2FsdA==]");
         assert_eq!(

@@ -34,7 +34,7 @@ fn a_store_without_the_system_is_not_opened() {
 }
 
 #[test]
-fn wrong_stores_are_refused() {
+fn invalid_remote_stores_are_refused() {
     fn check(flags: &[&str], expected: &str) {
         assert_eq!(load(flags).unwrap_err().to_string(), expected);
     }

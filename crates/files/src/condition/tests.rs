@@ -26,7 +26,7 @@ fn verdict(fields: &[(&str, &str)]) -> Verdict {
 }
 
 #[test]
-fn tags_go_before_dates() {
+fn entity_tags_precede_dates() {
     use Verdict::{Failed, NotModified, Proceed};
     for (fields, expected) in [
         (&[][..], Proceed),

@@ -10,7 +10,7 @@ fn bind(address: &Address) -> std::io::Result<Vec<Listener>> {
 }
 
 #[test]
-fn an_address_is_read_as_it_is_shown() {
+fn displayed_address_parses_to_itself() {
     for text in ["127.0.0.1:8080", "[::1]:80", ":80", "unix:/run/x", "systemd", "systemd:web", "localhost:0"]
     {
         let address: Address = text.parse().unwrap();

@@ -12,7 +12,7 @@ fn second(version: u8, family: u8, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_header_names_the_client() {
+fn proxy_header_names_the_client() {
     let four = (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 56324);
     let six = (IpAddr::V6(Ipv6Addr::LOCALHOST), 56324);
     let body_four = [192, 0, 2, 1, 192, 0, 2, 2, 0xdc, 0x04, 1, 187];
@@ -60,7 +60,7 @@ fn malformed_proxy_headers_are_refused() {
 
 proptest! {
     #[test]
-    fn a_header_has_one_length(bytes in proptest::collection::vec(any::<u8>(), 0..64), version in 0_u8..4) {
+    fn proxy_header_has_one_length(bytes in proptest::collection::vec(any::<u8>(), 0..64), version in 0_u8..4) {
         let bytes = match version {
             0 => bytes,
             1 => [b"PROXY ", &bytes[..]].concat(),

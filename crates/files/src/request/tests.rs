@@ -47,7 +47,7 @@ fn a_connection_is_kept_as_each_version_says() {
 }
 
 #[test]
-fn a_head_comes_in_pieces() {
+fn request_head_may_arrive_in_pieces() {
     let text = b"\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\nGET";
     for end in 0..text.len() - 3 {
         let mut room = room();
@@ -100,7 +100,7 @@ fn what_could_be_smuggled_is_refused() {
 }
 
 #[test]
-fn a_head_has_its_limits() {
+fn request_head_has_limits() {
     let many = "A: b\r\n".repeat(FIELDS_MAX);
     let text = format!("GET / HTTP/1.1\r\nHost: x\r\n{many}\r\n");
     assert_eq!(refusal(text.as_bytes()).status, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);

@@ -39,7 +39,7 @@ fn every_path_copies_every_byte() {
 }
 
 #[test]
-fn holes_stay_holes() {
+fn copies_keep_file_holes() {
     const MIB: u64 = 1 << 20;
     let from = tempfile::tempfile().unwrap();
     from.set_len(40 * MIB).unwrap();

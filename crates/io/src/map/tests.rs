@@ -22,7 +22,7 @@ fn content(file: &File, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn creates_real_blocks() {
+fn map_allocates_real_blocks() {
     let (file, map) = mapped(10_000);
     assert_eq!(map.len(), 10_000);
     assert!(!map.is_empty());
@@ -58,7 +58,7 @@ fn writes_reach_the_file_and_a_second_map() {
 }
 
 #[test]
-fn signed_values_keep_their_sign() {
+fn map_keeps_the_sign_of_values() {
     let (_file, map) = mapped(12);
     map.write_bytes(4, &(-6_i64).to_be_bytes());
     assert_eq!(map.read_i64_be(4), -6);

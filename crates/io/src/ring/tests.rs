@@ -90,7 +90,7 @@ fn reads_what_the_file_has() {
 }
 
 #[test]
-fn errors_bring_the_memory_back() {
+fn ring_errors_return_the_memory() {
     let Some(mut ring) = default_ring() else { return };
     let pool = BufferPool::new(4096, 1).unwrap();
     let directory = Arc::new(File::open("/").unwrap());

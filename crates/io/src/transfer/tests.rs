@@ -332,7 +332,7 @@ fn a_refusal_binds_one_piece_only() {
 }
 
 #[test]
-fn moves_between_threads() {
+fn transfer_moves_between_threads() {
     fn is_send<T: Send>() {}
     is_send::<Transfer>();
     is_send::<Engine>();

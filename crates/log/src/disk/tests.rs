@@ -61,7 +61,7 @@ fn files_exclude_others_and_credentials_exclude_group() {
 }
 
 #[test]
-fn credentials_that_everybody_can_read_are_found() {
+fn world_readable_credentials_are_found() {
     use std::os::unix::fs::PermissionsExt;
     let home = TempDir::new().unwrap();
     let chmod = |path: &std::path::Path, mode| {

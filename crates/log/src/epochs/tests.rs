@@ -43,7 +43,7 @@ fn epochs_never_go_back() {
 }
 
 #[test]
-fn both_ends_are_cut() {
+fn epochs_truncate_at_both_ends() {
     let check = |from: i64, to: i64, expected: &[(i32, i64)]| {
         let mut known = epochs(&[(1, 0), (2, 10), (5, 20)]);
         known.truncate_start(from);

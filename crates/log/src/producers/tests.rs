@@ -94,7 +94,7 @@ fn the_window_holds_five_batches_and_sequences_follow() {
 }
 
 #[test]
-fn transactions_open_and_end() {
+fn producers_open_and_end_transactions() {
     let transactional = |sequence| Builder::new().producer(1, 0, sequence).transactional();
     let mut producers = Producers::default();
     note(&mut producers, &batch(transactional(0), 10, 2));

@@ -12,7 +12,7 @@ fn read(directory: &Directory, key: &str, length: u64, range: Range<u64>) -> Res
 }
 
 #[test]
-fn parts_are_joined() {
+fn object_parts_are_joined() {
     let dir = tempfile::tempdir().unwrap();
     let directory = Directory::new(dir.path(), "objects");
     let path = dir.path().join("source");
@@ -29,7 +29,7 @@ fn parts_are_joined() {
 }
 
 #[test]
-fn limits_precede_memory() {
+fn object_limits_apply_before_allocation() {
     let dir = tempfile::tempdir().unwrap();
     let directory = Directory::new(dir.path(), "");
     let file = File::create(dir.path().join("huge")).unwrap();

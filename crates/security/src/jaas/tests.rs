@@ -41,7 +41,7 @@ fn jaas_errors_name_position_and_hide_text() {
 }
 
 #[test]
-fn passwords_do_not_print() {
+fn jaas_passwords_are_not_printed() {
     let jaas = Jaas::parse("a.B required user_a=s3cret;").unwrap();
     assert_eq!(format!("{jaas:?}"), "Jaas { module: \"a.B\", options: [\"user_a\"] }");
 }

@@ -125,7 +125,7 @@ fn matching_subscriptions_add_up() {
 }
 
 #[test]
-fn unusable_patterns_are_refused_with_their_reason() {
+fn unusable_patterns_are_refused_with_a_reason() {
     let table = [
         ("client", "a", "client is no attribute of a client"),
         ("client_id", "(?!a)b", "look-around, including look-ahead and look-behind, is not supported"),

@@ -22,7 +22,7 @@ fn segment(end_offset: i64, epochs: &[EpochStart]) -> RemoteSegment {
 }
 
 #[test]
-fn cases_of_lineage() {
+fn lineage_cases_match_kafka() {
     type Case = (&'static str, i64, &'static [EpochStart], i64, &'static [EpochStart], bool);
     let cases: [Case; 19] = [
         ("one epoch", 99, &[(0, 0)], 100, &[(0, 0)], true),

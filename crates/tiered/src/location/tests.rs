@@ -33,7 +33,7 @@ fn other_locations_are_refused() {
 }
 
 #[test]
-fn layouts_are_read() {
+fn store_layouts_are_parsed() {
     assert_eq!("aiven".parse(), Ok(StoreLayout::Aiven));
     assert_eq!("local".parse(), Ok(StoreLayout::Local));
     assert!("plain".parse::<StoreLayout>().is_err());

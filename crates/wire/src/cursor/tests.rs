@@ -19,7 +19,7 @@ fn varints_hold_32_bits() {
 }
 
 #[test]
-fn taking_keeps_offsets() {
+fn cursor_take_keeps_offsets() {
     let mut cursor = Cursor::new(BytesMut::from(&b"\x01\0\x02ab\0\0\0\x03xyz\0\x05"[..]));
     assert_eq!(cursor.i8().unwrap(), 1);
     assert_eq!(cursor.string(false).unwrap(), StrBytes::from("ab"));

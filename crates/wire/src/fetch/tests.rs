@@ -220,7 +220,7 @@ fn recorded_frames_round_trip() {
 }
 
 #[test]
-fn bytes_and_records_alternate() {
+fn fetch_frames_alternate_bytes_and_records() {
     let partition = |index, records| FetchedPartition {
         records: Some(Bytes::from_static(records)),
         ..FetchedPartition::new(index)

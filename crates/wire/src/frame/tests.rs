@@ -9,7 +9,7 @@ fn frame(length: i32, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn bad_lengths_are_refused() {
+fn invalid_frame_lengths_are_refused() {
     #[track_caller]
     fn check(first_four: [u8; 4], expected: FrameError) {
         let mut frames = FrameBuffer::new(1000);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{BASE, Head, Tier, head, suites};
 
 #[test]
-fn heads_are_read() {
+fn suite_heads_are_parsed() {
     let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let expected = |tier, is_alone, seconds, (needs, uses): (&[&str], &[&str]), share: &str| Head {
         tier,

@@ -3,7 +3,7 @@
 use super::Part;
 
 #[test]
-fn parts_are_read() {
+fn suite_parts_are_parsed() {
     let table = [
         ("1/1", Some((0, 1))),
         ("2/3", Some((1, 3))),

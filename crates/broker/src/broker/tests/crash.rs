@@ -182,7 +182,7 @@ fn page_cache_data_survives_process_crash() {
 }
 
 #[test]
-fn what_is_on_the_device_outlives_the_machine() {
+fn synced_data_survives_machine_crashes() {
     lives(&[1, 5, 37]);
 }
 

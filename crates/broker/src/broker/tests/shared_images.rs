@@ -288,7 +288,7 @@ fn topic_deleted_while_offline_leaves_no_offsets() {
 }
 
 #[test]
-fn log_that_cannot_serve_is_reported_lost() {
+fn unusable_log_is_reported_as_lost() {
     let mut member = Member::start();
     member.create(TOPIC, "t", &[member.node, OTHER]);
     let replicas = member.now.broker.replicas();

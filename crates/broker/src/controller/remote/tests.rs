@@ -151,7 +151,7 @@ async fn greedy_client_delays_others_by_one_request() {
 }
 
 #[tokio::test]
-async fn a_client_creates_topics_with_its_own_rights() {
+async fn topics_are_created_with_the_clients_rights() {
     for (version, expected) in [(None, 7), (Some(5), 5), (Some(9), 7)] {
         let fake = Arc::new(Fake { version, ..Fake::default() });
         let creator = Creator {

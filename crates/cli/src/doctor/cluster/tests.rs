@@ -69,7 +69,7 @@ fn expect(facts: &Facts, own: Option<i32>, expected: (&str, Verdict, &str)) {
 }
 
 #[test]
-fn a_sound_cluster_passes() {
+fn doctor_accepts_a_sound_cluster() {
     let checks = checks::all(&sound(), None);
     assert!(checks.iter().all(|check| check.verdict == Verdict::Ok && check.next.is_none()), "{checks:#?}");
     assert_eq!(checks.len(), 7);

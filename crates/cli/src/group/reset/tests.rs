@@ -31,7 +31,7 @@ fn group_reset_reaches_goal_within_log() {
 }
 
 #[test]
-fn topics_are_read() {
+fn reset_topics_are_parsed() {
     fn check(text: &str, topic: &str, partitions: &[i32]) {
         let expected = Chosen { topic: topic.to_owned(), partitions: partitions.to_vec() };
         assert_eq!(text.parse(), Ok(expected), "{text}");

@@ -47,7 +47,7 @@ fn first_fetch_reveals_the_leader() {
 }
 
 #[test]
-fn errors_are_classed() {
+fn observer_errors_are_classified() {
     for (code, fatal) in [(31, true), (104, true), (42, true), (-1, false), (3, false), (35, false)] {
         for top_level in [true, false] {
             let mut rig = reading();

@@ -57,7 +57,7 @@ fn alter_partition_batches_all_changes_with_broker_epoch() {
 }
 
 #[test]
-fn one_request_is_in_flight() {
+fn isr_updates_have_one_request_in_flight() {
     let mut updates = IsrUpdates::new();
     updates.submit(key(1, 0), change(1));
     let (first, _) = updates.poll(NODE, EPOCH, 0).expect("a change waits");
@@ -69,7 +69,7 @@ fn one_request_is_in_flight() {
 }
 
 #[test]
-fn results_are_given_by_partition() {
+fn isr_results_are_split_by_partition() {
     let mut updates = IsrUpdates::new();
     updates.submit(key(1, 0), change(1));
     updates.submit(key(2, 0), change(9));

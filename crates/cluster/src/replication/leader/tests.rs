@@ -323,7 +323,7 @@ fn isr_answer_codes_determine_the_outcome() {
 }
 
 #[test]
-fn an_answer_of_another_epoch_is_ignored() {
+fn isr_answer_of_another_epoch_is_ignored() {
     for answer in [
         CommittedIsr { leader_epoch: 4, ..committed(8, &[1, 2, 3]) },
         CommittedIsr { leader_epoch: 6, ..committed(8, &[1, 2, 3]) },

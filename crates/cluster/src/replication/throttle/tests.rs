@@ -13,7 +13,7 @@ fn first_bytes_count_as_a_whole_sample() {
 }
 
 #[test]
-fn samples_are_forgotten_when_they_are_too_old() {
+fn throttle_drops_old_samples() {
     let mut meter = RateMeter::new(WINDOWS);
     meter.record(1000, 0);
     meter.record(1000, 999);

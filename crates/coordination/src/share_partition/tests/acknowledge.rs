@@ -82,7 +82,7 @@ fn records_outside_the_tracked_ones_are_refused() {
 }
 
 #[test]
-fn requests_without_sense_are_refused() {
+fn senseless_acknowledgements_are_refused() {
     run("fetch a 0-9 -> 0-9*1
          ack a 5-4:a -> invalid request
          ack a 5-6:aaa -> invalid request
@@ -197,7 +197,7 @@ fn the_last_attempt_ends_with_a_release() {
 }
 
 #[test]
-fn extreme_offsets_do_no_harm() {
+fn extreme_offsets_do_not_overflow() {
     let bounds = [i64::MIN, -1, 0, 4, 9, 10, i64::MAX - 1, i64::MAX];
     for first in bounds {
         for last in bounds {

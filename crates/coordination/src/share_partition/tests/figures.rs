@@ -83,7 +83,7 @@ fn one_fetch_at_a_time_has_the_lock() {
 }
 
 #[test]
-fn the_lock_counts_the_time_it_is_held() {
+fn fetch_lock_reports_its_duration() {
     for (held_ms, idle_ms, percent) in [(0, 0, 100), (0, 10, 10), (10, 0, 100), (10, 30, 25), (30, 10, 75)] {
         assert_eq!(FetchLockTimes { held_ms, idle_ms }.held_percent(), percent, "{held_ms} of {idle_ms}");
     }

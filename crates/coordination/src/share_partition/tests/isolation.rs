@@ -3,7 +3,7 @@
 use super::kit::run;
 
 #[test]
-fn parts_shrink_with_each_delivery() {
+fn isolation_parts_shrink_with_each_delivery() {
     run("limits attempts=7
          load 0 0-19 free 4
          fetch a 0-19 -> 0-9*5
@@ -58,7 +58,7 @@ fn isolated_records_are_delivered_alone() {
 }
 
 #[test]
-fn the_last_attempt_is_one_record_alone() {
+fn last_delivery_attempt_has_one_record() {
     run("load 15 15-34 free 2
          fetch a 15-34 -> 15-34*3
          ack a 17-17:r 20-20:r

@@ -50,7 +50,7 @@ fn ranges_before_the_start_are_dropped() {
 }
 
 #[test]
-fn alike_ranges_that_meet_are_one() {
+fn adjacent_equal_ranges_are_merged() {
     for (added, expected) in [
         ("10-20:0x1", "10-20:0x1"),
         ("10-15:0x1", "10-20:0x1"),
@@ -109,7 +109,7 @@ fn several_ranges_are_combined_at_once() {
 }
 
 #[test]
-fn ranges_that_no_log_has_are_left_out() {
+fn impossible_ranges_are_skipped() {
     check("", "9-3:0x1", NO_START_OFFSET, "");
     check("5:0x1", &format!("7-{}:0x1", i64::MAX), 5, &format!("5:0x1 7-{}:0x1", i64::MAX - 1));
     check(

@@ -78,7 +78,7 @@ fn golden_offset_commit_includes_consumer_offsets_partition() {
 }
 
 #[test]
-fn the_older_version_is_read() {
+fn older_transaction_value_version_is_read() {
     let mut value = BytesMut::new();
     value.put_i16(0);
     value.put_i64(42);

@@ -27,7 +27,7 @@ fn check(brought_in: &[(u64, u64)], ripe: &[(u64, u64)], left: &[(u64, u64)]) {
 }
 
 #[test]
-fn the_last_bytes_stay() {
+fn trail_keeps_the_last_bytes() {
     check(&[], &[], &[]);
     check(&[(0, 1)], &[], &[(0, 1)]);
     check(&[(0, 4)], &[], &[(0, 4)]);
@@ -51,7 +51,7 @@ fn what_lies_between_is_somebody_elses() {
 }
 
 #[test]
-fn files_are_kept_apart() {
+fn trail_separates_files() {
     let (one, other) = (file_of(b"one"), file_of(b"other"));
     let again = Arc::new(one.try_clone().unwrap());
     let mut trail = Trail::default();

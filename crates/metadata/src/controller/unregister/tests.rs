@@ -82,7 +82,7 @@ fn unknown_brokers_and_this_node_stay() {
 }
 
 #[test]
-fn controllers_are_removed_from_their_level_on() {
+fn controller_removal_needs_its_metadata_version() {
     let old = apply(&image(&[]), vec![level(METADATA_VERSION, GONE_CONTROLLERS - 1)]);
     let reason = |image: &Image, id| unregister_controller(image, id, 1).unwrap_err().reason;
     assert_eq!(reason(&old, 1), Reason::InvalidRequest, "Kafka checks this first");

@@ -230,7 +230,7 @@ fn acknowledgements_of_others_and_bad_ones_are_refused() {
 }
 
 #[test]
-fn fetches_wait_for_records_and_for_their_return() {
+fn share_fetches_wait_for_records_and_releases() {
     let rig = start(&[], &[]);
     rig.run(async {
         rig.initialize().await;
@@ -294,7 +294,7 @@ fn locks_end_when_they_are_due() {
 }
 
 #[test]
-fn sessions_refuse_what_kafka_refuses() {
+fn share_sessions_refuse_same_requests_as_kafka() {
     let rig = start(&[], &["group.share.max.share.sessions=1"]);
     rig.run(async {
         rig.initialize().await;
@@ -330,7 +330,7 @@ fn sessions_refuse_what_kafka_refuses() {
 }
 
 #[test]
-fn partitions_that_cannot_be_fetched_have_their_codes() {
+fn unfetchable_share_partitions_have_error_codes() {
     let rig = start(&[], &[]);
     rig.run(async {
         let mut one = Member::new(&rig, "one");
@@ -510,7 +510,7 @@ fn groups_without_sessions_leave_no_entries() {
 }
 
 #[test]
-fn later_state_epochs_end_entries() {
+fn newer_state_epoch_ends_the_entry() {
     let rig = start(&[], &[]);
     rig.run(async {
         rig.initialize().await;
@@ -539,7 +539,7 @@ fn negative_start_offsets_are_before_all_records() {
 }
 
 #[test]
-fn later_leader_epochs_load_the_state_again() {
+fn newer_leader_epoch_reloads_the_share_state() {
     let mut rig = start(&[], &[]);
     let connection = rig.run(async {
         rig.initialize().await;
@@ -607,7 +607,7 @@ fn too_few_bytes_leave_when_time_is_up() {
 }
 
 #[test]
-fn records_that_were_deleted_are_passed_over() {
+fn deleted_records_are_skipped() {
     let rig = start(&[], &[]);
     rig.run(async {
         rig.initialize().await;

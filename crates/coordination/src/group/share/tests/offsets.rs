@@ -44,7 +44,7 @@ fn done() -> Result<RefusedPartitions, ErrorCode> {
 const UNKNOWN: Option<GroupError> = Some(GroupError::UnknownTopicOrPartition);
 
 #[test]
-fn start_offsets_make_a_group() {
+fn share_start_offsets_create_a_group() {
     let mut rig = rig();
     rig.hold_share_works = true;
     let request = alter(&[("t", &[(1, 42), (4, 7), (-1, 7)]), ("gone", &[(0, 1)])]);
@@ -88,7 +88,7 @@ fn start_offsets_need_an_empty_share_group() {
 }
 
 #[test]
-fn start_offsets_of_no_partition_make_no_group() {
+fn empty_share_start_offsets_create_no_group() {
     let mut rig = rig();
     let answer = rig.ask(alter(&[("gone", &[(0, 1)]), ("t", &[])])).unwrap();
     assert_eq!(answer, [altered("gone", Uuid::ZERO, &[(0, UNKNOWN)]), altered("t", id_of("t"), &[])]);

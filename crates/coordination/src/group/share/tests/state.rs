@@ -187,7 +187,7 @@ fn deleted_topic_loses_its_share_state() {
 }
 
 #[test]
-fn topics_may_go_while_their_group_is_written() {
+fn topic_deletion_waits_for_share_group_write() {
     let mut rig = rig();
     settled(&mut rig);
     rig.hold_appends = true;

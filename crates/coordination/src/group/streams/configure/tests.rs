@@ -100,7 +100,7 @@ fn existing_internal_topics_must_fit() {
 }
 
 #[test]
-fn loops_without_sources_are_invalid() {
+fn topology_loops_without_sources_are_invalid() {
     let looped = Subtopology {
         repartition_sink_topics: names(&["r"]),
         repartition_source_topics: internal(&[("r", 0)]),

@@ -86,7 +86,7 @@ fn require(rig: &mut Rig, tags: &str) {
 }
 
 #[test]
-fn missing_tags_are_named() {
+fn missing_client_tags_are_reported() {
     let mut rig = rig();
     require(&mut rig, "zone,rack,cell");
     let tags = [("rack".to_owned(), "r".to_owned())];

@@ -125,7 +125,7 @@ fn a_failed_append_changes_nothing() {
 }
 
 #[test]
-fn a_key_that_failed_does_not_exist() {
+fn failed_first_write_creates_no_key() {
     let mut rig = Rig::new(ShareStateConfig::default());
     rig.failure = Some(PersistFailure::Unavailable);
     assert_eq!(rig.ask(initialize(0, 0)), Err(ShareStateError::CoordinatorNotAvailable));

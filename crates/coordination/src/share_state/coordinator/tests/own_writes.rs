@@ -136,7 +136,7 @@ fn keys_of_deleted_topics_are_removed() {
 }
 
 #[test]
-fn a_removal_that_fails_is_tried_again() {
+fn failed_key_removal_is_retried() {
     let mut rig = rig();
     rig.ask(on(0)).unwrap();
     rig.ask(on(1)).unwrap();

@@ -266,7 +266,7 @@ fn a_deletion_is_a_tombstone() {
 }
 
 #[test]
-fn refusals_come_in_kafkas_order() {
+fn refusals_are_checked_in_kafkas_order() {
     use ShareStateError::{FencedLeaderEpoch, FencedStateEpoch, UnknownTopicOrPartition as Unknown};
     let (negative, uninitialized) = (ShareStateError::NEGATIVE_PARTITION, ShareStateError::UNINITIALIZED);
     let gone = Uuid::from_bytes([9; 16]);

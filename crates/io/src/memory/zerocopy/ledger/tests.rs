@@ -14,7 +14,7 @@ fn ledger(first: u32, count: u32) -> Ledger {
 }
 
 #[test]
-fn ranges_free_what_they_name() {
+fn acknowledged_ranges_free_their_sends() {
     // Start of the counting, acknowledged sends, released memory.
     let rows = [
         (0, vec![(0, 0)], vec![1]),
@@ -42,7 +42,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 5 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn each_send_is_freed_once(
+    fn each_zero_copy_send_is_freed_once(
         first in any::<u32>(),
         ranges in prop::collection::vec((0_u32..30, 0_u32..10), 0..40),
     ) {
