@@ -29,8 +29,8 @@ const IDLE_MS: i64 = 600_000;
 /// not exist, with names of any length: the slots alone would let a few requests fill the memory.
 const BYTES_MAX: usize = 64 << 20;
 
-/// Partitions of a session at most that the client may not read, or that do not exist. Each is in
-/// every answer, with its error, although no request names it.
+/// Maximum number of partitions of a session that the client may not read, or that do not exist.
+/// Each of these is in every response, with its error, although no request names it.
 pub(crate) const REFUSED_MAX: usize = 16;
 
 /// Memory of a partition without its topic's name. The name is counted with each partition,

@@ -66,7 +66,8 @@ pub trait Source: Send + Sync + 'static {
     /// Progress of the recovery after an unclean stop.
     fn recovery(&self) -> RecoveryProgress;
 
-    /// The longest times that works had the writer of a partition, in the order of [`Work::ALL`].
+    /// The longest time for which each kind of work has held the writer of a partition, in the
+    /// order of [`Work::ALL`].
     fn longest_lane_turns(&self) -> [Duration; Work::ALL.len()];
 
     /// The reason why the broker cannot serve, if it cannot.

@@ -23,7 +23,7 @@ pub(crate) struct StreamsTopics {
 struct State {
     creating: HashSet<String>,
     failures: HashMap<String, Failed>,
-    /// Names by the time at which their failure is forgotten.
+    /// Names by the time at which their failure expires.
     by_time: BTreeSet<(i64, String)>,
 }
 

@@ -44,8 +44,8 @@ const MARKER_BACKOFF: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_millis(100);
 
-/// Questions to a coordinator on another broker during which markers may get into the partition;
-/// then markers wait for the answer.
+/// Number of queries to a coordinator on another broker during which markers may still be appended;
+/// from the next query on, markers wait for its answer.
 const UNHELD_QUESTIONS: usize = 3;
 
 /// A producer's claim that a transaction of its covers a partition.

@@ -49,7 +49,7 @@ enum CopyPath {
     CopyFileRange,
     /// Inside the kernel, through a pipe.
     Splice,
-    /// Through memory.
+    /// Read into memory, then write.
     ReadWrite,
 }
 

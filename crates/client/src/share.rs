@@ -75,7 +75,7 @@ pub struct ShareMember {
 }
 
 impl ShareMember {
-    /// A member that has not joined yet, and will subscribe to the topics of these names.
+    /// A member that has not joined yet; it subscribes to the topics of these names when it joins.
     pub fn new<'a>(group: &str, names: impl Iterator<Item = &'a str>) -> Self {
         Self {
             group: group.to_owned(),

@@ -2,7 +2,7 @@
 //! request is in flight; later changes go with the next one.
 //!
 //! A replica in a directory other than the one that the metadata names must be reported before the
-//! broker is unfenced: afterwards the report elects no leader.
+//! broker is unfenced: a later report does not make the controller elect a leader.
 
 use std::collections::BTreeMap;
 

@@ -117,8 +117,8 @@ pub enum TimestampType {
     LogAppendTime,
 }
 
-/// Promise about the device of an acknowledgement by every in-sync replica: none (`page-cache`),
-/// that the records are on it (`fdatasync`), or that at most a number of records are not.
+/// Durability that an acknowledgement by every in-sync replica promises: none (`page-cache`),
+/// records on the device (`fdatasync`), or all but a number of records on the device.
 pub fn durability_label(every_ack: bool, flush_messages: i64) -> Cow<'static, str> {
     match flush_messages {
         _ if every_ack => "fdatasync".into(),

@@ -143,7 +143,8 @@ struct Connection {
     peer: Peer,
     purpose: Purpose,
     timer: Timer,
-    /// Received and not yet answered: a part of a head, or the requests after the present one.
+    /// Received bytes that are not answered yet: a part of a head, or the requests after the
+    /// present one.
     pending: Vec<u8>,
     /// Bytes of a request's body that are still to be dropped.
     skip: u64,

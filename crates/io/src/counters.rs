@@ -28,7 +28,8 @@ pub enum Fallback {
     PipesInUse,
     /// The kernel gave no pipe: out of descriptors or memory.
     NoPipe,
-    /// The kernel gave a pipe too small to be of use: this user has too many.
+    /// The kernel created a pipe that is too small to be useful, because this user has too many
+    /// pipes.
     SmallPipe,
     /// This file or socket does not support `splice`.
     SpliceRefused,

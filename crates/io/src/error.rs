@@ -44,7 +44,7 @@ pub enum SourceFault {
 }
 
 impl TransferError {
-    /// The fault of `extent` after its first `done` bytes.
+    /// An error of `extent` after its first `done` bytes.
     pub(crate) fn source(extent: &Extent, done: u64, cause: SourceFault) -> Self {
         let link = format!("/proc/self/fd/{}", extent.file.as_raw_fd());
         let path = std::fs::read_link(&link).unwrap_or_else(|_| PathBuf::from(link));

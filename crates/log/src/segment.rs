@@ -63,7 +63,7 @@ pub(crate) struct Segment {
     base: i64,
     path: PathBuf,
     file: OnceLock<Arc<File>>,
-    /// Set once the kernel reads nothing ahead of it.
+    /// Set once the kernel's read-ahead of the file is off.
     calmed: OnceLock<()>,
     size: AtomicU64,
     end: AtomicI64,

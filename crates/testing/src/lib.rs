@@ -43,7 +43,7 @@ pub fn least(count: usize) -> usize {
     setting::least(count, scale(), seed_choice())
 }
 
-/// A time times the [`scale`].
+/// The time multiplied by [`scale`].
 pub fn lasting(time: Duration) -> Duration {
     time.mul_f64(scale())
 }

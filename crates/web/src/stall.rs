@@ -31,7 +31,7 @@ impl StallGuard {
         Self { stream, patience, timer: Box::pin(sleep(patience)), is_waiting: false }
     }
 
-    /// The result of a write, unless the client has taken nothing for too long.
+    /// The result of a write; an error if the client has accepted no bytes for too long.
     fn progress<T>(
         &mut self,
         context: &mut Context<'_>,

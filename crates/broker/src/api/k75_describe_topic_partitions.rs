@@ -80,7 +80,7 @@ fn refuse_all(request: &DescribeTopicPartitionsRequest) -> DescribeTopicPartitio
     message!(DescribeTopicPartitionsResponse { topics: topics.collect() })
 }
 
-/// An answer with room for this number of partitions.
+/// A response that is limited to this number of partitions.
 struct Page {
     left: usize,
     response: DescribeTopicPartitionsResponse,

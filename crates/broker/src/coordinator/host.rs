@@ -183,7 +183,7 @@ impl<M: Machine> State<M> {
         self.partition.as_ref().is_some_and(|(partition, _)| partition.has_lease()) || self.is_expected
     }
 
-    /// The partition is neither being recovered nor loaded any more.
+    /// Records that the partition is neither being recovered nor loaded any more.
     fn expect_no_more(&mut self) -> Vec<M::Event> {
         self.is_expected = false;
         std::mem::take(&mut self.after_load)

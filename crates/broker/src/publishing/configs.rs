@@ -18,7 +18,7 @@ const DEAD_LETTER_TOPIC: &str = "errors.deadletterqueue.topic.name";
 /// The reason why a configuration that was read again is not used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReloadError {
-    /// The file's values do not go together with values that only a restart changes.
+    /// The file's values contradict values that only a restart changes.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
     /// Keys or trust of a listener cannot be used.

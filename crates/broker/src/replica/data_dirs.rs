@@ -81,8 +81,9 @@ impl Homes {
 }
 
 impl DataDirs {
-    /// Creates the missing directories of the configuration, and locks them without another change.
-    /// If one of several cannot be used, it is omitted, unless it should contain the metadata.
+    /// Creates the missing directories of the configuration, and locks all of them; changes nothing
+    /// else. Leaves out an unusable directory if there are others, unless it is to contain the
+    /// metadata.
     ///
     /// # Errors
     /// A directory that another process has, or that cannot be used and is needed; a partition in

@@ -1,5 +1,5 @@
-//! `levada bench latency`: single records by a schedule, from the moment each was due to its
-//! acknowledgement and to its consumer.
+//! `levada bench latency`: sends single records on a schedule, and measures the time from the
+//! scheduled moment of each to its acknowledgement and to its arrival at a consumer.
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use super::Planner;
 
 impl Planner {
-    /// Evens the preferred leaders as far as the replicas allow: as long as a chain of partitions
-    /// leads from a broker to one that leads at least two fewer, each of the chain gets the next
-    /// leader.
+    /// Balances the preferred leaders as far as the replicas allow: as long as a chain of
+    /// partitions leads from a broker to one that leads at least two fewer, each of the chain gets
+    /// the next leader.
     pub(crate) fn even_leaders(&mut self) {
         loop {
             let mut ids: Vec<i32> = self.loads.keys().copied().collect();

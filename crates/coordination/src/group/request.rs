@@ -34,7 +34,7 @@ pub use self::streams::{
 
 /// The answer to a request whose effect is stored before it is sent.
 pub(super) trait Answer {
-    /// The answer instead of this one if its effect could not be stored.
+    /// The answer to send in place of this one if its effect could not be stored.
     fn failed(self, error: GroupError) -> Self;
 }
 

@@ -48,7 +48,7 @@ enum Cork {
     Off,
     /// The kernel holds them back.
     On,
-    /// The socket is not one of TCP.
+    /// The socket is not a TCP socket.
     Unsupported,
 }
 

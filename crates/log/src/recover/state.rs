@@ -12,8 +12,8 @@ use crate::segment::{SWEEP, Segment};
 use crate::{LogError, ReadError};
 
 impl Recovery<'_> {
-    /// The offset after the last batch: the index leads close to it, and headers lead there. Any
-    /// inconsistency is an error, after which the opening checks more.
+    /// The offset after the last batch, found by the index and then by headers. Any inconsistency
+    /// is an error, after which the opening checks more of the log.
     pub(super) fn end_offset(&self) -> Result<i64, ReadError> {
         let disk = &*self.options.disk;
         let active = self.segments.last().expect("an opened log has a segment");

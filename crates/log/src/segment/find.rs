@@ -22,7 +22,7 @@ struct Query {
     end: u64,
 }
 
-/// The place where a search begins, by the index.
+/// Position at which a search begins, according to the index.
 struct SearchStart {
     /// A batch starts here, at or below the requested offset.
     start: u64,

@@ -33,7 +33,7 @@ const RESPONSE: MessageDescriptor = MessageDescriptor::new(
     Some(VERSIONS),
 );
 
-/// The API in the form of the codec's table.
+/// Descriptor of the API, in the form of the codec's table.
 pub(crate) const UNREGISTER_CONTROLLER: ApiDescriptor =
     ApiDescriptor::new(KEY, &REQUEST, &RESPONSE, VERSIONS, Some(VERSIONS), false);
 

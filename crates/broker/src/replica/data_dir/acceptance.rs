@@ -38,7 +38,7 @@ pub(super) struct Acceptance {
     has_reserve: bool,
     /// A thread makes the reserve.
     is_probed: bool,
-    /// The broker has yet to act on the refusal.
+    /// True until the broker has acted on the refusal.
     is_news: bool,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Destination {
     pub(super) topic: String,
     pub(super) topic_id: Uuid,
     pub(super) partition: i32,
-    /// Node that leads it.
+    /// Node that leads the partition.
     pub(super) leader: i32,
     /// Largest batch of the topic.
     pub(super) max_bytes: usize,

@@ -15,7 +15,7 @@ use crate::group::topics::Topics;
 pub(in crate::group) struct Beat {
     /// Changes; none if nothing changes.
     pub(in crate::group) draft: Option<Draft>,
-    /// The member's epoch from now on.
+    /// Epoch of the member from now on.
     pub(in crate::group) epoch: i32,
     /// Assignment of the member, if the response contains it.
     pub(in crate::group) assigned: Option<Partitions>,

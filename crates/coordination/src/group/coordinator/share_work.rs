@@ -21,7 +21,7 @@ use crate::group::request::{
 use crate::group::share::{AlteredOffsets, DeletedOffsets, ShareDraft, ShareGroup};
 use crate::group::topics::GoneTopic;
 
-/// Start offset of a partition without one.
+/// Value of a start offset that is not set.
 const NO_OFFSET: i64 = -1;
 
 /// Work outside the coordinator's partition.

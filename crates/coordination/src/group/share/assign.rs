@@ -257,7 +257,7 @@ fn next(numbers: &BTreeSet<usize>, after: Option<usize>) -> Option<usize> {
     numbers.range((from, Unbounded)).next().copied()
 }
 
-/// Groups have fewer members than there are numbers.
+/// Converts an index; groups have fewer members than `i32` has numbers.
 fn number(index: usize) -> i32 {
     i32::try_from(index).unwrap_or(i32::MAX)
 }

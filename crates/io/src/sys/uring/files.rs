@@ -56,7 +56,7 @@ impl FileTable {
         self.free = (0..count).rev().collect();
     }
 
-    /// Takes the unreferenced places.
+    /// Removes and returns the places without references.
     pub(crate) fn take_retired(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.retired)
     }
