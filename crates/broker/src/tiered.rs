@@ -144,7 +144,7 @@ impl Tiers {
         tiering(&self.config.load(), &partition.config())
     }
 
-    /// Counts of copies, reads and deletions since the start.
+    /// Counts of copies and deletions since the start.
     pub(crate) fn counts(&self) -> &TierCounts {
         &self.counts
     }
