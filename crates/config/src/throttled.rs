@@ -10,7 +10,7 @@ pub struct ThrottledReplicas(Which);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Which {
     All,
-    /// These partitions and brokers, in ascending order.
+    /// The listed partitions and brokers, in ascending order.
     Some(Box<[(i32, i32)]>),
 }
 
