@@ -255,7 +255,7 @@ impl Remove {
         }
         if removed == 0 && failed == 0 {
             let failure = Failure::with_next(
-                format!("{what}: there is no such entry"),
+                format!("{what}: no such entry exists"),
                 format!("levada acl list --principal '{principal}' shows the entries of {principal}"),
             );
             outcomes.fail(("acl", &principal), failure);

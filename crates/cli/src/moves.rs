@@ -177,7 +177,7 @@ impl MoveArgs {
         };
         Err(Failure::with_next(
             format!(
-                "{}/{} moves already to {}; nothing was changed",
+                "{}/{} is already moving to {}; nothing was changed",
                 place.0,
                 place.1,
                 listed(ongoing.target())

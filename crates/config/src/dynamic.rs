@@ -64,7 +64,7 @@ impl BrokerConfig {
             }
             if refused.is_empty() || refused.len() == count {
                 refused.iter().for_each(|((_, (name, _)), errors)| {
-                    tracing::error!(key = name, error = %errors, "ignored a stored value that does not go with the rest of the configuration; alter or delete it");
+                    tracing::error!(key = name, error = %errors, "ignored a stored value that contradicts the rest of the configuration; alter or delete it");
                 });
                 return Ok(config);
             }

@@ -49,7 +49,7 @@ pub(crate) fn start(
         // waits.
         let work = async move { tokio::task::spawn_local(run(shard, listeners)).await };
         if let Err(error) = LocalSet::new().block_on(&runtime, work) {
-            tracing::error!(%error, "a shard thread has ended");
+            tracing::error!(%error, "a shard thread has ended unexpectedly; restart the server");
         }
         // The results of look-ups in progress are no longer needed.
         runtime.shutdown_background();

@@ -87,7 +87,7 @@ fn address_text(address: IpAddr) -> String {
 #[derive(Debug, Error)]
 pub enum PatternError {
     /// The attribute does not exist.
-    #[error("{0} is no attribute of a client")]
+    #[error("{0} is not an attribute of a client")]
     Attribute(String),
     /// The expression is not valid, is too large, or uses look-around or backreferences.
     #[error("{0}")]

@@ -235,7 +235,7 @@ const ROWS: &[Row] = &[
     Row(ErrorCode::DuplicateVoter, "the controller is a voter already", None),
     Row(
         ErrorCode::VoterNotFound,
-        "the controller is no voter",
+        "the controller is not a voter",
         Some("levada cluster quorum describe lists the voters"),
     ),
     Row(

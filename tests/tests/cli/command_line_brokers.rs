@@ -144,7 +144,7 @@ fn second_operator(node: &Node) {
     assert!(started.contains("--follow"), "{started}");
     let moving = node.levada_json("partition move");
     assert_eq!((&moving[0]["topic"], &moving[0]["adding"]), (&json!("clicks"), &json!([THIRD])), "{moving}");
-    refused(node, &format!("partition move clicks:1 --to {FIRST} --execute"), 1, "moves already to");
+    refused(node, &format!("partition move clicks:1 --to {FIRST} --execute"), 1, "is already moving to");
     assert_eq!(replicas(node, "clicks:1").as_array().map(Vec::len), Some(3), "both sets during the move");
     let list = node.scratch().join("follower");
     std::thread::scope(|scope| {

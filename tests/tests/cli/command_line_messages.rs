@@ -170,7 +170,7 @@ fn acl_and_transaction_removals_require_terminal_confirmation() {
         assert_eq!(node.levada_json(line).as_array().map(Vec::len), Some(0), "{line}");
     }
     let (code, shown) = typed(&node, "", "acl remove alice --yes");
-    assert_eq!((code, shown.contains("there is no such entry")), (Some(1), true), "{shown}");
+    assert_eq!((code, shown.contains("no such entry exists")), (Some(1), true), "{shown}");
     assert!(!shown.contains('?'), "{shown}");
     producer.kill();
 }

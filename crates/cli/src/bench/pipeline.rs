@@ -81,7 +81,11 @@ impl<'a> Pipeline<'a> {
         producer::check(&response, &self.topic.name, None)?;
         match self.in_flight.pop_front() {
             Some((sent, done)) if sent == received => self.meter.note(&done),
-            _ => return Err(Failure::new(format!("a response to request {received}, which was not sent"))),
+            _ => {
+                return Err(Failure::new(format!(
+                    "the response has correlation id {received}, which no request had"
+                )));
+            }
         }
         Ok(())
     }

@@ -110,7 +110,7 @@ fn known(words: &[String], names: &[&'static str], what: &str) -> Result<Vec<Str
     let name = |word: &String| {
         let found = names.iter().find(|name| name.eq_ignore_ascii_case(word));
         found.map(|name| StrBytes::from(*name)).ok_or_else(|| {
-            Failure::Usage(format!("{word:?} is no {what} of a group: expected {}", names.join(", ")))
+            Failure::Usage(format!("{word:?} is not a group {what}: expected {}", names.join(", ")))
         })
     };
     words.iter().map(name).collect()

@@ -274,7 +274,7 @@ impl Remove {
         let log = of_log(&described)?;
         let found = log.current_voters.iter().find(|one| one.replica_id == self.node).ok_or_else(|| {
             Failure::with_next(
-                format!("node {} is no voter of the quorum", self.node),
+                format!("node {} is not a voter of the quorum", self.node),
                 "levada cluster quorum describe lists the voters",
             )
         })?;

@@ -99,7 +99,7 @@ impl Store {
     }
 }
 
-/// Writes the identity of a directory if the directory has got an id.
+/// Writes the identity of a directory that got its id from this start.
 pub(super) fn keep_id(
     disk: &dyn Disk,
     dir: &Path,
@@ -107,7 +107,7 @@ pub(super) fn keep_id(
 ) -> Result<MetaProperties, StoreError> {
     if *before != identity {
         identity.store(disk, dir)?;
-        tracing::info!(directory = %dir.display(), "the data directory has got an id (directory.id in meta.properties)");
+        tracing::info!(directory = %dir.display(), "the data directory got an id (directory.id in meta.properties)");
     }
     Ok(identity)
 }

@@ -127,7 +127,7 @@ fn matching_subscriptions_add_up() {
 #[test]
 fn unusable_patterns_are_refused_with_a_reason() {
     let table = [
-        ("client", "a", "client is no attribute of a client"),
+        ("client", "a", "client is not an attribute of a client"),
         ("client_id", "(?!a)b", "look-around, including look-ahead and look-behind, is not supported"),
         ("client_id", r"(a)\1", "backreferences are not supported"),
         ("client_id", "(", "unclosed group"),

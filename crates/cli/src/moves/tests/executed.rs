@@ -176,7 +176,7 @@ fn a_lost_connection_does_not_end_the_wait() {
 fn a_move_of_another_operator_is_not_replaced() {
     let other = || State { target: Some((vec![1, 2, 3], 5)), ..State::default() };
     let (ended, _, state) = moved(other(), &["--execute"]);
-    assert!(format!("{ended:?}").contains("clicks/0 moves already to 1,2,3"), "{ended:?}");
+    assert!(format!("{ended:?}").contains("clicks/0 is already moving to 1,2,3"), "{ended:?}");
     assert_eq!(state.requested, []);
     let (ended, _, state) = moved(other(), &["--execute", "--overwrite"]);
     assert!(ended.is_ok(), "{ended:?}");
