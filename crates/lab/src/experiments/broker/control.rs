@@ -1,11 +1,14 @@
 //! Cost of requests that move no records, or few: metadata, offsets, groups, transactions, topics.
-//! One connection, one request at a time.
+//! One connection, one request at a time. A bare loop beside the shortest of them shows the share of
+//! the machine, which no broker can save.
 
 use std::time::{Duration, Instant};
 
+use self::floor::Floor;
 use self::operations::{OPERATIONS, Operation, Work};
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
+use crate::experiments::broker::harness::floor::LABEL;
 use crate::experiments::broker::harness::node::Node;
 use crate::harness::bench::Bench;
 use crate::harness::process::Spent;
@@ -13,6 +16,7 @@ use crate::machine::interrupt::Interrupt;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 
+mod floor;
 mod operations;
 mod streams;
 mod transaction;
@@ -34,6 +38,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub struct Control<'b> {
     bench: &'b Bench,
     subjects: Vec<(Node, Vec<(String, Work)>)>,
+    floor: Floor,
 }
 
 impl<'b> Control<'b> {
@@ -54,8 +59,10 @@ impl<'b> Control<'b> {
             Ok((node, works))
         };
         let nodes = super::started_with(bench, systems, &SETTINGS)?;
-        let subjects = nodes.into_iter().map(begin).collect::<Result<_, LabError>>()?;
-        Ok(Self { bench, subjects })
+        let subjects = nodes.into_iter().map(begin).collect::<Result<Vec<_>, LabError>>()?;
+        // Every list of systems has one at least.
+        let floor = Floor::of(&subjects[0].0, operations::shortest()?)?;
+        Ok(Self { bench, subjects, floor })
     }
 }
 
@@ -72,6 +79,14 @@ fn served(node: &Node, work: &mut Work) -> Result<(), LabError> {
         std::thread::sleep(PAUSE);
     }
     Ok(())
+}
+
+/// Metrics of operations.
+fn metrics(spent: Duration, wall: Duration, count: u32) -> Metrics {
+    Metrics::from([
+        ("cpu_us_per_operation".to_owned(), spent.as_secs_f64() * 1e6 / f64::from(count)),
+        ("operations_per_s".to_owned(), f64::from(count) / wall.as_secs_f64()),
+    ])
 }
 
 impl Experiment for Control<'_> {
@@ -94,7 +109,9 @@ impl Experiment for Control<'_> {
         let groups = self.subjects.first().into_iter().flat_map(|(_, works)| works);
         let cases = |(group, _): &(String, Work)| {
             let case = |(node, _): &(Node, _)| Case::new(group, node.system().label());
-            self.subjects.iter().map(case).collect::<Vec<_>>()
+            let is_shortest = group == operations::SHORTEST;
+            let floor = is_shortest.then(|| Case::new(group, LABEL));
+            self.subjects.iter().map(case).chain(floor).collect::<Vec<_>>()
         };
         groups.flat_map(cases).collect()
     }
@@ -110,6 +127,15 @@ impl Experiment for Control<'_> {
             Pass::Integrity => scale.choose(0, 300, 3_000, 10_000),
             Pass::Timed => scale.choose(0, 50, 300, 1_000),
         };
+        let time = Duration::from_millis(ms);
+        if case.name == LABEL {
+            let measured = self.floor.measure(self.bench, time)?;
+            let verdict = || Verdict { sound: true, what: "a response to each request".to_owned() };
+            return Ok(match pass {
+                Pass::Integrity => Outcome::Checked(verdict()),
+                Pass::Timed => Outcome::Measured(measured),
+            });
+        }
         let own = self.subjects.iter_mut().find(|(node, _)| node.system().label() == case.name);
         let found = own.and_then(|(node, works)| {
             Some((node, works.iter_mut().find(|(group, _)| *group == case.group)?))
@@ -120,7 +146,7 @@ impl Experiment for Control<'_> {
         let _pinned = self.bench.places().pin_receiver();
         work(Pass::Integrity)?;
         let (before, start, mut count) = (Spent::of(node.pid()), Instant::now(), 0_u32);
-        while count == 0 || start.elapsed() < Duration::from_millis(ms) {
+        while count == 0 || start.elapsed() < time {
             work(Pass::Timed)?;
             count += 1;
         }
@@ -129,9 +155,6 @@ impl Experiment for Control<'_> {
             let what = format!("{count} operations, no error in the first answer");
             return Ok(Outcome::Checked(Verdict { sound: true, what }));
         }
-        Ok(Outcome::Measured(Metrics::from([
-            ("cpu_us_per_operation".to_owned(), spent.as_secs_f64() * 1e6 / f64::from(count)),
-            ("operations_per_s".to_owned(), f64::from(count) / wall.as_secs_f64()),
-        ])))
+        Ok(Outcome::Measured(metrics(spent, wall, count)))
     }
 }

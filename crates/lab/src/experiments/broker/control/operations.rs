@@ -50,9 +50,12 @@ const fn operation(
     Operation { name, count, few: if count > 10 { 10 } else { count }, begin }
 }
 
+/// Name of the operation with the least work.
+pub(super) const SHORTEST: &str = "ApiVersions";
+
 /// All operations, in the order of the tables.
 pub(super) const OPERATIONS: [Operation; 17] = [
-    operation("ApiVersions", 1, api_versions),
+    operation(SHORTEST, 1, api_versions),
     operation("Metadata of # partition", 1, metadata),
     operation("Metadata of # partitions", 1_000, metadata),
     Operation { few: 20, ..operation("Metadata of # partitions", 10_000, metadata) },
@@ -117,11 +120,21 @@ fn indexes(partitions: usize) -> impl Iterator<Item = i32> {
     (0..).take(partitions)
 }
 
-fn api_versions(node: &Node, _: usize) -> Result<Work, LabError> {
+fn api_versions_request() -> (i16, ApiVersionsRequest) {
     let mut request = ApiVersionsRequest::default();
     request.client_software_name = StrBytes::from("lab");
     request.client_software_version = StrBytes::from("1");
-    repeat(node, (4, request), 1, |response| (1, response.error_code))
+    (4, request)
+}
+
+/// Frame of a request of [`SHORTEST`].
+pub(super) fn shortest() -> Result<Bytes, LabError> {
+    let (version, request) = api_versions_request();
+    frames::request(version, &request)
+}
+
+fn api_versions(node: &Node, _: usize) -> Result<Work, LabError> {
+    repeat(node, api_versions_request(), 1, |response| (1, response.error_code))
 }
 
 fn metadata(node: &Node, partitions: usize) -> Result<Work, LabError> {
