@@ -16,7 +16,7 @@ data is in the page cache. [As work grows](../performance.md#as-work-grows) expl
 pub(super) const HEAD: &str = "\
 # Cost of Levada, and goals
 
-Each row is a goal, beside Apache Kafka 4.3.1, beside nginx, or beside a bare loop of the unavoidable system calls (the *floor*):
+Each row is a goal, beside Apache Kafka 4.3.1 (4.4.0 for single operations and share groups), beside nginx, or beside a bare loop of the unavoidable system calls (the *floor*):
 [how it is measured](../performance.md). `levada lab goals` generates the page from the records in [runs](runs), which `docs/performance/record.sh`
 writes; a test compares the page with the records. A factor is the median of the quotients of runs of the same round, with its 95 %
 confidence interval. With fewer than six rounds the interval is the range of all rounds, and its confidence is lower: 94 % with five rounds,
@@ -49,6 +49,17 @@ const FILES_SHORT: &str = "opening and closing the connection takes most of the 
 const FILES_COLD: &str = "servers and clients share the device and two processors: [why](../performance.md#goals-out-of-reach-on-this-machine)";
 const PER_PARTITION: &str = "see the curves below [growth](../performance.md)";
 const IDLE_MEMORY: &str = "the program itself takes most of the memory";
+
+/// An operation of the control plane beside Kafka's.
+const fn control(operation: &'static str, most: f64) -> Goal {
+    Goal {
+        work: operation,
+        metric: &["cpu_us_per_operation"],
+        this: at("broker-control", operation, "levada"),
+        bound: Bound::Times(at("broker-control", operation, "kafka"), most),
+        if_not: NOISE,
+    }
+}
 
 pub(super) const GOALS: &[Goal] = &[
     Goal {
@@ -476,6 +487,98 @@ pub(super) const GOALS: &[Goal] = &[
         metric: &["resident_mb"],
         this: at("broker-replicate", "new replica", "levada"),
         bound: Bound::Times(at("broker-replicate", "new replica", "kafka"), 0.1),
+        if_not: NOISE,
+    },
+    control("ApiVersions", 0.1),
+    control("Metadata of 1 partition", 1.0 / 15.0),
+    control("Metadata of 1000 partitions", 1.0 / 15.0),
+    control("Metadata of 10000 partitions", 1.0 / 15.0),
+    control("OffsetCommit of 1 partition", 0.1),
+    control("OffsetCommit of 100 partitions", 0.1),
+    control("OffsetFetch of 1 partition", 0.1),
+    control("OffsetFetch of 100 partitions", 0.1),
+    control("ListOffsets of 100 partitions", 0.1),
+    control("InitProducerId", 0.1),
+    control("DescribeConfigs of 1 topic", 0.1),
+    control("Produce to 100 partitions", 0.1),
+    control("empty Fetch of 100 partitions", 0.1),
+    control("transaction of 1 record", 0.1),
+    control("create and delete 1 topic", 0.1),
+    control("heartbeat of a streams group of 1000 members", 0.2),
+    Goal {
+        work: "share fetch, 1 MiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-share-fetch", "", "levada"),
+        bound: Bound::Times(at("broker-share-fetch", "", "kafka"), 0.5),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "share fetch, 1 MiB: beside a fetch",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-share-fetch", "", "levada"),
+        bound: Bound::Times(at("broker-share-fetch", "", "levada, Fetch"), 1.15),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "share fetch: memory of a batch in flight",
+        metric: &["bytes_per_batch"],
+        this: at("broker-share-fetch", "", "levada"),
+        bound: Bound::Value(200.0),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "records acquired and acknowledged one by one: processor a record",
+        metric: &["cpu_us_per_record"],
+        this: at("broker-share-acknowledge", "one by one", "levada"),
+        bound: Bound::Times(at("broker-share-acknowledge", "one by one", "kafka"), 0.25),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "the same, all of a fetch with one request",
+        metric: &["cpu_us_per_record"],
+        this: at("broker-share-acknowledge", "all of a fetch", "levada"),
+        bound: Bound::Times(at("broker-share-acknowledge", "all of a fetch", "kafka"), 0.25),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "memory of a record in flight that is tracked alone",
+        metric: &["bytes_per_record"],
+        this: at("broker-share-acknowledge", "one by one", "levada"),
+        bound: Bound::Value(64.0),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "1 000 members of a share group: p99 from produce to acquire",
+        metric: &["acquire_p99_ms"],
+        this: at("broker-share-members", "1000 members of one group, 10 partitions", "levada"),
+        bound: Bound::Times(
+            at("broker-share-members", "1000 members of one group, 10 partitions", "kafka"),
+            0.5,
+        ),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "100 share groups: p99 from produce to acquire",
+        metric: &["acquire_p99_ms"],
+        this: at("broker-share-members", "100 groups of one member, one partition", "levada"),
+        bound: Bound::Times(
+            at("broker-share-members", "100 groups of one member, one partition", "kafka"),
+            0.5,
+        ),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "produce, 64 KiB, while 1 000 clients push metrics: by without",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-telemetry", "produce, 64 KiB", "clients push"),
+        bound: Bound::Times(at("broker-telemetry", "produce, 64 KiB", "no subscription"), 1.05),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "fetch, 1 MiB, while 1 000 clients push metrics: by without",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-telemetry", "fetch, 1 MiB", "clients push"),
+        bound: Bound::Times(at("broker-telemetry", "fetch, 1 MiB", "no subscription"), 1.05),
         if_not: NOISE,
     },
     Goal {
