@@ -8,8 +8,9 @@ use rustix::process::{Pid, Signal};
 
 /// Processor time of a process at one moment.
 ///
-/// By thread it is exact to the nanosecond, but a thread that ends takes its time along; the
-/// process's sum includes all threads and is rounded to ticks (10 ms).
+/// By thread it is exact to the nanosecond, but a thread that ends takes its time along, and one
+/// that begins and ends between two moments is not seen; the process's sum includes all threads and
+/// is rounded to ticks (10 ms).
 #[derive(Debug, Clone)]
 pub(crate) struct Spent {
     threads: BTreeMap<u32, Duration>,
@@ -24,6 +25,12 @@ impl Spent {
     /// Time used since then.
     pub(crate) fn since(pid: u32, before: &Self) -> Duration {
         Self::of(pid).less(before)
+    }
+
+    /// Time used since then by all threads, those that have begun and ended in between included:
+    /// rounded to ticks.
+    pub(crate) fn whole_since(pid: u32, before: &Self) -> Duration {
+        of_whole(pid).saturating_sub(before.whole)
     }
 
     /// Time used between two moments.
@@ -127,6 +134,7 @@ impl Drop for Paused {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::cpu;
 
     #[test]
     fn this_process_is_described() {
@@ -135,6 +143,11 @@ mod tests {
         assert!(resident_bytes(pid) > 100_000);
         assert!(descriptors(pid) >= 3 && faults(pid) > 0);
         while Spent::since(pid, &before).is_zero() {}
+        let used = Duration::from_millis(50);
+        std::thread::scope(|scope| {
+            scope.spawn(|| while cpu::of_this_thread() < used {});
+        });
+        assert!(Spent::whole_since(pid, &before) >= used - Duration::from_millis(20), "two roundings");
         assert_eq!(value("a:\t7 kB\nvoluntary: 3\nnonvoluntary: 9\n", "voluntary:"), 3);
     }
 }
