@@ -1,6 +1,6 @@
 #!/bin/sh
 # Records what docs/performance/figures.md is made of, and makes it: two hours of a quiet machine with 50 GB of room, from the repository's
-# root, with the directory of Kafka's jars. NEWER_KAFKA_LIBS names those of the next Kafka for the control plane and share groups. NGINX names the program of nginx if PATH does not have it.
+# root, with the directory of Kafka's jars. NEWER_KAFKA_LIBS names those of the next Kafka for the control plane and groups. NGINX names the program of nginx if PATH does not have it.
 set -eu
 
 libs=${1:?usage: docs/performance/record.sh KAFKA_LIBS [SCRATCH_DIR]}
@@ -26,7 +26,7 @@ for what in produce fetch many-producers latency tls-fetch parallel connections 
     record "$what"
 done
 libs=${NEWER_KAFKA_LIBS:-$libs}
-for what in control share-fetch share-acknowledge share-members telemetry; do
+for what in control share-fetch share-acknowledge share-members streams-members telemetry; do
     record "$what"
 done
 libs=$1

@@ -9,7 +9,7 @@ use clap::{Subcommand, ValueEnum};
 use crate::output::FormatArgs;
 
 /// Experiments of `levada lab broker`.
-pub const BROKER_EXPERIMENTS: [&str; 25] = [
+pub const BROKER_EXPERIMENTS: [&str; 26] = [
     "start",
     "idle",
     "produce",
@@ -35,6 +35,7 @@ pub const BROKER_EXPERIMENTS: [&str; 25] = [
     "share-acknowledge",
     "share-members",
     "telemetry",
+    "streams-members",
 ];
 
 /// Experiments of `levada lab files`.

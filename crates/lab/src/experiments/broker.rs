@@ -90,7 +90,7 @@ impl Systems {
 }
 
 /// All experiments on brokers, in the order in which they are run.
-pub const OFFERS: [Offer<Systems>; 25] = [
+pub const OFFERS: [Offer<Systems>; 26] = [
     Offer { name: "start", begin: |bench, systems| Ok(Box::new(Start::new(bench, systems)?)), limits: few },
     Offer { name: "idle", begin: |bench, systems| Ok(Box::new(Idle::new(bench, systems)?)), limits: few },
     Offer {
@@ -199,6 +199,11 @@ pub const OFFERS: [Offer<Systems>; 25] = [
         name: "telemetry",
         begin: |bench, systems| Ok(Box::new(Watched::telemetry(bench, systems)?)),
         limits: Limits::of,
+    },
+    Offer {
+        name: "streams-members",
+        begin: |bench, systems| Ok(Box::new(Control::streams(bench, systems)?)),
+        limits: few,
     },
 ];
 

@@ -1,17 +1,19 @@
 //! Cost of requests that move no records, or few: metadata, offsets, groups, transactions, topics.
-//! One connection, one request at a time. A bare loop beside the shortest of them shows the share of
-//! the machine, which no broker can save.
+//! One connection, one request at a time. A bare loop beside the shortest of them shows the share
+//! of the machine, which no broker can save. The heartbeats of streams groups are an experiment of
+//! their own.
 
 use std::time::{Duration, Instant};
 
 use self::floor::Floor;
-use self::operations::{OPERATIONS, Operation, Work};
+use self::operations::{OPERATIONS, Operation, SHORTEST, STREAMS, Work};
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::floor::LABEL;
 use crate::experiments::broker::harness::node::Node;
 use crate::harness::bench::Bench;
 use crate::harness::process::Spent;
+use crate::harness::program::allow_descriptors;
 use crate::machine::interrupt::Interrupt;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
@@ -21,9 +23,9 @@ mod operations;
 mod streams;
 mod transaction;
 
-/// Members of groups stay although the rounds of other operations take long, and are assigned
-/// their work immediately.
-const SETTINGS: [(&str, &str); 4] = [
+/// Members of streams groups stay although the rounds of other operations take long, and are
+/// assigned their work immediately. The size of a group has no limit by default.
+const STREAMS_SETTINGS: [(&str, &str); 4] = [
     ("group.streams.max.session.timeout.ms", "3600000"),
     ("group.streams.session.timeout.ms", "3600000"),
     ("group.streams.initial.rebalance.delay.ms", "0"),
@@ -37,8 +39,12 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The experiment, with its brokers.
 pub struct Control<'b> {
     bench: &'b Bench,
+    name: &'static str,
+    shows: &'static str,
+    /// Brokers, and their operations by name.
     subjects: Vec<(Node, Vec<(String, Work)>)>,
-    floor: Floor,
+    /// None unless the shortest operation is one of them.
+    floor: Option<Floor>,
 }
 
 impl<'b> Control<'b> {
@@ -47,6 +53,30 @@ impl<'b> Control<'b> {
     /// # Errors
     /// A broker does not start or refuses.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
+        let shows = "cost of a broker for one operation: requests that move no records, or few, from one connection with one request at a time";
+        Self::of(bench, super::started(bench, systems)?, &OPERATIONS, ("broker-control", shows))
+    }
+
+    /// Starts the brokers, and lets the members of streams groups join.
+    ///
+    /// # Errors
+    /// As [`Control::new`]; this process may not open a connection for each member.
+    pub fn streams(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
+        let members: usize = STREAMS.iter().map(|operation| operation.count).sum();
+        allow_descriptors((members * systems.all().len()) as u64 + 200)?;
+        let shows = "cost of a broker for one heartbeat of a member of a streams group (KIP-1071) that has its task and keeps it: the members of a \
+             group read one topic, each has a connection, and they take turns";
+        let nodes = super::started_with(bench, systems, &STREAMS_SETTINGS)?;
+        Self::of(bench, nodes, &STREAMS, ("broker-streams-members", shows))
+    }
+
+    /// Begins the operations on each broker.
+    fn of(
+        bench: &'b Bench,
+        nodes: Vec<Node>,
+        operations: &[Operation],
+        (name, shows): (&'static str, &'static str),
+    ) -> Result<Self, LabError> {
         let begin = |node: Node| {
             let begun = |operation: &Operation| {
                 let count =
@@ -55,14 +85,14 @@ impl<'b> Control<'b> {
                 served(&node, &mut work)?;
                 Ok((operation.name.replace('#', &count.to_string()), work))
             };
-            let works = OPERATIONS.iter().map(begun).collect::<Result<Vec<_>, LabError>>()?;
+            let works = operations.iter().map(begun).collect::<Result<Vec<_>, LabError>>()?;
             Ok((node, works))
         };
-        let nodes = super::started_with(bench, systems, &SETTINGS)?;
         let subjects = nodes.into_iter().map(begin).collect::<Result<Vec<_>, LabError>>()?;
+        let has_shortest = operations.iter().any(|operation| operation.name == SHORTEST);
         // Every list of systems has one at least.
-        let floor = Floor::of(&subjects[0].0, operations::shortest()?)?;
-        Ok(Self { bench, subjects, floor })
+        let floor = has_shortest.then(|| Floor::of(&subjects[0].0, operations::shortest()?)).transpose()?;
+        Ok(Self { bench, name, shows, subjects, floor })
     }
 }
 
@@ -91,11 +121,11 @@ fn metrics(spent: Duration, wall: Duration, count: u32) -> Metrics {
 
 impl Experiment for Control<'_> {
     fn name(&self) -> &'static str {
-        "broker-control"
+        self.name
     }
 
     fn shows(&self) -> String {
-        "cost of a broker for one operation: requests that move no records, or few, from one connection with one request at a time".to_owned()
+        self.shows.to_owned()
     }
 
     fn metrics(&self) -> Vec<Metric> {
@@ -109,7 +139,7 @@ impl Experiment for Control<'_> {
         let groups = self.subjects.first().into_iter().flat_map(|(_, works)| works);
         let cases = |(group, _): &(String, Work)| {
             let case = |(node, _): &(Node, _)| Case::new(group, node.system().label());
-            let is_shortest = group == operations::SHORTEST;
+            let is_shortest = group == SHORTEST;
             let floor = is_shortest.then(|| Case::new(group, LABEL));
             self.subjects.iter().map(case).chain(floor).collect::<Vec<_>>()
         };
@@ -128,8 +158,8 @@ impl Experiment for Control<'_> {
             Pass::Timed => scale.choose(0, 50, 300, 1_000),
         };
         let time = Duration::from_millis(ms);
-        if case.name == LABEL {
-            let measured = self.floor.measure(self.bench, time)?;
+        if let Some(floor) = self.floor.as_ref().filter(|_| case.name == LABEL) {
+            let measured = floor.measure(self.bench, time)?;
             let verdict = || Verdict { sound: true, what: "a response to each request".to_owned() };
             return Ok(match pass {
                 Pass::Integrity => Outcome::Checked(verdict()),

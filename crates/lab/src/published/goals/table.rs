@@ -16,7 +16,7 @@ data is in the page cache. [As work grows](../performance.md#as-work-grows) expl
 pub(super) const HEAD: &str = "\
 # Cost of Levada, and goals
 
-Each row is a goal, beside Apache Kafka 4.3.1 (4.4.0 for single operations and share groups), beside nginx, or beside a bare loop of the unavoidable system calls (the *floor*):
+Each row is a goal, beside Apache Kafka 4.3.1 (4.4.0 for single operations, share groups and streams groups), beside nginx, or beside a bare loop of the unavoidable system calls (the *floor*):
 [how it is measured](../performance.md). `levada lab goals` generates the page from the records in [runs](runs), which `docs/performance/record.sh`
 writes; a test compares the page with the records. A factor is the median of the quotients of runs of the same round, with its 95 %
 confidence interval. With fewer than six rounds the interval is the range of all rounds, and its confidence is lower: 94 % with five rounds,
@@ -504,7 +504,16 @@ pub(super) const GOALS: &[Goal] = &[
     control("empty Fetch of 100 partitions", 0.1),
     control("transaction of 1 record", 0.1),
     control("create and delete 1 topic", 0.1),
-    control("heartbeat of a streams group of 1000 members", 0.2),
+    Goal {
+        work: "heartbeat of a streams group of 1 000 members",
+        metric: &["cpu_us_per_operation"],
+        this: at("broker-streams-members", "heartbeat of a streams group of 1000 members", "levada"),
+        bound: Bound::Times(
+            at("broker-streams-members", "heartbeat of a streams group of 1000 members", "kafka"),
+            0.2,
+        ),
+        if_not: NOISE,
+    },
     Goal {
         work: "share fetch, 1 MiB: processor",
         metric: &["cpu_s_per_gb"],

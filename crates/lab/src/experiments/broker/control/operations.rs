@@ -27,7 +27,7 @@ use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic;
 use crate::method::experiment::Pass;
 
-/// One operation, to be repeated: it owns its connection. [`Pass::Integrity`] checks the answer.
+/// One operation, to be repeated: it owns its connections. [`Pass::Integrity`] checks the answer.
 pub(super) type Work = Box<dyn FnMut(Pass) -> Result<(), LabError>>;
 
 /// A kind of operation.
@@ -54,7 +54,7 @@ const fn operation(
 pub(super) const SHORTEST: &str = "ApiVersions";
 
 /// All operations, in the order of the tables.
-pub(super) const OPERATIONS: [Operation; 17] = [
+pub(super) const OPERATIONS: [Operation; 15] = [
     operation(SHORTEST, 1, api_versions),
     operation("Metadata of # partition", 1, metadata),
     operation("Metadata of # partitions", 1_000, metadata),
@@ -70,6 +70,10 @@ pub(super) const OPERATIONS: [Operation; 17] = [
     operation("empty Fetch of # partitions", 100, fetch),
     operation("transaction of # record", 1, transaction::begin),
     operation("create and delete # topic", 1, topics),
+];
+
+/// Heartbeats of streams groups.
+pub(super) const STREAMS: [Operation; 2] = [
     operation("heartbeat of a streams group of # members", 1_000, streams::begin),
     operation("heartbeat of a streams group of # member", 1, streams::begin),
 ];

@@ -1,5 +1,5 @@
-//! Members of a streams group, one task each, whose heartbeats follow one another on one
-//! connection.
+//! Members of a streams group, one task each, whose heartbeats follow one another. Each member has
+//! a connection.
 
 use std::time::Instant;
 
@@ -23,29 +23,27 @@ pub(super) fn begin(node: &Node, count: usize) -> Result<Work, LabError> {
     let name = format!("streams-{count}");
     coordinator::find(node, (coordinator::GROUP, &name))?;
     topic::create(node, &name, i32::try_from(count).unwrap_or(i32::MAX), &[])?;
-    let mut connection = Connection::open(node.address())?;
-    let mut members: Vec<Member> = (0..count).map(|number| Member::new(&name, number)).collect();
+    let member = |number| Member::new(node, &name, number);
+    let mut members = (0..count).map(member).collect::<Result<Vec<_>, LabError>>()?;
     let start = Instant::now();
-    while !members
-        .iter_mut()
-        .try_fold(true, |is_settled, member| Ok(member.beat(&mut connection)? && is_settled))?
-    {
+    while !members.iter_mut().try_fold(true, |is_settled, member| Ok(member.beat()? && is_settled))? {
         if start.elapsed() > LIMIT {
             return Err(node.failed("does not give each member of a streams group its task"));
         }
         std::thread::sleep(PAUSE);
     }
-    let request = |member: &Member| Ok((member.request(), frames::request(VERSION, &member.request())?));
-    let requests = members.iter().map(request).collect::<Result<Vec<_>, LabError>>()?;
+    let framed = |member: Member| Ok((frames::request(VERSION, &member.request())?, member));
+    let mut members = members.into_iter().map(framed).collect::<Result<Vec<_>, LabError>>()?;
     let mut next = 0;
     Ok(Box::new(move |pass| {
-        let (request, frame) = &requests[next % requests.len()];
+        let (frame, member) = &mut members[next % count];
         next += 1;
         if pass == Pass::Timed {
-            connection.send(frame)?;
-            return connection.receive(4).map(drop);
+            member.connection.send(frame)?;
+            return member.connection.receive(4).map(drop);
         }
-        match connection.ask(VERSION, request)?.error_code {
+        let request = member.request();
+        match member.connection.ask(VERSION, &request)?.error_code {
             0 => Ok(()),
             error => Err(frames::refused("StreamsGroupHeartbeat", error)),
         }
@@ -54,6 +52,7 @@ pub(super) fn begin(node: &Node, count: usize) -> Result<Work, LabError> {
 
 /// A member as its application keeps it.
 struct Member {
+    connection: Connection,
     group: StrBytes,
     id: StrBytes,
     epoch: i32,
@@ -63,9 +62,10 @@ struct Member {
 }
 
 impl Member {
-    fn new(group: &str, number: usize) -> Self {
+    fn new(node: &Node, group: &str, number: usize) -> Result<Self, LabError> {
+        let (connection, group) = (Connection::open(node.address())?, StrBytes::from(group));
         let id = StrBytes::from(format!("member-{number}"));
-        Self { group: StrBytes::from(group), id, epoch: 0, tasks: Vec::new(), is_news: true }
+        Ok(Self { connection, group, id, epoch: 0, tasks: Vec::new(), is_news: true })
     }
 
     fn request(&self) -> StreamsGroupHeartbeatRequest {
@@ -91,8 +91,9 @@ impl Member {
     }
 
     /// Sends a heartbeat; true if it changed nothing, and the member has one task.
-    fn beat(&mut self, connection: &mut Connection) -> Result<bool, LabError> {
-        let response = connection.ask(VERSION, &self.request())?;
+    fn beat(&mut self) -> Result<bool, LabError> {
+        let request = self.request();
+        let response = self.connection.ask(VERSION, &request)?;
         match response.error_code {
             0 => {}
             code if coordinator::is_loading(code) => return Ok(false),
