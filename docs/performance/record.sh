@@ -1,6 +1,7 @@
 #!/bin/sh
 # Records what docs/performance/figures.md is made of, and makes it: two hours of a quiet machine with 50 GB of room, from the repository's
-# root, with the directory of Kafka's jars. NEWER_KAFKA_LIBS names those of the next Kafka for the control plane and groups. NGINX names the program of nginx if PATH does not have it.
+# root, with the directory of Kafka's jars. NEWER_KAFKA_LIBS names those of the next Kafka for the control plane and groups,
+# TIERS_LIBS those of the test jars with LocalTieredStorage of this Kafka. NGINX names the program of nginx if PATH does not have it.
 set -eu
 
 libs=${1:?usage: docs/performance/record.sh KAFKA_LIBS [SCRATCH_DIR]}
@@ -30,6 +31,10 @@ for what in control share-fetch share-acknowledge share-members streams-members 
     record "$what"
 done
 libs=$1
+# Kafka's remote store in a directory is in its test jars.
+for what in remote-replay remote-copy; do
+    record "$what" ${TIERS_LIBS:+--tiers-libs "$TIERS_LIBS"}
+done
 "$levada" lab files --nginx="${NGINX:-nginx}" --dir "$scratch" --record "$scratch/files.jsonl" > /dev/null
 record memory --full
 record start --full --rounds 5

@@ -9,7 +9,7 @@ use clap::{Subcommand, ValueEnum};
 use crate::output::FormatArgs;
 
 /// Experiments of `levada lab broker`.
-pub const BROKER_EXPERIMENTS: [&str; 26] = [
+pub const BROKER_EXPERIMENTS: [&str; 28] = [
     "start",
     "idle",
     "produce",
@@ -36,6 +36,8 @@ pub const BROKER_EXPERIMENTS: [&str; 26] = [
     "share-members",
     "telemetry",
     "streams-members",
+    "remote-replay",
+    "remote-copy",
 ];
 
 /// Experiments of `levada lab files`.
@@ -194,6 +196,10 @@ pub struct BrokerArgs {
     /// Directory with Kafka's jars; needs java
     #[arg(long, value_name = "DIR")]
     pub kafka_libs: Option<PathBuf>,
+    /// Directory with the test jars of the same Kafka that have LocalTieredStorage, for
+    /// remote-replay and remote-copy: kafka-storage and kafka-clients
+    #[arg(long, value_name = "DIR", requires = "kafka_libs")]
+    pub tiers_libs: Option<PathBuf>,
     #[command(flatten)]
     pub side: SideArgs,
 }

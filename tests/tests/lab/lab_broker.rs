@@ -1,10 +1,10 @@
 //! `levada lab broker`: every experiment runs as small as it gets, and what went through the
 //! brokers is checked. No figure is judged.
 //!
-//! Suite: long; 435 s; needs java
+//! Suite: long; 450 s; needs java, tiers
 
 use levada_tests::node::Kind;
-use levada_tests::{lab, paths};
+use levada_tests::{lab, not_run, paths};
 
 /// Experiments that need Kafka's client.
 const JAVA: &str = "java-producer";
@@ -21,7 +21,7 @@ fn every_experiment_on_levada_is_sound() {
     }
     let scratch = tempfile::tempdir().expect("a directory");
     let summaries = lab::run(scratch.path(), "broker", &[]);
-    assert!(summaries.len() >= 25, "{}", summaries.len());
+    assert!(summaries.len() >= 27, "{}", summaries.len());
     for summary in &summaries {
         let measured = lab::measured(summary, &SYSTEMS);
         // Rows of Levada alone are named by what tells them apart; a cluster needs Kafka's
@@ -65,6 +65,30 @@ fn control_plane_and_share_groups_run_beside_kafka() {
     for group in groups {
         let rows = group["rows"].as_array().expect("rows").iter();
         assert_eq!(rows.filter(|row| row["case"] != "floor").count(), 2, "{}", group["name"]);
+    }
+}
+
+#[test]
+fn remote_stores_of_both_systems_are_compared() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("left out: it is a promise of Levada's alone");
+    }
+    let Some(jars) = paths::tiers_class_path() else {
+        return not_run("Kafka's store in a directory is not installed: cargo xtask deps tiers");
+    };
+    let scratch = tempfile::tempdir().expect("a directory");
+    let libs = paths::kafka_libs().display().to_string();
+    let (stores, experiments) = (jars.trim_end_matches("/*"), ["remote-replay", "remote-copy"]);
+    let options = ["--kafka-libs", &libs, "--tiers-libs", stores];
+    let summaries = lab::run(scratch.path(), "broker", &[&experiments[..], &options].concat());
+    assert_both(&summaries, experiments.len());
+    for group in summaries[0]["groups"].as_array().expect("groups") {
+        let rows = group["rows"].as_array().expect("rows");
+        let read = |case: &str| {
+            let row = rows.iter().find(|row| row["case"] == case).expect("a row");
+            row["metrics"]["store_mb"]["median"].as_f64().expect("bytes")
+        };
+        assert!(read("levada") > 2.0 && read("levada, again") == 0.0, "{group}");
     }
 }
 

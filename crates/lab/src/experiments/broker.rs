@@ -38,6 +38,8 @@ mod parallel;
 mod produce;
 mod recovery;
 mod reheat;
+mod remote_copy;
+mod remote_replay;
 mod replicate;
 mod share_acknowledge;
 mod share_fetch;
@@ -64,6 +66,8 @@ pub use parallel::Parallel;
 pub use produce::Produce;
 pub use recovery::Recovery;
 pub use reheat::Reheat;
+pub use remote_copy::RemoteCopy;
+pub use remote_replay::RemoteReplay;
 pub use replicate::Replicate;
 pub use share_acknowledge::ShareAcknowledge;
 pub use share_fetch::ShareFetch;
@@ -79,6 +83,8 @@ pub struct Systems {
     pub levada: PathBuf,
     /// A directory with Kafka's jars.
     pub kafka_libs: Option<PathBuf>,
+    /// A directory with the jars of Kafka's tests that have a remote store.
+    pub tiers_libs: Option<PathBuf>,
 }
 
 impl Systems {
@@ -90,7 +96,7 @@ impl Systems {
 }
 
 /// All experiments on brokers, in the order in which they are run.
-pub const OFFERS: [Offer<Systems>; 26] = [
+pub const OFFERS: [Offer<Systems>; 28] = [
     Offer { name: "start", begin: |bench, systems| Ok(Box::new(Start::new(bench, systems)?)), limits: few },
     Offer { name: "idle", begin: |bench, systems| Ok(Box::new(Idle::new(bench, systems)?)), limits: few },
     Offer {
@@ -203,6 +209,16 @@ pub const OFFERS: [Offer<Systems>; 26] = [
     Offer {
         name: "streams-members",
         begin: |bench, systems| Ok(Box::new(Control::streams(bench, systems)?)),
+        limits: few,
+    },
+    Offer {
+        name: "remote-replay",
+        begin: |bench, systems| Ok(Box::new(RemoteReplay::new(bench, systems)?)),
+        limits: few,
+    },
+    Offer {
+        name: "remote-copy",
+        begin: |bench, systems| Ok(Box::new(RemoteCopy::new(bench, systems)?)),
         limits: few,
     },
 ];

@@ -12,4 +12,5 @@ pub(crate) mod metrics;
 pub(crate) mod node;
 pub(crate) mod replay;
 pub(crate) mod share;
+pub(crate) mod tiers;
 pub(crate) mod topic;

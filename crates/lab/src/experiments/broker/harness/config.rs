@@ -1,4 +1,4 @@
-//! Configuration of groups and of client metrics.
+//! Configuration of topics, groups and client metrics.
 
 use levada_wire::StrBytes;
 use levada_wire::messages::IncrementalAlterConfigsRequest;
@@ -10,6 +10,7 @@ use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic;
 
 /// Kinds of resources.
+pub(crate) const TOPIC: i8 = 2;
 pub(crate) const CLIENT_METRICS: i8 = 16;
 pub(crate) const GROUP: i8 = 32;
 

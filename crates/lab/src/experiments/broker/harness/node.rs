@@ -224,6 +224,11 @@ impl Node {
         data(self.plan.home.path())
     }
 
+    /// The directory of its remote store, which is no directory of partitions.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.plan.home.path().join("store")
+    }
+
     /// Its process; 0 while it does not run.
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().map_or(0, |(child, _)| child.id())

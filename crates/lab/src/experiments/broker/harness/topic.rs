@@ -34,6 +34,9 @@ pub(crate) const IN_FLIGHT: usize = 5;
 /// With ids of topics.
 const METADATA_VERSION: i16 = 13;
 
+/// With the offsets of remote storage.
+const OFFSETS_VERSION: i16 = 9;
+
 /// Time that a broker may take to have a new topic ready.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -146,12 +149,22 @@ pub(crate) fn failed(what: &'static str) -> impl FnOnce(ConnectionError) -> LabE
     move |error| LabError::step(what)(io::Error::other(error))
 }
 
+/// The offset of a partition for a timestamp of ListOffsets; none while the partition is not
+/// served.
+pub(crate) fn offset(
+    client: &mut levada_client::Connection,
+    place: &TopicPartition,
+    timestamp: i64,
+) -> Result<Option<i64>, LabError> {
+    Ok(offsets(client, &place.topic, place.partition..=place.partition, timestamp)?.pop())
+}
+
 /// The offset after the last record; none while the partition is not served.
 fn end_offset(
     client: &mut levada_client::Connection,
     place: &TopicPartition,
 ) -> Result<Option<i64>, LabError> {
-    Ok(ends(client, &place.topic, place.partition..=place.partition)?.pop())
+    offset(client, place, levada_client::LATEST)
 }
 
 /// Number of partitions of a topic that are served.
@@ -160,19 +173,20 @@ pub(crate) fn served(
     topic: &str,
     partitions: i32,
 ) -> Result<usize, LabError> {
-    Ok(ends(client, topic, 0..=partitions - 1)?.len())
+    Ok(offsets(client, topic, 0..=partitions - 1, levada_client::LATEST)?.len())
 }
 
-/// The offset after the last record of each of these partitions that is served.
-fn ends(
+/// The offset for a timestamp of each of these partitions that is served.
+fn offsets(
     client: &mut levada_client::Connection,
     topic: &str,
     partitions: RangeInclusive<i32>,
+    timestamp: i64,
 ) -> Result<Vec<i64>, LabError> {
     let of = |index| {
         let mut partition = ListOffsetsPartition::default();
-        partition.partition_index = index;
-        partition.timestamp = levada_client::LATEST;
+        (partition.partition_index, partition.timestamp) = (index, timestamp);
+        partition.current_leader_epoch = -1;
         partition
     };
     let mut asked = ListOffsetsTopic::default();
@@ -181,7 +195,7 @@ fn ends(
     let mut request = ListOffsetsRequest::default();
     request.replica_id = -1;
     request.topics = vec![asked];
-    let response = client.request_at(2, &request).map_err(failed("cannot ask for offsets"))?;
+    let response = client.request_at(OFFSETS_VERSION, &request).map_err(failed("cannot ask for offsets"))?;
     let answers = response.topics.iter().flat_map(|topic| &topic.partitions);
     Ok(answers.filter(|partition| partition.error_code == 0).map(|partition| partition.offset).collect())
 }
