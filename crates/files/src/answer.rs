@@ -201,6 +201,16 @@ pub(crate) fn page(
     reply(status, frame, writing.finish(frame), Body::Bytes(body))
 }
 
+/// The status for the reader of a GET: as a page, if the client accepts HTML, else as a text.
+pub(crate) fn status(status: StatusCode, frame: &Frame<'_>, head: &Head<'_, '_>) -> Reply {
+    const VARY: &[u8] = b"Vary: Accept\r\n";
+    if !head.accepts(b"text/html") {
+        return plain(status, frame, VARY);
+    }
+    let body = crate::page::of_status(status).into_string();
+    page(status, frame, VARY, ("text/html; charset=utf-8", body.into()))
+}
+
 /// The status as a text.
 pub(crate) fn plain(status: StatusCode, frame: &Frame<'_>, fields: &[u8]) -> Reply {
     text(status, frame, fields, &format!("{status}\n"))

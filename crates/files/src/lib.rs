@@ -30,6 +30,7 @@ mod listing;
 mod media;
 mod metrics;
 mod outgoing;
+mod page;
 mod responder;
 mod server;
 mod serving;

@@ -1,22 +1,23 @@
 //! Listings of directories: a page for people, JSON for programs.
 
+use std::cmp::Ordering;
 use std::ffi::CStr;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{self, AtomicUsize};
 
 use bytes::Bytes;
 use httpdate::HttpDate;
-use maud::{DOCTYPE, Markup, html};
+use maud::{Markup, html};
 use percent_encoding::percent_encode;
 use rustix::fs::{AtFlags, Dir, FileType};
 use serde::Serialize;
 
-use crate::condition;
-use crate::request::{Head, members};
+use crate::request::Head;
 use crate::root::{DiskWait, Opened};
 use crate::site::{Found, Site};
 use crate::target::PATH;
+use crate::{condition, page};
 
 /// Maximum number of names in a listing.
 pub(crate) const NAMES_MAX: usize = 20_000;
@@ -57,7 +58,7 @@ impl BudgetPart {
     /// There is no room for them.
     fn add(&mut self, bytes: usize) -> Result<(), ListingFault> {
         let fits = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.budget.most);
-        let taken = self.budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        let taken = self.budget.used.fetch_update(atomic::Ordering::Relaxed, atomic::Ordering::Relaxed, fits);
         taken.map_err(|_| ListingFault::NoRoom)?;
         self.bytes += bytes;
         Ok(())
@@ -68,7 +69,7 @@ impl BudgetPart {
     /// # Errors The listing is larger than the counted bytes, and there is no room for the rest.
     fn hold(mut self, listing: Vec<u8>) -> Result<Bytes, ListingFault> {
         self.add(listing.capacity().saturating_sub(self.bytes))?;
-        self.budget.used.fetch_sub(self.bytes - listing.capacity(), Ordering::Relaxed);
+        self.budget.used.fetch_sub(self.bytes - listing.capacity(), atomic::Ordering::Relaxed);
         self.bytes = listing.capacity();
         Ok(Bytes::from_owner(HeldListing { listing, _part: self }))
     }
@@ -76,7 +77,7 @@ impl BudgetPart {
 
 impl Drop for BudgetPart {
     fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.used.fetch_sub(self.bytes, atomic::Ordering::Relaxed);
     }
 }
 
@@ -113,12 +114,7 @@ pub(crate) enum Form {
 impl Form {
     /// JSON for those who name it in Accept, a page for all others.
     pub(crate) fn wanted(head: &Head<'_, '_>) -> Self {
-        let mut accepted = head.all("accept").flat_map(members);
-        let names_json = |member: &[u8]| {
-            let media = member.split(|byte| *byte == b';').next().unwrap_or_default();
-            media.trim_ascii().eq_ignore_ascii_case(b"application/json")
-        };
-        if accepted.any(names_json) { Self::Json } else { Self::Html }
+        if head.accepts(b"application/json") { Self::Json } else { Self::Html }
     }
 
     pub(crate) fn media(self) -> &'static str {
@@ -126,6 +122,59 @@ impl Form {
             Self::Html => "text/html; charset=utf-8",
             Self::Json => "application/json",
         }
+    }
+}
+
+/// The order of the lines among directories, and among files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Order {
+    column: Column,
+    descending: bool,
+}
+
+/// A column of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Name,
+    Size,
+    Time,
+}
+
+impl Column {
+    /// The columns with their names in a query, and their headings.
+    const ALL: [(Self, &'static str, &'static str); 3] =
+        [(Self::Name, "name", "Name"), (Self::Size, "size", "Size"), (Self::Time, "time", "Modified (UTC)")];
+}
+
+impl Order {
+    /// By name.
+    const USUAL: Self = Self { column: Column::Name, descending: false };
+
+    /// The order of a query: `sort=COLUMN`, with a minus sign before the column for descending
+    /// order. Any other query does not change the usual order.
+    pub(crate) fn wanted(query: Option<&[u8]>) -> Self {
+        let mut members = query.unwrap_or_default().split(|byte| *byte == b'&');
+        let Some(name) = members.find_map(|member| member.strip_prefix(b"sort=")) else { return Self::USUAL };
+        let (descending, name) = name.strip_prefix(b"-").map_or((false, name), |name| (true, name));
+        let named = Column::ALL.into_iter().find(|(_, known, _)| known.as_bytes() == name);
+        named.map_or(Self::USUAL, |(column, ..)| Self { column, descending })
+    }
+
+    /// The order that the heading of a column leads to: names from the first, sizes and times from
+    /// the largest, and the reverse for the column that is in force.
+    fn after(self, column: Column) -> Self {
+        let is_same = self.column == column;
+        Self { column, descending: if is_same { !self.descending } else { column != Column::Name } }
+    }
+
+    fn compare(self, one: &Line, other: &Line) -> Ordering {
+        let ascending = match self.column {
+            Column::Name => one.name.cmp(&other.name),
+            Column::Size => one.size.cmp(&other.size),
+            Column::Time => one.modified.cmp(&other.modified),
+        };
+        let wanted = if self.descending { ascending.reverse() } else { ascending };
+        one.kind.cmp(&other.kind).then(wanted).then_with(|| one.name.cmp(&other.name))
     }
 }
 
@@ -140,6 +189,9 @@ struct Line {
     size: Option<u64>,
     /// Modification time in the form of HTTP dates.
     mtime: String,
+    /// The same in seconds since 1970.
+    #[serde(skip)]
+    modified: i64,
     /// The name as a link has it.
     #[serde(skip)]
     link: String,
@@ -157,10 +209,7 @@ enum Kind {
 const LINE_BYTES: usize = 3 * size_of::<Line>();
 
 /// Maximum number of bytes of markup, or of names of fields, around the texts of a line.
-const MARKUP_BYTES: usize = 160;
-
-/// Maximum bytes of a page before and after its lines, without its title.
-const FRAME_BYTES: usize = 1024;
+const MARKUP_BYTES: usize = 192;
 
 impl Line {
     /// Bytes that the line takes itself.
@@ -189,11 +238,12 @@ pub(crate) struct ListingTask {
     /// The path of the directory in its root.
     pub(crate) path: Vec<u8>,
     pub(crate) form: Form,
+    pub(crate) order: Order,
     pub(crate) budget: ListingBudget,
 }
 
 impl ListingTask {
-    /// Lists the open directory: directories first, then files, each by name. Counts memory against
+    /// Lists the open directory: directories first, then files, each in the wanted order. Counts memory against
     /// the budget before it takes it. Waits for the disk.
     ///
     /// # Errors
@@ -203,12 +253,12 @@ impl ListingTask {
         let (lines, is_cut) = self.lines(site, &mut part)?;
         let path = String::from_utf8_lossy(&self.path);
         let bytes = lines.iter().map(Line::rendered_bytes_max).sum::<usize>();
-        let bytes = bytes + FRAME_BYTES + 2 * escaped_bytes_max(&path);
+        let bytes = bytes + page::FRAME_BYTES + 2 * escaped_bytes_max(&path);
         part.add(bytes)?;
         let mut listing = Vec::with_capacity(bytes);
         match self.form {
             Form::Json => serde_json::to_writer(&mut listing, &lines).map_err(io::Error::from)?,
-            Form::Html => write_page(&mut listing, &path, &lines, is_cut),
+            Form::Html => write_page(&mut listing, &frame(&path, self.order, is_cut), &lines),
         }
         debug_assert!(listing.capacity() == bytes, "{} bytes instead of {bytes}", listing.len());
         drop(lines);
@@ -234,7 +284,7 @@ impl ListingTask {
                 lines.push(line);
             }
         }
-        lines.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
+        lines.sort_by(|one, other| self.order.compare(one, other));
         Ok((lines, is_cut))
     }
 
@@ -253,6 +303,7 @@ impl ListingTask {
             name: String::from_utf8_lossy(bytes).into_owned(),
             kind,
             size: (kind == Kind::File).then_some(size),
+            modified,
             mtime: HttpDate::from(condition::writable_time(modified)).to_string(),
             // "./" keeps a name with a colon from being taken for a scheme.
             link: format!("./{}{slash}", percent_encode(bytes, PATH)),
@@ -279,9 +330,8 @@ fn behind_link(
 }
 
 /// Writes a page line by line, so that it never takes more memory than its own.
-fn write_page(page: &mut Vec<u8>, path: &str, lines: &[Line], is_cut: bool) {
-    let frame = frame(path, is_cut).into_string();
-    let (before, after) = frame.split_once(PLACE_OF_LINES).expect("the frame has a place for lines");
+fn write_page(page: &mut Vec<u8>, frame: &Markup, lines: &[Line]) {
+    let (before, after) = frame.0.split_once(PLACE_OF_LINES).expect("the frame has a place for lines");
     page.extend_from_slice(before.as_bytes());
     for line in lines {
         page.extend_from_slice(row(line).into_string().as_bytes());
@@ -292,30 +342,31 @@ fn write_page(page: &mut Vec<u8>, path: &str, lines: &[Line], is_cut: bool) {
 /// The place of the lines in a frame. No path has this character.
 const PLACE_OF_LINES: char = '\0';
 
-fn frame(path: &str, is_cut: bool) -> Markup {
-    let title = format!("/{path}");
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width";
-                title { (title) }
-                style { "body{font-family:sans-serif;margin:2em}td{padding:.1em 1em .1em 0}td+td{text-align:right}" }
-            }
-            body {
-                h1 { (title) }
-                table {
-                    @if !path.is_empty() {
-                        tr { td { a href="../" { "../" } } td {} td {} }
-                    }
-                    (PLACE_OF_LINES)
+fn frame(path: &str, order: Order, is_cut: bool) -> Markup {
+    let content = html! {
+        table {
+            thead { tr { @for (column, name, heading) in Column::ALL { (head(order, column, (name, heading))) } } }
+            tbody {
+                @if !path.is_empty() {
+                    tr { td { a href="../" { "../" } } td {} td {} }
                 }
-                @if is_cut {
-                    p { "There are more names; the first " (NAMES_MAX) " are listed." }
-                }
+                (PLACE_OF_LINES)
             }
         }
+        @if is_cut {
+            p { "There are more names; the first " (NAMES_MAX) " are listed." }
+        }
+    };
+    page::page(&format!("/{path}"), &content)
+}
+
+/// The heading of a column: a link to the order by it.
+fn head(order: Order, column: Column, (name, heading): (&str, &str)) -> Markup {
+    let sign = if order.after(column).descending { "-" } else { "" };
+    let sorted =
+        (order.column == column).then_some(if order.descending { "descending" } else { "ascending" });
+    html! {
+        th scope="col" aria-sort=[sorted] { a href={ "?sort=" (sign) (name) } { (heading) } }
     }
 }
 
@@ -323,8 +374,11 @@ fn row(line: &Line) -> Markup {
     html! {
         tr {
             td { a href=(line.link) { (line.name) @if line.kind == Kind::Directory { "/" } } }
-            td { @if let Some(size) = line.size { (size) } }
-            td { (line.mtime) }
+            @match line.size {
+                Some(size) => td title={ (size) " bytes" } { (page::size(size)) },
+                None => td {},
+            }
+            td title=(line.mtime) { (page::time(line.modified)) }
         }
     }
 }

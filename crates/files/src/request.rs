@@ -195,6 +195,15 @@ impl<'b> Head<'_, 'b> {
         let named = self.fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
         named.map(|field| field.value)
     }
+
+    /// True if `Accept` names this media type, with any weight.
+    pub(crate) fn accepts(&self, media: &[u8]) -> bool {
+        let is_named = |member: &[u8]| {
+            let name = member.split(|byte| *byte == b';').next().unwrap_or_default();
+            name.trim_ascii().eq_ignore_ascii_case(media)
+        };
+        self.all("accept").flat_map(members).any(is_named)
+    }
 }
 
 /// Parses the head at the front of `bytes`.

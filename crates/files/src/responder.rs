@@ -199,20 +199,20 @@ impl Responder {
                 self.with_file(request, (&asked, prepared), resource, make)
             }
             LookupEnd::Redirect => Decision::Reply(redirect(frame, path, request.query)),
-            LookupEnd::Listing(opened) => Decision::Wait(list(&asked, head, (opened, &self.listings))),
+            LookupEnd::Listing(opened) => Decision::Wait(list(&asked, request, (opened, &self.listings))),
             LookupEnd::Listed(Ok(page), form) => {
                 let page = (form.media(), page);
                 Decision::Reply(answer::page(StatusCode::OK, frame, b"Vary: Accept\r\n", page))
             }
             LookupEnd::Listed(Err(ListingFault::Read(error)), _) => {
-                self.failed(frame, path, Fault::Io(error))
+                self.failed(request, path, Fault::Io(error))
             }
             LookupEnd::Listed(Err(ListingFault::NoRoom), _) => {
                 let fields = b"Retry-After: 5\r\nVary: Accept\r\n";
                 Decision::Reply(answer::plain(StatusCode::SERVICE_UNAVAILABLE, frame, fields))
             }
-            LookupEnd::Failed(fault) => self.failed(frame, path, fault),
-            LookupEnd::Forbidden => Decision::Reply(answer::plain(StatusCode::FORBIDDEN, frame, b"")),
+            LookupEnd::Failed(fault) => self.failed(request, path, fault),
+            LookupEnd::Forbidden => Decision::Reply(answer::status(StatusCode::FORBIDDEN, frame, head)),
             LookupEnd::Wait(work) => Decision::Wait(work),
             LookupEnd::Missing => self.substitute(request, prepared, host, key),
         }
@@ -227,7 +227,7 @@ impl Responder {
         key: &mut Vec<u8>,
     ) -> Decision {
         let Request { site, head, frame, .. } = *request;
-        let nothing = || Decision::Reply(answer::plain(StatusCode::NOT_FOUND, frame, b""));
+        let nothing = || Decision::Reply(answer::status(StatusCode::NOT_FOUND, frame, head));
         let Some((path, counts_as_found)) = site.substitute() else { return nothing() };
         write_key(key, host, path, false);
         let asked = Lookup { host, path, directory: false, key };
@@ -243,7 +243,7 @@ impl Responder {
                 self.with_file(request, (&asked, prepared), resource, make)
             }
             LookupEnd::Wait(work) => Decision::Wait(work),
-            LookupEnd::Failed(fault) => self.failed(frame, path, fault),
+            LookupEnd::Failed(fault) => self.failed(request, path, fault),
             _ => nothing(),
         }
     }
@@ -269,8 +269,14 @@ impl Responder {
             match self.look(request, asked, prepared) {
                 LookupEnd::File(again) => resource = again,
                 LookupEnd::Wait(work) => return Decision::Wait(work),
-                LookupEnd::Failed(fault) => return self.failed(request.frame, asked.path, fault),
-                _ => return Decision::Reply(answer::plain(StatusCode::NOT_FOUND, request.frame, b"")),
+                LookupEnd::Failed(fault) => return self.failed(request, asked.path, fault),
+                _ => {
+                    return Decision::Reply(answer::status(
+                        StatusCode::NOT_FOUND,
+                        request.frame,
+                        request.head,
+                    ));
+                }
             }
         }
         Decision::Reply(make(&resource))
@@ -300,7 +306,7 @@ impl Responder {
         true
     }
 
-    fn failed(&self, frame: &Frame<'_>, path: &[u8], fault: Fault) -> Decision {
+    fn failed(&self, request: &Request<'_>, path: &[u8], fault: Fault) -> Decision {
         let path = String::from_utf8_lossy(path);
         let status = match fault {
             Fault::NoDescriptor => {
@@ -311,7 +317,7 @@ impl Responder {
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         tracing::warn!(%path, error = %fault, "cannot serve a file");
-        Decision::Reply(answer::plain(status, frame, b""))
+        Decision::Reply(answer::status(status, request.frame, request.head))
     }
 
     /// Looks a path up: in the prepared results, in the cache, and in the kernel's caches without
@@ -402,11 +408,11 @@ fn redirect(frame: &Frame<'_>, path: &[u8], query: Option<&[u8]>) -> Reply {
     answer::plain(StatusCode::MOVED_PERMANENTLY, frame, location.as_bytes())
 }
 
-fn list(asked: &Lookup<'_>, head: &Head<'_, '_>, (opened, budget): (Opened, &ListingBudget)) -> Work {
-    let form = listing::Form::wanted(head);
+fn list(asked: &Lookup<'_>, request: &Request<'_>, (opened, budget): (Opened, &ListingBudget)) -> Work {
+    let (form, order) = (listing::Form::wanted(request.head), listing::Order::wanted(request.query));
     let (host, path) = (asked.host.map(str::to_owned), asked.path.to_vec());
     let budget = budget.clone();
-    let task = Task::List(ListingTask { opened, host, path, form, budget });
+    let task = Task::List(ListingTask { opened, host, path, form, order, budget });
     Work { key: asked.key.to_vec(), task }
 }
 

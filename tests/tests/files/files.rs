@@ -313,6 +313,50 @@ fn directories_are_redirected_listed_or_not_found() {
 }
 
 #[test]
+fn listings_are_sorted_and_shown_for_people() {
+    let server = FileServer::start(&["--listing"], |root| {
+        for (name, len) in [("b", 1536), ("a", 10), ("c", 3 << 20)] {
+            fs::write(root.join(name), bytes(len)).expect("a file");
+        }
+        fs::create_dir(root.join("z")).expect("a directory");
+    });
+    let listed = |query: &str| -> Vec<String> {
+        let listed = with(&server, query, "Accept: application/json\r\n");
+        let listed: serde_json::Value = serde_json::from_slice(&listed.body).expect("JSON");
+        let lines = listed.as_array().expect("a list").iter();
+        lines.map(|line| line["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    assert_eq!(listed("/"), ["z", "a", "b", "c"]);
+    assert_eq!(listed("/?sort=-name"), ["z", "c", "b", "a"]);
+    assert_eq!(listed("/?sort=-size"), ["z", "c", "b", "a"]);
+    assert_eq!(listed("/?sort=size"), ["z", "a", "b", "c"]);
+    let page = server.get("/?sort=-size").text();
+    for part in [
+        "<th scope=\"col\" aria-sort=\"descending\"><a href=\"?sort=size\">Size</a></th>",
+        "<a href=\"?sort=name\">Name</a>",
+        "<td title=\"1536 bytes\">1.5 KiB</td>",
+        "<td title=\"3145728 bytes\">3.0 MiB</td>",
+        "prefers-color-scheme:dark",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    server.stop();
+}
+
+#[test]
+fn errors_are_pages_for_those_accepting_html() {
+    let server = FileServer::start(&[], small_site);
+    let page = with(&server, "/nothing", "Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8\r\n");
+    assert_eq!((page.status, page.field("content-type")), (404, Some("text/html; charset=utf-8")));
+    assert_eq!(page.field("vary"), Some("Accept"));
+    let text = page.text();
+    assert!(text.contains("<h1>404 Not Found</h1>") && text.contains("prefers-color-scheme:dark"), "{text}");
+    let text = with(&server, "/nothing", "Accept: */*\r\n");
+    assert_eq!((text.text(), text.field("vary")), ("404 Not Found\n".to_owned(), Some("Accept")));
+    server.stop();
+}
+
+#[test]
 fn hidden_and_outside_files_are_not_served() {
     let server = FileServer::start(&[], |root| {
         small_site(root);

@@ -140,5 +140,7 @@ fn a_browser_shows_pages_and_listings() {
     assert!(page.contains("<p>ü</p>") && page.contains("run by the script</title>"), "{page}");
     let list = show("/list/");
     assert!(list.contains("&lt;i&gt;ü.txt"), "{list}");
+    let lost = show("/nothing");
+    assert!(lost.contains("<h1>404 Not Found</h1>") && lost.contains("<html lang=\"en\">"), "{lost}");
     server.stop();
 }

@@ -26,10 +26,11 @@ fn listings_in_transit_keep_to_the_budget() {
 }
 
 fn list(site: &Site, form: Form, budget: &ListingBudget) -> Result<Bytes, ListingFault> {
+    let order = Order::USUAL;
     let Ok(Found::Listing(opened)) = site.find(None, (b"", true), DiskWait::Unlimited) else {
         panic!("a directory without an index file");
     };
-    ListingTask { opened, host: None, path: Vec::new(), form, budget: budget.clone() }.run(site)
+    ListingTask { opened, host: None, path: Vec::new(), form, order, budget: budget.clone() }.run(site)
 }
 
 #[test]
@@ -46,7 +47,7 @@ fn listing_memory_is_counted_before_allocation() {
     for form in [Form::Html, Form::Json] {
         let budget = ListingBudget::new(LISTINGS_BYTES_MAX);
         let listing = list(&site, form, &budget).unwrap();
-        let used = || budget.used.load(Ordering::Relaxed);
+        let used = || budget.used.load(atomic::Ordering::Relaxed);
         assert_eq!(used(), listing.len(), "{form:?}: a finished listing is all that counts");
         let len = listing.len();
         drop(listing);
@@ -54,6 +55,26 @@ fn listing_memory_is_counted_before_allocation() {
         // Memory for the listing alone does not suffice to make it.
         let small = ListingBudget::new(len);
         assert!(matches!(list(&site, form, &small), Err(ListingFault::NoRoom)), "{form:?}");
-        assert_eq!(small.used.load(Ordering::Relaxed), 0, "{form:?}: a refused one gives all back");
+        assert_eq!(small.used.load(atomic::Ordering::Relaxed), 0, "{form:?}: a refused one gives all back");
     }
+}
+
+#[test]
+fn queries_name_the_order_of_listings() {
+    let by = |column, descending| Order { column, descending };
+    for (query, expected) in [
+        (None, Order::USUAL),
+        (Some(""), Order::USUAL),
+        (Some("sort=name"), Order::USUAL),
+        (Some("sort=-name"), by(Column::Name, true)),
+        (Some("x=1&sort=size"), by(Column::Size, false)),
+        (Some("sort=-time&x=1"), by(Column::Time, true)),
+        (Some("sort=colour"), Order::USUAL),
+        (Some("sort=--size"), Order::USUAL),
+    ] {
+        assert_eq!(Order::wanted(query.map(str::as_bytes)), expected, "{query:?}");
+    }
+    assert_eq!(Order::USUAL.after(Column::Name), by(Column::Name, true));
+    assert_eq!(Order::USUAL.after(Column::Size), by(Column::Size, true));
+    assert_eq!(by(Column::Size, true).after(Column::Size), by(Column::Size, false));
 }
