@@ -10,6 +10,7 @@ mod body;
 mod cluster;
 pub mod control;
 mod levels;
+mod named;
 mod node;
 mod quota;
 #[cfg(test)]

@@ -111,6 +111,8 @@ fn group_offsets_export_and_import_with_kafka_tools() {
     assert_eq!((&old["key"]["topic"], &old["value"]["offset"]), (&json!("clicks"), &json!(10)), "{old}");
     let metadata = decoded(&node, "__cluster_metadata-");
     assert!(metadata.iter().any(|one| one["type"] == "Topic" && one["name"] == "clicks"), "{metadata:?}");
+    let leader = |one: &Value| one["type"] == "LeaderChange" && one["leader_id"].is_i64();
+    assert!(metadata.iter().any(leader), "no control record is decoded: {metadata:?}");
 }
 
 /// Every record of the partitions whose directories begin so, as `levada log dump` decodes them.

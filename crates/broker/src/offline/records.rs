@@ -9,6 +9,7 @@ use levada_coordination::group::records::{
 use levada_coordination::share_state::records::Record as StateRecord;
 use levada_coordination::txn::records::Record as TxnRecord;
 use levada_metadata::records as metadata;
+use levada_metadata::records::control::{self, ControlRecord, Voter};
 use levada_wire::record_json;
 
 /// An internal topic whose records can be decoded.
@@ -62,6 +63,53 @@ impl InternalTopic {
             }
         }
     }
+
+    /// A control record of the topic as an object with the field `type`; none for the end markers of
+    /// transactions, which are the same in all topics but the metadata log.
+    ///
+    /// # Errors
+    /// The reason why it is not a control record of the metadata log.
+    pub fn decode_control(self, key: Option<Bytes>, value: Option<Bytes>) -> Option<Result<Value, String>> {
+        if self != Self::Metadata {
+            return None;
+        }
+        let (Some(key), Some(value)) = (key, value) else {
+            return Some(Err("it has no key or no value".to_owned()));
+        };
+        Some(control::decode(key, value).map(of_control).map_err(|error| error.to_string()))
+    }
+}
+
+fn of_control(record: ControlRecord) -> Value {
+    match record {
+        ControlRecord::LeaderChange(change) => json!({
+            "type": "LeaderChange",
+            "leader_id": change.leader_id,
+            "voters": change.voters,
+            "granting_voters": change.granting_voters,
+        }),
+        ControlRecord::SnapshotHeader { last_contained_log_timestamp_ms } => json!({
+            "type": "SnapshotHeader",
+            "last_contained_log_timestamp_ms": last_contained_log_timestamp_ms,
+        }),
+        ControlRecord::SnapshotFooter => json!({ "type": "SnapshotFooter" }),
+        ControlRecord::KRaftVersion(level) => json!({ "type": "KRaftVersion", "kraft_version": level }),
+        ControlRecord::Voters(voters) => {
+            json!({ "type": "Voters", "voters": voters.iter().map(of_voter).collect::<Vec<_>>() })
+        }
+    }
+}
+
+fn of_voter(voter: &Voter) -> Value {
+    let endpoints = voter.endpoints.iter();
+    let endpoints = endpoints.map(|one| json!({ "name": one.name, "host": one.host, "port": one.port }));
+    json!({
+        "voter_id": voter.voter_id,
+        "directory_id": record_json::text(&voter.directory_id),
+        "endpoints": endpoints.collect::<Vec<_>>(),
+        "min_kraft_version": voter.min_kraft_version,
+        "max_kraft_version": voter.max_kraft_version,
+    })
 }
 
 fn of_group(record: GroupRecord) -> Value {

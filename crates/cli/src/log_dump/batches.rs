@@ -104,8 +104,8 @@ impl Tally {
                     self.records += 1;
                     if print {
                         let mut fields = record_fields(view, &record);
-                        if let Some(topic) = self.internal.filter(|_| !view.is_control()) {
-                            decode(topic, record, report.is_json(), &mut fields);
+                        if let Some(topic) = self.internal {
+                            decode(topic, record, (view.is_control(), report.is_json()), &mut fields);
                         }
                         report.row("record", &fields)?;
                     }
@@ -189,8 +189,19 @@ fn record_fields(view: &BatchView<'_>, record: &Record) -> Vec<(&'static str, Va
 }
 
 /// Adds the decoded record of an internal topic. In text output it replaces the bytes.
-fn decode(topic: InternalTopic, record: Record, is_json: bool, fields: &mut Vec<(&'static str, Value)>) {
-    match topic.decode(record.key, record.value) {
+fn decode(
+    topic: InternalTopic,
+    record: Record,
+    (is_control, is_json): (bool, bool),
+    fields: &mut Vec<(&'static str, Value)>,
+) {
+    let decoded = if is_control {
+        let Some(decoded) = topic.decode_control(record.key, record.value) else { return };
+        decoded
+    } else {
+        topic.decode(record.key, record.value)
+    };
+    match decoded {
         Ok(decoded) => {
             if !is_json {
                 fields.retain(|(name, _)| !["key", "value"].contains(name));

@@ -8,6 +8,7 @@ use levada_wire::record_json;
 use serde::Serialize;
 
 use super::body::{Body, Out, read_text, skip_tags, write_no_tags, write_text};
+use super::named;
 
 /// A user's credential for one SCRAM mechanism.
 #[derive(Clone, Default, PartialEq, Serialize)]
@@ -15,6 +16,7 @@ pub struct UserScramCredentialRecord {
     /// User of the credential.
     pub name: String,
     /// 1 for SCRAM-SHA-256, 2 for SCRAM-SHA-512.
+    #[serde(serialize_with = "named::mechanism")]
     pub mechanism: i8,
     /// Salt of the password.
     #[serde(skip)]
@@ -77,6 +79,7 @@ pub struct RemoveUserScramCredentialRecord {
     /// User of the credential.
     pub name: String,
     /// The mechanism, as in [`UserScramCredentialRecord`].
+    #[serde(serialize_with = "named::mechanism")]
     pub mechanism: i8,
 }
 
@@ -108,18 +111,22 @@ pub struct AccessControlEntryRecord {
     #[serde(serialize_with = "record_json::uuid")]
     pub id: Uuid,
     /// Kind of the resource.
+    #[serde(serialize_with = "named::acl_resource")]
     pub resource_type: i8,
     /// Name of the resource, or how it begins.
     pub resource_name: String,
     /// The kind of pattern that the name is: literal or prefixed.
+    #[serde(serialize_with = "named::pattern")]
     pub pattern_type: i8,
     /// Principal, as type and name.
     pub principal: String,
     /// Host from which the principal connects.
     pub host: String,
     /// Operation, by Kafka's number.
+    #[serde(serialize_with = "named::operation")]
     pub operation: i8,
     /// Allow or deny, by Kafka's number.
+    #[serde(serialize_with = "named::permission")]
     pub permission_type: i8,
 }
 

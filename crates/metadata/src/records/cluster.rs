@@ -8,11 +8,13 @@ use super::body::{
     Body, Out, Tags, read_optional_text, read_tags, read_text, skip_tags, write_no_tags, write_optional_text,
     write_text,
 };
+use super::named;
 
 /// One configuration value of one resource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ConfigRecord {
     /// 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
+    #[serde(serialize_with = "named::setting_resource")]
     pub resource_type: i8,
     /// Topic name, node id as text, or empty for all brokers.
     pub resource_name: String,

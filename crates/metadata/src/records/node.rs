@@ -10,6 +10,7 @@ use super::body::{
     Body, Out, Tags, read_array, read_optional_array, read_optional_text, read_tags, read_text, skip_tags,
     write_array, write_no_tags, write_optional_text, write_text, write_uuids,
 };
+use super::named;
 
 /// An endpoint of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -21,6 +22,7 @@ pub struct Endpoint {
     /// Advertised port.
     pub port: u16,
     /// 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
+    #[serde(serialize_with = "named::protocol")]
     pub security_protocol: i16,
 }
 
@@ -171,6 +173,7 @@ pub struct BrokerRegistrationChangeRecord {
     /// Epoch of the registration to change.
     pub broker_epoch: i64,
     /// 1 fence, -1 unfence.
+    #[serde(serialize_with = "named::fencing")]
     pub fenced: i8,
     /// 1 a controlled shutdown began (from version 1).
     pub in_controlled_shutdown: i8,

@@ -9,6 +9,7 @@ use super::body::{
     Body, Out, Tags, read_array, read_optional_array, read_tags, read_text, skip_tags, write_ids,
     write_no_tags, write_text, write_uuids,
 };
+use super::named;
 
 /// `leader` of a [`PartitionChangeRecord`] that leaves the leader as it is.
 pub const LEADER_UNCHANGED: i32 = -2;
@@ -93,6 +94,7 @@ pub struct PartitionRecord {
     /// Broker id, or [`NO_LEADER`].
     pub leader: i32,
     /// 0 recovered, 1 recovering after an unclean election.
+    #[serde(serialize_with = "named::recovery")]
     pub leader_recovery_state: i8,
     /// Grows whenever the leader changes.
     pub leader_epoch: i32,
@@ -187,6 +189,7 @@ pub struct PartitionChangeRecord {
     /// New replicas on their way in.
     pub adding_replicas: Option<Vec<i32>>,
     /// New recovery state, or -1.
+    #[serde(serialize_with = "named::recovery")]
     pub leader_recovery_state: i8,
     /// New log directories (from version 1).
     #[serde(serialize_with = "record_json::optional_uuids")]

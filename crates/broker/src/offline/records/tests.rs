@@ -1,6 +1,9 @@
 //! Tests of records of internal topics as JSON, by records that a real Kafka has written.
 
-use levada_metadata::records::{Record, TopicRecord, UserScramCredentialRecord, encode};
+use levada_metadata::records::control::LeaderChange;
+use levada_metadata::records::{
+    AccessControlEntryRecord, ConfigRecord, Record, TopicRecord, UserScramCredentialRecord, encode,
+};
 use levada_wire::Uuid;
 
 use super::*;
@@ -57,8 +60,53 @@ fn decoded_metadata_records_omit_user_credentials() {
         iterations: 4096,
     };
     let user = decode(credential.into());
-    let expected = json!({ "type": "UserScramCredential", "version": 0, "name": "alice", "mechanism": 1, "iterations": 4096 });
+    let expected = json!({ "type": "UserScramCredential", "version": 0, "name": "alice", "mechanism": "SCRAM-SHA-256", "iterations": 4096 });
     assert_eq!(user, expected);
+}
+
+#[test]
+fn metadata_records_have_names_for_numbers() {
+    let decode =
+        |record: Record| InternalTopic::Metadata.decode(None, Some(encode(&record).unwrap())).unwrap();
+    let entry = AccessControlEntryRecord {
+        resource_type: 2,
+        pattern_type: 4,
+        operation: 3,
+        permission_type: 2,
+        ..AccessControlEntryRecord::default()
+    };
+    let entry = decode(entry.into());
+    let named = ["resource_type", "pattern_type", "operation", "permission_type"].map(|field| &entry[field]);
+    assert_eq!(named, ["TOPIC", "PREFIXED", "READ", "DENY"]);
+    for (resource_type, expected) in [(4, json!("BROKER")), (77, json!(77))] {
+        let setting = decode(ConfigRecord { resource_type, ..ConfigRecord::default() }.into());
+        assert_eq!(setting["resource_type"], expected);
+    }
+}
+
+#[test]
+fn control_records_of_metadata_are_decoded() {
+    let change = LeaderChange { leader_id: 3, voters: vec![1, 3], granting_voters: vec![3] };
+    let decode = |record: &ControlRecord| {
+        let (key, value) = control::encode(record).unwrap();
+        InternalTopic::Metadata.decode_control(Some(key), Some(value)).unwrap().unwrap()
+    };
+    let decoded = decode(&ControlRecord::LeaderChange(change));
+    let expected =
+        json!({ "type": "LeaderChange", "leader_id": 3, "voters": [1, 3], "granting_voters": [3] });
+    assert_eq!(decoded, expected);
+    let voter = Voter {
+        voter_id: 1,
+        directory_id: Uuid::from_bytes([7; 16]),
+        endpoints: Vec::new(),
+        min_kraft_version: 0,
+        max_kraft_version: 1,
+    };
+    let voters = decode(&ControlRecord::Voters(vec![voter]));
+    assert_eq!(voters["voters"][0]["directory_id"], levada_metadata::uuid::text(Uuid::from_bytes([7; 16])));
+    let bytes = || Some(Bytes::from_static(b"text"));
+    assert!(InternalTopic::Metadata.decode_control(bytes(), bytes()).unwrap().is_err());
+    assert_eq!(InternalTopic::Offsets.decode_control(bytes(), bytes()), None);
 }
 
 #[test]
