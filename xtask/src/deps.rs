@@ -47,8 +47,9 @@ const NODE: Tool = Tool { probe: &["node", "--version"], package: "" };
 const NPM: Tool = Tool { probe: &["npm", "--version"], package: "" };
 
 /// Tools that inspect packages.
-const INSPECTION_TOOLS: [Tool; 4] = [
+const INSPECTION_TOOLS: [Tool; 5] = [
     Tool { probe: &["dpkg-deb", "--version"], package: "dpkg" },
+    Tool { probe: &["dpkg-parsechangelog", "--version"], package: "dpkg-dev" },
     Tool { probe: &["rpm", "--version"], package: "rpm" },
     Tool { probe: &["skopeo", "--version"], package: "skopeo" },
     Tool { probe: &["systemd-analyze", "--version"], package: "systemd" },

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use self::contents::Entry;
 use self::release::Release;
 use crate::deps;
 
@@ -20,6 +21,7 @@ mod debian;
 mod foreign;
 mod image;
 mod inspect;
+mod legal;
 mod oci;
 mod release;
 mod rootfs;
@@ -167,11 +169,14 @@ fn stripped(binary: &Path, dir: &Path) -> Result<PathBuf, String> {
 /// Names and bytes of the packages and programs of one architecture.
 fn artifacts(root: &Path, release: &Release, binary: &Path) -> Result<Vec<(String, Vec<u8>)>, String> {
     let entries = contents::system(root, release, (binary, contents::Family::Debian))?;
-    let archive = contents::gzip(&tarball::archive(&entries, release.epoch, |_| tarball::ROOT)?);
+    let archived = |entries: &[Entry]| {
+        Ok::<_, String>(contents::gzip(&tarball::archive(entries, release.epoch, |_| tarball::ROOT)?))
+    };
+    let (debian, anywhere) = (archived(&entries)?, archived(&legal::with_text(root, &entries)?)?);
     Ok(vec![
-        (release.deb(), deb::package(root, release, &entries, &archive)?),
+        (release.deb(), deb::package(root, release, &entries, &debian)?),
         (release.rpm(), rpm::package(root, release, binary)?),
-        (format!("{}.tar.gz", release.binary()), archive),
+        (format!("{}.tar.gz", release.binary()), anywhere),
         (release.binary(), contents::read(binary)?),
         (release.laboratory(), contents::read(&contents::beside(binary, contents::LABORATORY))?),
     ])

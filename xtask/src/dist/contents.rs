@@ -7,6 +7,7 @@ use std::process::Command;
 
 use flate2::{Compression, GzBuilder};
 
+use super::legal;
 use super::release::Release;
 
 /// A file or directory of a package. Its owner is root, unless the package's scripts change that.
@@ -81,9 +82,8 @@ pub(super) fn system(
         Entry::file("usr/lib/tmpfiles.d/levada.conf", 0o644, deploy("systemd/tmpfiles.conf")?),
         Entry::file("etc/levada/server.properties", 0o640, deploy("server.properties")?).config(),
         Entry::directory("var/lib/levada", 0o750),
-        Entry::file("usr/share/doc/levada/copyright", 0o644, read(&root.join("LICENSE"))?),
-        Entry::file("usr/share/doc/levada/changelog.gz", 0o644, gzip(&read(&root.join("CHANGELOG.md"))?)),
     ];
+    entries.extend(legal::entries(root, release, family)?);
     entries.extend(documents(root)?);
     entries.extend(completions(|| release.command(binary), family)?);
     entries.extend(manual(&mut release.command(binary))?);

@@ -1,9 +1,10 @@
-//! Contents of the container image: the programs, a configuration, and the paths at which programs
-//! that know Kafka's images look for theirs.
+//! Contents of the container image: the programs, a configuration, the licence, and the paths at
+//! which programs that know Kafka's images look for theirs.
 
 use std::path::Path;
 
 use super::contents::{ENTRY, Entry, LABORATORY, beside, read, with_directories};
+use super::legal;
 use super::oci::USER;
 use super::tarball::{Owner, ROOT};
 
@@ -36,7 +37,7 @@ const SCRIPTS: [&str; 4] = ["bash-config", "configure", "ensure", "run"];
 const OWN: [&str; 5] =
     ["etc/confluent/docker", "etc/kafka/secrets", "var/lib/kafka", "var/lib/levada", "work"];
 
-/// A root file system with nothing but programs of Levada. The account is that of `nonroot` in
+/// A root file system with no programs but those of Levada. The account is that of `nonroot` in
 /// other images.
 pub(crate) fn entries(root: &Path, binary: &Path) -> Result<Vec<Entry>, String> {
     let deploy = |name: &str| read(&root.join("deploy/oci").join(name));
@@ -47,6 +48,7 @@ pub(crate) fn entries(root: &Path, binary: &Path) -> Result<Vec<Entry>, String> 
         Entry::file("usr/bin/levada-lab", 0o755, read(&beside(binary, LABORATORY))?),
         Entry::file(&entry[1..], 0o755, read(&beside(binary, ENTRY))?),
         Entry::file("etc/levada/server.properties", 0o644, deploy("server.properties")?),
+        legal::licence(root, legal::LICENCE)?,
         Entry::file("etc/passwd", 0o644, account),
         Entry::file("etc/group", 0o644, format!("root:x:0:\nlevada:x:{USER}:\n")),
         Entry::directory("etc/kafka/secrets", 0o755),

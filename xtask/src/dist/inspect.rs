@@ -9,8 +9,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::contents;
 use super::release::Release;
+use super::{contents, legal};
 
 /// System calls that the broker or its laboratory makes and that a set of forbidden ones contains.
 pub(super) const CALLS: [&str; 5] =
@@ -19,8 +19,9 @@ pub(super) const CALLS: [&str; 5] =
 /// Highest exposure of the unit, of 10, as `systemd-analyze security` rates it.
 const EXPOSURE_MAX: f64 = 2.5;
 
-/// Files of both packages with their modes, without manual pages and completions of zsh.
-const FILES: [(&str, u32); 22] = [
+/// Files of both packages with their modes, without manual pages, completions of zsh, and the
+/// licence.
+const FILES: [(&str, u32); 21] = [
     ("etc/levada/server.properties", 0o640),
     ("usr/bin/levada", 0o755),
     ("usr/bin/levada-lab", 0o755),
@@ -36,8 +37,7 @@ const FILES: [(&str, u32); 22] = [
     ("usr/share/doc/levada/deploy/monitoring/alerts.yml", 0o644),
     ("usr/share/doc/levada/deploy/monitoring/cruise-control.yml", 0o644),
     ("usr/share/doc/levada/deploy/monitoring/grafana-dashboard.json", 0o644),
-    ("usr/share/doc/levada/changelog.gz", 0o644),
-    ("usr/share/doc/levada/copyright", 0o644),
+    ("usr/share/doc/levada/CHANGELOG.md", 0o644),
     ("usr/share/doc/levada/docs/operating/monitoring.md", 0o644),
     ("usr/share/fish/vendor_completions.d/levada.fish", 0o644),
     ("usr/share/man/man1/levada.1.gz", 0o644),
@@ -49,18 +49,18 @@ const FILES: [(&str, u32); 22] = [
 pub(super) fn everything(root: &Path, release: &Release, out: &Path) -> Result<(), String> {
     let dir = tempfile::tempdir().map_err(|error| format!("temporary directory: {error}"))?;
     contents::output(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(out))?;
-    deb(&out.join(release.deb()), dir.path())?;
+    deb(release, &out.join(release.deb()), dir.path())?;
     system(release, &dir.path().join("data"))?;
     unit(&dir.path().join("data"), dir.path())?;
     rpm(root, &out.join(release.rpm()))?;
     image(&out.join(release.image()))?;
-    bill(&out.join(format!("levada-{}.spdx.json", release.version)))?;
+    bill(release, &out.join(format!("levada-{}.spdx.json", release.version)))?;
     println!("contents of the packages: ok");
     Ok(())
 }
 
 /// Unpacks the .deb with dpkg into `data` and `control`, and checks its lists and scripts.
-fn deb(package: &Path, dir: &Path) -> Result<(), String> {
+fn deb(release: &Release, package: &Path, dir: &Path) -> Result<(), String> {
     let (data, control) = (dir.join("data"), dir.join("control"));
     for (option, into) in [("--extract", &data), ("--control", &control)] {
         contents::output(Command::new("dpkg-deb").arg(option).arg(package).arg(into))?;
@@ -81,7 +81,24 @@ fn deb(package: &Path, dir: &Path) -> Result<(), String> {
     for script in ["postinst", "postrm", "prerm"] {
         contents::output(Command::new("sh").arg("-n").arg(control.join(script)))?;
     }
-    Ok(())
+    let text = |path: &str| contents::read(&data.join(path));
+    let copyright = String::from_utf8_lossy(&text(legal::COPYRIGHT)?).into_owned();
+    if !copyright.contains("/usr/share/common-licenses/Apache-2.0") {
+        return Err(format!("deb: {} does not refer to Debian's text of the licence", legal::COPYRIGHT));
+    }
+    let changes = data.join("usr/share/doc/levada/changelog.gz");
+    let plain = dir.join("changelog");
+    let unpacked =
+        contents::output(Command::new("gzip").arg("--to-stdout").arg("--decompress").arg(changes))?;
+    fs::write(&plain, unpacked).map_err(|error| format!("{}: {error}", plain.display()))?;
+    let mut parse = Command::new("dpkg-parsechangelog");
+    let parsed = contents::output(parse.args(["--show-field", "Version", "--file"]).arg(&plain))?;
+    let version = format!("{}\n", release.version);
+    if parsed == version.as_bytes() {
+        Ok(())
+    } else {
+        Err(format!("deb: changelog of version {}", String::from_utf8_lossy(&parsed)))
+    }
 }
 
 /// Checks the files of a system: the configuration is valid, completions and manual pages can be
@@ -201,6 +218,8 @@ fn rpm(root: &Path, package: &Path) -> Result<(), String> {
     // c: a configuration file; n: an upgrade leaves it alone.
     has("/etc/levada/server.properties 100640 root:levada cn")?;
     has("/etc/levada 40750 root:levada")?;
+    // l: a licence.
+    has("/usr/share/licenses/levada/LICENSE 100644 root:root l")?;
     has("/var/lib/levada 40750 levada:levada")?;
     let scripts = rpm(&["--query", "--scripts", "--package"])?;
     let kinds = ["preinstall", "postinstall", "preuninstall", "postuninstall"];
@@ -232,9 +251,9 @@ fn image(archive: &Path) -> Result<(), String> {
     if config["Healthcheck"]["Test"][0] == "CMD" { Ok(()) } else { Err("image: no health check".to_owned()) }
 }
 
-/// Checks that the SBOM names linked crates and leaves out those of tests, and that its references
-/// lead to packages.
-fn bill(path: &Path) -> Result<(), String> {
+/// Checks that the SBOM names linked crates and leaves out those of tests, that its references lead
+/// to packages, and that the packages of these sources name their commit.
+fn bill(release: &Release, path: &Path) -> Result<(), String> {
     let bill: Value = serde_json::from_slice(&contents::read(path)?)
         .map_err(|error| format!("{}: {error}", path.display()))?;
     let packages = || bill["packages"].as_array().into_iter().flatten();
@@ -248,6 +267,12 @@ fn bill(path: &Path) -> Result<(), String> {
         related.find(|one| one["relatedSpdxElement"].as_str().is_none_or(|id| !ids.contains(id)))
     {
         return Err(format!("SBOM: a relationship leads nowhere: {lost}"));
+    }
+    let names_commit =
+        |package: &Value| package["sourceInfo"].as_str().is_some_and(|text| text.contains(&release.commit));
+    let own = packages().filter(|package| package["externalRefs"].is_null());
+    if let Some(package) = own.into_iter().find(|package| !names_commit(package)) {
+        return Err(format!("SBOM: {} does not name commit {}", package["name"], release.commit));
     }
     let wrong = ["levada", "levada-io", "ring", "libc"].iter().find(|name| !names.contains(**name));
     let excess = ["proptest", "xtask", "cc"].iter().find(|name| names.contains(**name));

@@ -111,6 +111,7 @@ fn config(release: &Release, layer: &str) -> Result<Value, String> {
             "Labels": {
                 "org.opencontainers.image.title": "levada",
                 "org.opencontainers.image.version": release.version,
+                "org.opencontainers.image.revision": release.commit,
                 "org.opencontainers.image.licenses": "Apache-2.0",
             },
         },

@@ -98,9 +98,14 @@ impl Release {
         self.formatted("+%Y-%m-%d")
     }
 
+    /// The time in the form of mail, as Debian's changelogs have it.
+    pub(super) fn mail_date(&self) -> Result<String, String> {
+        self.formatted("+%a, %d %b %Y %H:%M:%S +0000")
+    }
+
     fn formatted(&self, format: &str) -> Result<String, String> {
         let time = format!("--date=@{}", self.epoch);
-        let date = contents::output(Command::new("date").args(["--utc", &time, format]))?;
+        let date = contents::output(Command::new("date").env("LC_ALL", "C").args(["--utc", &time, format]))?;
         Ok(String::from_utf8_lossy(&date).trim().to_owned())
     }
 }

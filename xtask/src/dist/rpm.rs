@@ -8,9 +8,11 @@ use super::contents::{self, Content, Entry, Family};
 use super::release::Release;
 
 /// Directories of the package itself; the others are the system's.
-const OWN: [&str; 3] = ["etc/levada", DOCUMENTS, "var/lib/levada"];
+const OWN: [&str; 4] = ["etc/levada", DOCUMENTS, LICENCES, "var/lib/levada"];
 /// Directory of documents; those below it are the package's own as well.
 const DOCUMENTS: &str = "usr/share/doc/levada";
+/// Directory of the licence.
+const LICENCES: &str = "usr/share/licenses/levada";
 
 /// The package's bytes.
 pub(crate) fn package(root: &Path, release: &Release, binary: &Path) -> Result<Vec<u8>, String> {
@@ -62,6 +64,7 @@ fn add(builder: &mut PackageBuilder, entry: &Entry) -> Result<(), rpm::Error> {
         Content::File(bytes) => {
             let options = FileOptions::new(place).permissions(mode).user("root").group(group);
             let options = if entry.is_config { options.config().noreplace() } else { options };
+            let options = if entry.path.starts_with(LICENCES) { options.license() } else { options };
             builder.with_file_contents(bytes.clone(), options)?;
         }
     }

@@ -17,8 +17,8 @@ pub(crate) fn document(root: &Path, release: &Release) -> Result<Vec<u8>, String
         serde_json::from_slice(&answer).map_err(|error| format!("cargo metadata: {error}"))?;
     let linked = linked(&metadata)?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
-    let packages: Vec<Value> =
-        packages.filter(|package| linked.contains(text(package, "id"))).map(described).collect();
+    let packages = packages.filter(|package| linked.contains(text(package, "id")));
+    let packages: Vec<Value> = packages.map(|package| described(package, &release.commit)).collect();
     let describes = PROGRAMS.iter().map(|program| {
         json!({
             "spdxElementId": "SPDXRef-DOCUMENT",
@@ -39,7 +39,7 @@ pub(crate) fn document(root: &Path, release: &Release) -> Result<Vec<u8>, String
         "dataLicense": "CC0-1.0",
         "SPDXID": "SPDXRef-DOCUMENT",
         "name": format!("levada-{}", release.version),
-        "documentNamespace": format!("urn:levada:spdx:{}:{}", release.version, release.epoch),
+        "documentNamespace": format!("urn:levada:spdx:{}:{}:{}", release.version, release.commit, release.epoch),
         "creationInfo": { "created": release.date()?, "creators": ["Tool: cargo-xtask-dist"] },
         "relationships": describes.chain(dependencies).collect::<Vec<_>>(),
         "packages": packages,
@@ -76,7 +76,8 @@ fn linked(metadata: &Value) -> Result<BTreeSet<&str>, String> {
     Ok(linked)
 }
 
-fn described(package: &Value) -> Value {
+/// A package. Those of these sources name the commit; those of a registry, their place there.
+fn described(package: &Value, commit: &str) -> Value {
     let (name, version) = (text(package, "name"), text(package, "version"));
     let licence = package["license"].as_str().map(|licence| licence.replace('/', " OR "));
     let mut described = json!({
@@ -96,6 +97,8 @@ fn described(package: &Value) -> Value {
             "referenceType": "purl",
             "referenceLocator": locator,
         }]);
+    } else {
+        described["sourceInfo"] = json!(format!("commit {commit}"));
     }
     described
 }

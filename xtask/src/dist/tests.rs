@@ -1,7 +1,7 @@
 //! Tests of the formats, and of the command line.
 
 use super::contents::{Entry, gzip};
-use super::{Options, Source, TARGETS, binary, inspect, release, rootfs, tarball};
+use super::{Options, Source, TARGETS, binary, inspect, legal, release, rootfs, tarball};
 
 fn elf(kinds: &[u32]) -> Vec<u8> {
     let mut file = vec![0; 64];
@@ -137,4 +137,27 @@ fn an_image_is_tried_with_its_own_settings() {
     assert_eq!(rootfs::settings(&config), Some(expected));
     config["Env"] = serde_json::json!(["TITLE=two words"]);
     assert_eq!(rootfs::settings(&config), None, "a word with a space would become two");
+}
+
+#[test]
+fn debian_packages_refer_to_debians_licence_text() {
+    let copyright = legal::copyright();
+    assert!(
+        copyright.starts_with("Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n")
+    );
+    assert!(copyright.contains("/usr/share/common-licenses/Apache-2.0"), "{copyright}");
+    assert!(copyright.lines().all(|line| line.len() <= 80), "{copyright}");
+    let entries = [Entry::file(legal::COPYRIGHT, 0o644, copyright), Entry::file("usr/bin/x", 0o755, "x")];
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let anywhere = legal::with_text(&root, &entries).unwrap();
+    assert!(String::from_utf8_lossy(anywhere[0].bytes()).contains("END OF TERMS AND CONDITIONS"));
+    assert_eq!(anywhere[1].bytes(), b"x");
+}
+
+#[test]
+fn the_package_changelog_has_debians_form() {
+    let expected = "levada (1.2.3) unstable; urgency=medium\n\n  \
+        * Release 1.2.3. /usr/share/doc/levada/CHANGELOG.md lists the changes.\n\n \
+        -- Levada maintainers <maintainers@levada.invalid>  Mon, 30 Nov 2026 12:00:00 +0000\n";
+    assert_eq!(legal::changelog("1.2.3", "Mon, 30 Nov 2026 12:00:00 +0000"), expected);
 }
