@@ -62,7 +62,7 @@ pub fn picture(lines: &[Line], experiment: &str, group: &str) -> Option<String> 
         (None, picture::curves(&sweep.curves, &sweep.across, &said::up(metric), Form::Wide))
     } else {
         let group = summary.groups.iter().find(|one| one.name == group)?;
-        (Some(said::axis(metric)), picture::bars(&bars(group, metric), &metric.unit, Form::Wide))
+        (Some(said::axis_of(group, metric)), picture::bars(&bars(group, metric), &metric.unit, Form::Wide))
     };
     Some(picture::alone(&drawn, axis.as_deref(), include_str!("report/style.css")))
 }
@@ -112,7 +112,7 @@ fn compared(group: &Group, summary: &Summary, metric: &Metric) -> Markup {
                 p { (said::outcome(group, metric)) }
             }
             @if summary.sweep.is_none() {
-                p class="axis-title" { (said::axis(metric)) }
+                p class="axis-title" { (said::axis_of(group, metric)) }
                 (picture::fitting(|form| picture::bars(&bars(group, metric), &metric.unit, form)))
             }
             (table(group, &summary.metrics))
@@ -126,7 +126,7 @@ fn bars(group: &Group, metric: &Metric) -> Vec<picture::Bar> {
         let interval = *row.metrics.get(&metric.name)?;
         let label = match row.caveat {
             Some(_) => format!("{} (not as named)", row.case),
-            None => row.case.clone(),
+            None => said::label(group, row),
         };
         Some(picture::Bar { label, interval, best: Some(at) == best })
     };

@@ -30,7 +30,8 @@ fn doubts(summaries: &[Summary], before: &[&str]) -> Markup {
     html! {
         @if doubts > 0 {
             p class="verdict doubtful" {
-                "The machine was not quiet in " (doubts) " of " (summaries.len()) " experiments: those say so, what to do, and should be repeated."
+                "The machine was not quiet in " (doubts) " of " (summaries.len())
+                " experiments. Each of them names the cause and the next step. Repeat them before you use their figures."
             }
         }
         @for doubt in before {
@@ -44,16 +45,24 @@ fn doubts(summaries: &[Summary], before: &[&str]) -> Markup {
 
 /// A line for each experiment that ranks its cases.
 fn findings(summaries: &[Summary]) -> Markup {
-    let found: Vec<_> = summaries.iter().filter_map(|one| Some((one.name.as_str(), finding(one)?))).collect();
+    let found: Vec<_> = summaries.iter().filter_map(|one| Some((one, finding(one)?))).collect();
     html! {
         @if !found.is_empty() {
             h2 { "On this machine:" }
             ul class="findings" {
-                @for (name, finding) in &found { li { a href={ "#" (name) } { (name) } ": " (finding) } }
+                @for (summary, finding) in &found {
+                    li {
+                        a href={ "#" (summary.name) } { (summary.name) } ": " (finding)
+                        @if said::is_doubtful(summary) { " " strong { (DOUBTFUL) } }
+                    }
+                }
             }
         }
     }
 }
+
+/// Mark of a result that the state of the machine makes doubtful.
+const DOUBTFUL: &str = "Doubtful: the machine was busy, or the run is not complete.";
 
 /// A bare loop of the unavoidable system calls: measured for comparison, without a rank.
 const FLOOR: &str = "floor";
@@ -102,6 +111,8 @@ fn finding(summary: &Summary) -> Option<String> {
 /// Levada beside Kafka in a picture, if both were measured.
 fn beside_kafka(summaries: &[Summary]) -> Markup {
     let ratios: Vec<Ratio> = summaries.iter().flat_map(of_experiment).collect();
+    let is_doubtful = |summary: &&Summary| said::is_doubtful(summary) && !of_experiment(summary).is_empty();
+    let doubtful: Vec<&str> = summaries.iter().filter(is_doubtful).map(|one| one.name.as_str()).collect();
     html! {
         @if !ratios.is_empty() {
             h2 { "Levada beside Kafka" }
@@ -109,6 +120,7 @@ fn beside_kafka(summaries: &[Summary]) -> Markup {
                 "How many times better Levada is in the first metric of each experiment, in equal steps for equal factors; the line is Kafka."
             }
             (picture::fitting(|form| picture::ratios(&ratios, ("Kafka is better", "Levada is better"), form)))
+            @if !doubtful.is_empty() { p class="axis-title" { "Doubtful: " (doubtful.join(", ")) "." } }
         }
     }
 }

@@ -8,8 +8,32 @@ use crate::record::{Better, Line, Metric, Run};
 
 /// Experiments whose figures are to be doubted.
 pub(super) fn doubts(summaries: &[Summary]) -> usize {
-    let doubtful = |summary: &&Summary| summary.noise.as_ref().is_none_or(|noise| !noise.doubts.is_empty());
-    summaries.iter().filter(doubtful).count()
+    summaries.iter().filter(|summary| is_doubtful(summary)).count()
+}
+
+/// True if the machine was busy with other work, or the record does not have the end.
+pub(super) fn is_doubtful(summary: &Summary) -> bool {
+    summary.noise.as_ref().is_none_or(|noise| !noise.doubts.is_empty())
+}
+
+/// The quantity that the cases of a group are numbers of, such as *partitions of the broker*. Such
+/// cases have no best one.
+fn quantity(group: &Group) -> Option<&str> {
+    let (_, quantity) = group.name.rsplit_once(", by ")?;
+    let is_number = |row: &Row| row.case.parse::<u64>().is_ok();
+    (!group.rows.is_empty() && group.rows.iter().all(is_number)).then_some(quantity)
+}
+
+/// The name of a case in a picture: a number has its quantity.
+pub(super) fn label(group: &Group, row: &Row) -> String {
+    let number: Option<f64> = row.case.parse().ok();
+    let (Some(quantity), Some(number)) = (quantity(group), number) else { return row.case.clone() };
+    let noun = quantity.split(' ').next().unwrap_or(quantity);
+    match noun {
+        "bytes" => number::size(number),
+        _ if number == 1.0 => format!("1 {}", noun.strip_suffix('s').unwrap_or(noun)),
+        _ => format!("{} {noun}", number::plain(number)),
+    }
 }
 
 /// Doubts about all figures that existed before the first one.
@@ -21,8 +45,12 @@ pub(super) fn before(lines: &[Line]) -> Vec<&str> {
     notes.collect()
 }
 
-/// The row with the best median; a case that differs from its name has no rank.
+/// The row with the best median; a case that differs from its name has no rank, and no case of a
+/// quantity.
 pub(super) fn best(group: &Group, metric: &Metric) -> Option<usize> {
+    if quantity(group).is_some() {
+        return None;
+    }
     let median = |row: &Row| row.metrics.get(&metric.name).map(|interval| interval.median);
     let ranked = group.rows.iter().enumerate().filter(|(_, row)| row.caveat.is_none());
     let medians = ranked.filter_map(|(at, row)| Some((at, median(row)?)));
@@ -36,6 +64,9 @@ pub(super) fn best(group: &Group, metric: &Metric) -> Option<usize> {
 
 /// Result, in a sentence.
 pub(super) fn outcome(group: &Group, metric: &Metric) -> String {
+    if quantity(group).is_some() {
+        return growth(group, metric);
+    }
     let (Some(at), Some(first)) = (best(group, metric), group.rows.first()) else { return String::new() };
     let row = &group.rows[at];
     let Some(interval) = row.metrics.get(&metric.name) else { return String::new() };
@@ -60,6 +91,17 @@ pub(super) fn outcome(group: &Group, metric: &Metric) -> String {
     said
 }
 
+/// Change over the cases of a quantity, in a sentence.
+fn growth(group: &Group, metric: &Metric) -> String {
+    let value = |row: &Row| {
+        let interval = row.metrics.get(&metric.name)?;
+        Some(format!("{} for {}", number::with_unit(interval.median, &metric.unit), label(group, row)))
+    };
+    let ends = (group.rows.first().and_then(value), group.rows.last().and_then(value));
+    let (Some(first), Some(last)) = ends else { return String::new() };
+    format!("From {first} to {last}.")
+}
+
 /// The rows that the noise does not separate from the best one.
 fn equals<'g>(group: &'g Group, metric: &Metric, best: usize) -> Vec<&'g str> {
     let interval = |row: &Row| row.metrics.get(&metric.name).copied();
@@ -73,8 +115,17 @@ fn equals<'g>(group: &'g Group, metric: &Metric, best: usize) -> Vec<&'g str> {
     others.map(|(_, row)| row.case.as_str()).collect()
 }
 
+/// Meaning of the length of the bars of a group, and of their names.
+pub(super) fn axis_of(group: &Group, metric: &Metric) -> String {
+    let axis = axis(metric);
+    let Some(quantity) = quantity(group) else { return axis };
+    let (length, good) = axis.split_once(';').unwrap_or((&axis, ""));
+    let good = if good.is_empty() { String::new() } else { format!(";{good}") };
+    format!("{length}, by {quantity}{good}")
+}
+
 /// Meaning of the length of the bars.
-pub(super) fn axis(metric: &Metric) -> String {
+fn axis(metric: &Metric) -> String {
     let good = match metric.better {
         Better::Less => "; less is better",
         Better::More => "; more is better",

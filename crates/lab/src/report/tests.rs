@@ -106,6 +106,39 @@ fn what_came_out_is_said_in_a_sentence() {
 }
 
 #[test]
+fn findings_of_a_busy_machine_are_doubtful() {
+    let lines = record(&[("16 KiB", "kafka", 2.0), ("16 KiB", "levada", 0.5)], None);
+    let page = html(&lines);
+    let (top, _) = page.split_once("<main>").expect("a header");
+    assert!(top.contains("experiments. Each of them names the cause and the next step."), "{top}");
+    assert!(top.contains("4 times better than kafka. <strong>Doubtful: the machine was busy"), "{top}");
+    assert!(top.contains("<p class=\"axis-title\">Doubtful: post.</p>"), "{top}");
+    let quiet: Vec<Line> = lines
+        .into_iter()
+        .map(|line| match line {
+            Line::Ended(ended) => Line::Ended(Ended { noise: Noise::default(), ..ended }),
+            line => line,
+        })
+        .collect();
+    let page = html(&quiet);
+    assert!(!page.to_lowercase().contains("doubtful:") && page.contains("The machine was quiet."), "{page}");
+}
+
+#[test]
+fn numbers_of_a_quantity_are_not_ranked() {
+    let group = "fetch, by segments of the log";
+    let page = html(&record(&[(group, "1", 0.5), (group, "1000", 2.0), (group, "10000", 4.0)], None));
+    assert!(
+        page.contains("From 0.502\u{202f}s/GB for 1 segment to 4.01\u{202f}s/GB for 10\u{202f}000 segments.")
+    );
+    assert!(page.contains("cost in s/GB, by segments of the log; less is better"), "{page}");
+    assert!(!page.contains("class=\"bar best\"") && !page.contains("is the best here"), "{page}");
+    let picture =
+        picture(&record(&[("x, by bytes asked for", "65536", 1.0)], None), "post", "x, by bytes asked for");
+    assert!(picture.expect("it is there").contains(">64\u{202f}KiB</text>"));
+}
+
+#[test]
 fn the_top_of_the_page_sums_up() {
     let one = html(&record(&[("g", "read", 2.0), ("g", "splice", 0.5)], None));
     let (top, _) = one.split_once("<main>").expect("a header");

@@ -8,8 +8,8 @@ use super::{At, Bound, Goal};
 pub(super) const GROWTH: &str = "
 ## As work grows
 
-These curves show the processor time of the broker for one request. One client has five produce requests or one fetch in flight, and all
-data is in the page cache. [As work grows](../performance.md#as-work-grows) explains the shape of each curve and its bends.
+These pictures show the processor time of the broker for one request. One client has five produce requests or one fetch in flight, and all
+data is in the page cache. [As work grows](../performance.md#as-work-grows) explains their shapes.
 ";
 
 /// Text above the rows.
