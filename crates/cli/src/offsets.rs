@@ -121,22 +121,35 @@ impl Record {
 }
 
 fn print(out: &mut dyn Write, rows: &[Row], asked: Option<i64>) -> Result<(), Failure> {
-    let time = |record: Option<Record>| {
-        record.map_or_else(|| output::NOTHING.to_owned(), |one| time::shown(one.timestamp_ms))
+    let in_form = |shown: &dyn Fn(i64) -> String| -> Vec<Vec<String>> {
+        rows.iter().map(|row| row.cells(shown, asked.is_some())).collect()
     };
-    let row = |row: &Row| {
-        let mut cells = vec![row.topic.clone(), row.partition.to_string()];
-        cells.extend([output::number(row.earliest), output::number(row.latest)]);
-        cells.extend([output::number(row.max_timestamp.map(|one| one.offset)), time(row.max_timestamp)]);
-        if asked.is_some() {
-            cells.extend([output::number(row.at.map(|one| one.offset)), time(row.at)]);
+    let columns = ["TOPIC", "PARTITION", "EARLIEST", "LATEST", "NEWEST"];
+    let (mut whole, mut brief) = (columns.to_vec(), columns.to_vec());
+    whole.push("NEWEST TIME");
+    brief.push("TIME (UTC)");
+    let from = asked.map(|time| format!("FROM {}", time::shown(time)));
+    if let Some(from) = &from {
+        whole.extend([from.as_str(), "ITS TIME"]);
+        brief.extend(["FROM", "TIME (UTC)"]);
+    }
+    let now_ms = time::now_ms();
+    let briefly = in_form(&|moment| time::shown_briefly(moment, now_ms));
+    output::table_in_forms(out, vec![(whole, in_form(&time::shown)), (brief, briefly)])
+}
+
+impl Row {
+    /// The cells of the table, with the times in a form.
+    fn cells(&self, shown: &dyn Fn(i64) -> String, has_time: bool) -> Vec<String> {
+        let time = |record: Option<Record>| {
+            record.map_or_else(|| output::NOTHING.to_owned(), |one| shown(one.timestamp_ms))
+        };
+        let mut cells = vec![self.topic.clone(), self.partition.to_string()];
+        cells.extend([output::number(self.earliest), output::number(self.latest)]);
+        cells.extend([output::number(self.max_timestamp.map(|one| one.offset)), time(self.max_timestamp)]);
+        if has_time {
+            cells.extend([output::number(self.at.map(|one| one.offset)), time(self.at)]);
         }
         cells
-    };
-    let mut header = vec!["TOPIC", "PARTITION", "EARLIEST", "LATEST", "NEWEST", "NEWEST TIME"];
-    let asked = asked.map(|time| format!("FROM {}", time::shown(time)));
-    if let Some(asked) = &asked {
-        header.extend([asked.as_str(), "ITS TIME"]);
     }
-    output::table(out, &header, rows.iter().map(row).collect())
 }

@@ -52,6 +52,23 @@ pub(crate) fn shown(milliseconds: i64) -> String {
     }
 }
 
+/// A moment in UTC in at most 11 characters, for a narrow terminal: the time of day if it is of the
+/// day of `now_ms`, without the year if it is of its year, else the date.
+pub(crate) fn shown_briefly(milliseconds: i64, now_ms: i64) -> String {
+    let (Ok(moment), Ok(now)) =
+        (Timestamp::from_millisecond(milliseconds), Timestamp::from_millisecond(now_ms))
+    else {
+        return milliseconds.to_string();
+    };
+    let (date, today) = (moment.to_zoned(tz::TimeZone::UTC).date(), now.to_zoned(tz::TimeZone::UTC).date());
+    let form = match (date == today, date.year() == today.year()) {
+        (true, _) => "%H:%M:%S",
+        (_, true) => "%m-%d %H:%M",
+        _ => "%Y-%m-%d",
+    };
+    moment.strftime(form).to_string()
+}
+
 /// A length of time in its two largest units, such as `2h 5m`; under a second in milliseconds.
 pub(crate) fn shown_duration(milliseconds: i64) -> String {
     const UNITS: [(i64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
@@ -69,6 +86,19 @@ pub(crate) fn shown_duration(milliseconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn brief_moments_omit_what_today_shares() {
+        let now = moment("2026-11-30T12:00:00Z").unwrap();
+        for (text, expected) in [
+            ("2026-11-30T06:30:05.250Z", "06:30:05"),
+            ("2026-11-29T23:59:59Z", "11-29 23:59"),
+            ("2025-12-31T23:59:59Z", "2025-12-31"),
+        ] {
+            assert_eq!(shown_briefly(moment(text).unwrap(), now), expected);
+        }
+        assert_eq!(shown_briefly(i64::MAX, now), i64::MAX.to_string());
+    }
 
     #[test]
     fn points_in_time_are_parsed() {

@@ -5,13 +5,15 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use clap::ValueEnum;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use crate::colour::{self, Style};
 use crate::escapes::{printable, quiet_json};
 use crate::failure::Failure;
+
+mod widths;
 
 /// The form of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -78,6 +80,18 @@ pub fn table(out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>) -> Re
     Ok(())
 }
 
+/// Prints the first of several forms of a table that the terminal has room for, or else the last
+/// one. Without a terminal that is the first one.
+pub fn table_in_forms(out: &mut dyn Write, forms: Vec<(Vec<&str>, Vec<Vec<String>>)>) -> Result<(), Failure> {
+    let width = terminal_width().map(usize::from);
+    let fits = |(header, rows): &(Vec<&str>, Vec<Vec<String>>)| {
+        width.is_none_or(|width| widths::fitting(header, rows, width).is_none())
+    };
+    let chosen = forms.iter().position(fits).unwrap_or(forms.len().saturating_sub(1));
+    let Some((header, rows)) = forms.into_iter().nth(chosen) else { return Ok(()) };
+    table(out, &header, rows)
+}
+
 /// Columns of the terminal that stdout is.
 fn terminal_width() -> Option<u16> {
     let stdout = io::stdout();
@@ -92,6 +106,7 @@ fn arranged(header: &[&str], rows: Vec<Vec<String>>, width: Option<u16>) -> Vec<
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(header.iter().copied());
+    let widths = width.map(usize::from).and_then(|width| widths::fitting(header, &rows, width));
     if let Some(width) = width {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
@@ -104,7 +119,11 @@ fn arranged(header: &[&str], rows: Vec<Vec<String>>, width: Option<u16>) -> Vec<
     let numeric: Vec<bool> = (0..header.len()).map(numeric).collect();
     table.add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
+        column.set_padding((0, widths::GAP as u16));
+        if let Some(width) = widths.as_ref().and_then(|widths| widths.get(index)) {
+            let whole = u16::try_from(width + widths::GAP).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(whole)));
+        }
         if numeric.get(index) == Some(&true) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -200,6 +219,15 @@ mod tests {
         assert!(folded.iter().all(|line| line.chars().count() <= 80), "{folded:#?}");
         let first: String = folded[1..].iter().filter_map(|line| line.split_whitespace().next()).collect();
         assert_eq!(first, long, "{folded:#?}");
+    }
+
+    #[test]
+    fn times_stay_whole_beside_long_names() {
+        let name = "topics.with.names.of.fifty.characters.are.not.rare";
+        let row = [name, "0", "12345", "2026-11-28T12:11:14.058Z"].map(str::to_owned).to_vec();
+        let lines = arranged(&["TOPIC", "PARTITION", "LATEST", "TIME"], vec![row], Some(80));
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
+        assert!(lines.iter().any(|line| line.contains("2026-11-28T12:11:14.058Z")), "{lines:#?}");
     }
 
     #[test]
