@@ -162,6 +162,12 @@ impl Coordinators {
         }
     }
 
+    /// Writes a line of the log for each kind of coordinators of which some have resigned since the
+    /// last call.
+    pub(crate) fn tell_resigned(&self) {
+        TOPICS.iter().filter_map(|topic| self.of(topic)).for_each(|kind| kind.tell_resigned());
+    }
+
     /// The log of this partition is checked before its coordinator answers; until then it is
     /// loading.
     pub(crate) fn expect(&self, (topic, index): &TopicPartition) {

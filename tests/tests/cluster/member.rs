@@ -41,6 +41,8 @@ fn cluster_member_leads_its_sole_replicas() {
     let shape = Shape { controllers: 1, kafka: 1, levada: 1, discovery: Discovery::BootstrapServers };
     let mut cluster = Cluster::new(shape);
     cluster.start();
+    let talk = cluster.node(LEVADA).talk();
+    assert!(talk.contains("the data directory had no logs") && !talk.contains("clean="), "{talk}");
     clients_reach_a_partition_here_through_any_broker(&cluster);
     a_new_topic_has_leaders_as_soon_as_it_is_seen(&cluster);
     the_console_and_the_metrics_show_the_cluster(&cluster);
@@ -99,7 +101,7 @@ fn the_console_and_the_metrics_show_the_cluster(cluster: &Cluster) {
     let metrics = read("/metrics");
     let rules = prometheus::delivered("alerts.yml");
     let of_clusters = rules.lines().filter_map(|line| line.trim().strip_prefix("expr: levada_cluster_"));
-    let names: Vec<&str> = of_clusters.filter_map(|rule| rule.split(' ').next()).collect();
+    let names: Vec<&str> = of_clusters.filter_map(|rule| rule.split(['{', ' ']).next()).collect();
     assert_eq!(names.len(), 3, "{names:?}");
     for name in names {
         assert!(metrics.contains(&format!("\nlevada_cluster_{name} ")), "{name}: {metrics}");

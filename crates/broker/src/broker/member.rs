@@ -175,22 +175,42 @@ impl Following {
     pub(crate) fn begin(&mut self) -> Result<(), DataDirError> {
         let image = self.latest.take().unwrap_or_else(Image::empty);
         let begun = Instant::now();
+        let has_logs = self.broker.replicas().dirs().have_partitions();
         let left = self.broker.replicas().begin_use()?;
         let clean = left.clean;
         self.broker.publisher().begin_shared(&image, left)?;
         self.membership.published(begun.elapsed(), true);
         self.has_begun = true;
         self.report_directories(&Image::empty(), &image);
+        self.tell_begun(&image, (clean, has_logs));
+        Ok(())
+    }
+
+    /// Writes the line of the log about the start. A directory without logs, such as a new one, has
+    /// not been closed in any order.
+    fn tell_begun(&self, image: &Image, (clean, has_logs): (bool, bool)) {
+        let (topics, metadata_offset) = (image.topics().len(), image.offset());
+        let partitions_here = self.broker.replicas().partitions().count();
+        let took_ms = whole_ms(self.started.elapsed());
+        if !clean && !has_logs {
+            tracing::info!(
+                topics,
+                partitions_here,
+                metadata_offset,
+                took_ms,
+                "caught up with the metadata of the cluster; the data directory had no logs"
+            );
+            return;
+        }
         tracing::info!(
-            topics = image.topics().len(),
-            partitions_here = self.broker.replicas().partitions().count(),
+            topics,
+            partitions_here,
             recovering = self.broker.replicas().recovery().progress().left,
             clean,
-            metadata_offset = image.offset(),
-            took_ms = whole_ms(self.started.elapsed()),
+            metadata_offset,
+            took_ms,
             "caught up with the metadata of the cluster; data directory open"
         );
-        Ok(())
     }
 
     /// Reports the directories of replicas that the metadata has in another one.

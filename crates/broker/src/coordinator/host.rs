@@ -13,7 +13,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem::discriminant;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use levada_coordination::machine::{Action, Keyed, Machine, Request, Signal, Ticket, partition_for};
 use levada_process::clock;
@@ -43,6 +43,8 @@ pub(crate) struct Host<M: Machine> {
     unclaimed: Mutex<Option<mpsc::UnboundedReceiver<Job<M>>>>,
     /// The broker stops: nothing is loaded any more.
     is_unloaded: AtomicBool,
+    /// Resignations since the last line of the log about them.
+    resigned: AtomicUsize,
 }
 
 /// Replays the log of a partition into its coordinator, and opens that for requests, unless its
@@ -85,8 +87,8 @@ impl<M: Machine> Host<M> {
     pub(crate) fn new(settings: M::Settings) -> Self {
         let (jobs, receiver) = mpsc::unbounded_channel();
         let unclaimed = Mutex::new(Some(receiver));
-        let (slots, alarm, is_unloaded) = Default::default();
-        Self { settings, slots, alarm, jobs, unclaimed, is_unloaded }
+        let (slots, alarm, is_unloaded, resigned) = Default::default();
+        Self { settings, slots, alarm, jobs, unclaimed, is_unloaded, resigned }
     }
 
     /// Partition of the topic that a key belongs to; none before the topic exists.

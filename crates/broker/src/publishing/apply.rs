@@ -74,6 +74,7 @@ impl Publisher {
             self.coordinators.topics_changed(|| self.metadata.image());
         }
         doomed.iter().for_each(|dir| self.replicas.remove_directory(dir));
+        self.coordinators.tell_resigned();
         failure.map_or(Ok(()), Err)
     }
 

@@ -143,6 +143,7 @@ impl Publisher {
                 "partitions of failed directories have left service"
             );
         });
+        self.coordinators.tell_resigned();
     }
 
     /// Removes partitions from service whose topics now have remote storage, and opens those of
@@ -193,6 +194,7 @@ impl Publisher {
             served.iter().for_each(|partition| self.follow(partition));
             self.load_beside(served.iter().filter_map(|one| self.coordinators.follow(one)).collect());
         });
+        self.coordinators.tell_resigned();
     }
 
     /// Ends the terms of the coordinators of partitions that another broker is to lead: the change
@@ -203,6 +205,7 @@ impl Publisher {
         for partition in partitions.iter().filter(has_heirs) {
             self.coordinators.resign_at(partition.topic(), partition.index());
         }
+        self.coordinators.tell_resigned();
     }
 
     /// Makes every partition follow its leader over as many connections as are configured now.

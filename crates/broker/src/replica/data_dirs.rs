@@ -198,6 +198,11 @@ impl DataDirs {
         self.left(DataDir::begin)
     }
 
+    /// True if a directory has the log of a partition, or cannot be read.
+    pub(crate) fn have_partitions(&self) -> bool {
+        self.has_closed() || self.iter().any(|dir| !dir.partitions().is_ok_and(|found| found.is_empty()))
+    }
+
     /// State of the directories at the last stop. The function does not change them.
     pub(crate) fn look(&self) -> Result<LastShutdown, DataDirError> {
         self.left(DataDir::look)

@@ -20,6 +20,7 @@ use levada_wire::error_code::ErrorCode;
 
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
+use super::upkeep::lines_with;
 use crate::quota::MutationQuota;
 use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 use crate::transaction::Membership;
@@ -380,6 +381,21 @@ fn coordinator_resigns_during_stuck_write() {
         assert_eq!(commit(&now, "g", 2), Err(GroupError::NotCoordinator));
     });
     assert_eq!(groups.view("g", |_| ()), None);
+}
+
+#[test]
+fn resignations_together_are_one_line_of_log() {
+    let home = directory();
+    let now = begin(&Arc::new(Recorder::new(home.path())), &home, Ways::default());
+    now.run(now.broker.controller().ensure_internal_topic(OFFSETS_TOPIC)).unwrap();
+    assert_eq!(commit(&now, "g", 1), Ok(()));
+    let coordinators = now.broker.coordinators();
+    let (lines, _guard) = lines_with("group coordinators resigned");
+    (0..2).for_each(|index| coordinators.resign_at(OFFSETS_TOPIC, index));
+    assert_eq!(*lines.lock(), 0, "the publication of metadata tells of all of them");
+    coordinators.tell_resigned();
+    coordinators.tell_resigned();
+    assert_eq!(*lines.lock(), 1);
 }
 
 #[test]

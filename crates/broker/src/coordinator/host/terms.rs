@@ -27,6 +27,10 @@ pub(in crate::coordinator) trait Terms {
     /// answered.
     fn resign_at(&self, index: i32);
 
+    /// Writes a line of the log about the coordinators that have resigned since the last one, if
+    /// any: a broker that stops loses many leaderships together.
+    fn tell_resigned(&self);
+
     /// True if the coordinator of this partition has, or begins, a term in another leader epoch
     /// than the partition's, or has none although this broker leads.
     fn is_outdated(&self, partition: &Partition) -> bool;
@@ -73,7 +77,15 @@ impl<M: Machine> Terms for Host<M> {
         if let Some(slot) = self.slots.at(index)
             && slot.resign()
         {
-            tracing::info!(partition = index, "{} coordinator resigned", M::SUBJECT);
+            self.resigned.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(partition = index, "{} coordinator resigned", M::SUBJECT);
+        }
+    }
+
+    fn tell_resigned(&self) {
+        let partitions = self.resigned.swap(0, Ordering::Relaxed);
+        if partitions > 0 {
+            tracing::info!(partitions, "{} coordinators resigned", M::SUBJECT);
         }
     }
 
