@@ -263,8 +263,8 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
-    /// Complaints about the looks of the page: contrast below AA, content wider than the window,
-    /// controls without a name.
+    /// Complaints about the looks of the page: contrast below AA, letters of pictures too small to
+    /// read, content wider than the window or hidden without a sign, controls without a name.
     pub fn inspect(&mut self) -> Value {
         self.eval(include_str!("browser/inspect.js"))
     }

@@ -6,6 +6,7 @@
 //! samples of `history`, which end an hour after the last page.
 
 mod acls;
+mod allowed;
 mod brokers;
 mod clients;
 mod cluster;

@@ -1,4 +1,4 @@
-// Complaints about the looks of the page: text with too little contrast (WCAG 2.1 AA), and content wider than the window.
+// Complaints about the looks of the page: text with too little contrast (WCAG 2.1 AA), letters in pictures too small to read, content wider than the window, and tables of which a part is hidden without a sign.
 (() => {
   const complaints = [];
   const channels = (color) => {
@@ -23,6 +23,8 @@
     const element = walker.currentNode.parentElement;
     const text = walker.currentNode.data.trim();
     if (!text || !element.checkVisibility() || element.closest("script, style, option")) continue;
+    const height = element.getBoundingClientRect().height;
+    if (element.closest("svg") && height < 9) complaints.push(`letters of ${height.toFixed(1)} pixels: ${text.slice(0, 40)}`);
     const style = getComputedStyle(element);
     const behind = ground(element);
     const front = over(channels(element.closest("svg") ? style.fill : style.color), behind);
@@ -36,6 +38,10 @@
   if (wide > 0) {
     const culprits = Array.from(document.querySelectorAll("body *")).filter((one) => one.getBoundingClientRect().right > window.innerWidth + 1 && !one.closest(".scroll"));
     complaints.push(`${wide} pixels wider than the window: ` + culprits.slice(0, 3).map((one) => one.outerHTML.slice(0, 120)).join(" | "));
+  }
+  for (const part of document.querySelectorAll(".scroll")) {
+    const hidden = part.scrollWidth - part.clientWidth;
+    if (hidden > 0 && !getComputedStyle(part).backgroundImage.includes("gradient")) complaints.push(`${hidden} pixels of a table hidden without a sign`);
   }
   for (const control of document.querySelectorAll("input:not([type=hidden]), select, textarea, button")) {
     const name = control.labels?.length || control.getAttribute("aria-label") || control.textContent.trim();

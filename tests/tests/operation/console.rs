@@ -845,8 +845,15 @@ fn console_users_see_and_do_what_acls_allow() {
     }
     refusals_name_the_permission(&mut visit);
     visit.open("/topics");
-    visit.browser.click("details summary");
-    visit.browser.fill("input[name=name]", "stolen");
+    let locked = visit.browser.eval("document.querySelector('details.locked').textContent").to_string();
+    assert!(locked.contains("levada acl add 'User:bob' --allow create --topic NAME"), "{locked}");
+    assert_eq!(visit.browser.inspect(), json!([]));
+    // The broker refuses a form that the page does not offer.
+    visit.browser.eval(
+        "document.querySelector('main').insertAdjacentHTML('beforeend', `<form method=post action=/topics/create>
+            <input name=name value=stolen><button>x</button></form>`);
+        document.querySelector('main form:last-child').append(document.querySelector('form.who input').cloneNode())",
+    );
     visit.browser.follow("form[action='/topics/create'] button");
     assert!(visit.browser.text().contains("TOPIC_AUTHORIZATION_FAILED"), "{}", visit.browser.text());
     node.stop();

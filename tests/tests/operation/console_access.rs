@@ -19,6 +19,7 @@ fn console_page_does_not_misreport_unauthorized_data() {
         .option("allow.everyone.if.no.acl.found", "false");
     node.start();
     assert!(node.http("/groups").1.contains("No group. A consumer"), "a super user sees all groups");
+    assert!(node.http("/topics").1.contains("action=\"/topics/create\""), "a super user creates topics");
     node.levada("topic create shown hidden -p 1").run();
     node.levada("acl add User:ANONYMOUS --allow describe --topic shown").run();
     node.stop();
@@ -47,5 +48,28 @@ fn console_page_does_not_misreport_unauthorized_data() {
             "{path}: {page}"
         );
     }
+    for (path, action, needed) in [
+        ("/topics", "/topics/create", "create --topic NAME"),
+        ("/topics/shown", "/topics/shown/extend", "alter --topic shown"),
+        ("/topics/shown", "/topics/shown/trim", "delete --topic shown"),
+        ("/topics/shown", "/topics/shown/delete", "delete --topic shown"),
+        ("/topics/shown/produce", "<textarea name=\"value\"", "write --topic shown"),
+    ] {
+        let page = node.http(path).1;
+        let next = format!("levada acl add 'User:ANONYMOUS' --allow {needed}");
+        assert!(!page.contains(action) && page.contains(&next), "{path}: {page}");
+    }
+    node.stop();
+    let mut node = node.option("super.users", "User:admin;User:ANONYMOUS");
+    node.start();
+    node.levada("acl add User:ANONYMOUS --allow create --topic mine- --prefix").run();
+    node.levada("acl add User:ANONYMOUS --allow describe-configs --cluster").run();
+    node.stop();
+    let mut node = node.option("super.users", "User:admin");
+    node.start();
+    assert!(node.http("/topics").1.contains("action=\"/topics/create\""), "some names are allowed");
+    let settings = node.http("/settings?which=open").1;
+    let next = "levada acl add 'User:ANONYMOUS' --allow alter-configs --cluster";
+    assert!(settings.contains(next) && !settings.contains("name=\"operation\""), "{settings}");
     node.stop();
 }

@@ -171,6 +171,13 @@ impl Door {
         self.broker.access().decide(session, wanted).is_none_or(|rule| rule.allows())
     }
 
+    /// True if access control lets the client do that with at least one resource of that kind,
+    /// which need not exist. The audit log gets no entry.
+    #[must_use]
+    pub fn permits_some(&self, session: &Session, wanted: (Operation, ResourceType)) -> bool {
+        self.broker.access().allows_some(session, wanted)
+    }
+
     /// Counts a login and writes it to the audit log.
     pub fn logged_in(&self, session: &Session, listener: &str, mechanism: &'static str) {
         self.broker.stats().authentication(listener, mechanism, "success");

@@ -14,9 +14,10 @@ use levada_wire::messages::{CreateAclsRequest, DeleteAclsRequest, DescribeAclsRe
 use maud::{Markup, html};
 
 use super::Console;
+use super::allowed::ALTER_CLUSTER;
 use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
-use super::layout::{self, Page, Section, choice, field, notice, proof, table};
+use super::layout::{self, Page, Section, choice, field, notice, proof, table_of};
 use super::visitor::{Visit, Visiting, Visitor};
 
 /// Entries that the page shows.
@@ -57,25 +58,23 @@ pub(super) async fn section(console: &Console, visitor: &Visitor, fields: &Field
     entries.retain(|one| {
         one.principal.to_lowercase().contains(&search) || one.resource_name.to_lowercase().contains(&search)
     });
+    let may_change = console.permits(visitor, ALTER_CLUSTER);
     Ok(html! {
         form.line method="get" role="search" {
             (field("Principal or resource contains", html! { input type="search" name="search" value=(search); }))
             button { "Search" }
         }
         p.soft { (entries.len()) " entries" @if entries.len() > ENTRIES_MAX { ", of which the first " (ENTRIES_MAX) " are shown" } }
-        (table(&["Principal", "Permission", "Operation", "Resource", "Name", "Host", "Delete"], html! {
-            @for one in entries.iter().take(ENTRIES_MAX) { (row(visitor, one)) }
+        (table_of(&["Principal", "Permission", "Operation", "Resource", "Name", "Host", "Delete"], &[6], html! {
+            @for one in entries.iter().take(ENTRIES_MAX) { (row(visitor, one, may_change)) }
             @if entries.is_empty() { tr { td colspan="7" { "No entry: only super.users may do anything." } } }
         }))
-        (create_form(visitor))
+        (console.offered(visitor, ALTER_CLUSTER, ("Add an entry", create_form(visitor))))
     })
 }
 
-fn row(visitor: &Visitor, entry: &AclCreation) -> Markup {
+fn row(visitor: &Visitor, entry: &AclCreation, may_change: bool) -> Markup {
     let prefixed = entry.resource_pattern_type == PatternType::Prefixed.code();
-    let numbers = [entry.resource_type, entry.resource_pattern_type, entry.operation, entry.permission_type]
-        .map(|number| number.to_string());
-    let names = ["type", "pattern", "operation", "permission"];
     html! {
         tr {
             th.wide scope="row" { (entry.principal.as_str()) }
@@ -84,18 +83,25 @@ fn row(visitor: &Visitor, entry: &AclCreation) -> Markup {
             td { (ResourceType::from_code(entry.resource_type).map_or("unknown", ResourceType::name)) }
             td.wide { (entry.resource_name.as_str()) @if prefixed { "… " span.form-tag { "prefix" } } }
             td { (entry.host.as_str()) }
-            td {
-                details {
-                    summary { "Delete" }
-                    form.card method="post" action="/acls/delete" {
-                        (proof(visitor))
-                        @for (name, number) in names.iter().zip(&numbers) { input type="hidden" name=(name) value=(number); }
-                        input type="hidden" name="name" value=(entry.resource_name.as_str());
-                        input type="hidden" name="principal" value=(entry.principal.as_str());
-                        input type="hidden" name="host" value=(entry.host.as_str());
-                        button.danger { "Delete the entry" }
-                    }
-                }
+            td { @if may_change { (delete_form(visitor, entry)) } @else { "—" } }
+        }
+    }
+}
+
+fn delete_form(visitor: &Visitor, entry: &AclCreation) -> Markup {
+    let numbers = [entry.resource_type, entry.resource_pattern_type, entry.operation, entry.permission_type]
+        .map(|number| number.to_string());
+    let names = ["type", "pattern", "operation", "permission"];
+    html! {
+        details {
+            summary { "Delete" }
+            form.card method="post" action="/acls/delete" {
+                (proof(visitor))
+                @for (name, number) in names.iter().zip(&numbers) { input type="hidden" name=(name) value=(number); }
+                input type="hidden" name="name" value=(entry.resource_name.as_str());
+                input type="hidden" name="principal" value=(entry.principal.as_str());
+                input type="hidden" name="host" value=(entry.host.as_str());
+                button.danger { "Delete the entry" }
             }
         }
     }

@@ -18,7 +18,7 @@ use maud::{Markup, html};
 
 use super::failure::Failed;
 use super::fields::Fields;
-use super::layout::{self, Page, Section, field, notice, table, tile};
+use super::layout::{self, Page, Section, field, notice, table_of, tile};
 use super::performance::{mean, quantile};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
@@ -111,7 +111,7 @@ fn own_times(broker: &Door) -> Markup {
             }
         }
     };
-    table(&["API", "#Requests", "#Mean", "#p99", "#Waiting mean", "#Muted mean"], rows)
+    table_of(&["API", "#Requests", "#Mean", "#p99", "#Waiting mean", "#Muted mean"], &[2, 5, 6], rows)
 }
 
 fn rows(clients: &[ClientRow]) -> Markup {
@@ -149,7 +149,7 @@ fn rows(clients: &[ClientRow]) -> Markup {
         }
         @if clients.is_empty() { tr { td colspan="12" { "No client has pushed metrics of late." } } }
     };
-    table(&columns, rows)
+    table_of(&columns, &[2, 3, 6, 7, 8, 9, 10, 11, 12], rows)
 }
 
 /// The values in the order of [`SHOWN`].
@@ -229,7 +229,7 @@ fn series(client: &Client) -> Markup {
         }
         @if series.is_empty() { tr { td colspan="4" { "The last push had no values." } } }
     };
-    table(&["Metric", "Attributes", "Kind", "#Value"], rows)
+    table_of(&["Metric", "Attributes", "Kind", "#Value"], &[3], rows)
 }
 
 /// A value with at most three decimals.

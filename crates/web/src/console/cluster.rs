@@ -46,7 +46,7 @@ const CLIENT_ID: &str = "levada-console";
 pub(super) type Unheard = Arc<Mutex<BTreeMap<(String, String), (Instant, String)>>>;
 
 /// An operation on a named resource.
-type Permission<'a> = (Operation, ResourceType, &'a str);
+pub(super) type Permission<'a> = (Operation, ResourceType, &'a str);
 
 /// The other brokers as one page asks them.
 #[derive(Default)]

@@ -2,15 +2,17 @@
 
 use axum::http::StatusCode;
 use levada_broker::desk::AskError;
+use levada_security::acl::ResourceType;
 use levada_wire::error_code::ErrorCode;
 use maud::{Markup, html};
 
+use super::cluster::Permission;
 use super::visitor::Visitor;
 
 /// The permission that an action needs, in the words of `levada acl add`.
 #[derive(Clone, Debug)]
 pub(super) struct Needs {
-    operation: &'static str,
+    operation: String,
     /// The option that names the resource.
     resource: String,
 }
@@ -111,10 +113,20 @@ pub(super) trait Needing: Sized {
 impl<T> Needing for Result<T, Failed> {
     fn needing(mut self, operation: &'static str, resource: impl Into<String>) -> Self {
         if let Err(Failed::Refused { needs, .. }) = &mut self {
-            *needs = Some(Needs { operation, resource: resource.into() });
+            *needs = Some(Needs { operation: operation.to_owned(), resource: resource.into() });
         }
         self
     }
+}
+
+/// A permission that the visitor lacks, and the next step.
+pub(super) fn missing(visitor: &Visitor, (operation, kind, name): Permission<'_>) -> Markup {
+    let word = |name: &str| name.to_lowercase().replace('_', "-");
+    let resource = match kind {
+        ResourceType::Cluster => "--cluster".to_owned(),
+        _ => format!("--{} {name}", word(kind.name())),
+    };
+    next(visitor.caller.session().user(), Some(&Needs { operation: word(operation.name()), resource }))
 }
 
 /// The next step of a user without a permission.

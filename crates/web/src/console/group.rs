@@ -23,7 +23,7 @@ use super::cluster::CHANGE_TIME;
 use super::failure::{Failed, Needing as _, check, nothing};
 use super::fields::Fields;
 use super::groups::{COORDINATORS, age};
-use super::layout::{self, Page, Section, field, notice, proof, table, table_of, tile, topic_link};
+use super::layout::{self, Page, Section, field, notice, proof, table_of, tile, topic_link};
 use super::question::Place;
 use super::reset::{Committed, reset_form};
 use super::share::{self, SHARE};
@@ -39,8 +39,10 @@ pub(super) const MEMBERS_MAX: usize = 200;
 /// Columns of the table of partitions.
 const COLUMNS: [&str; 8] =
     ["Topic", "#Partition", "#Committed", "#Start", "#End", "#Lag in records", "#Lag in time", "Member"];
-/// Width and height of the chart.
-const CHART: (f64, f64) = (1200.0, 160.0);
+/// Height of the chart in pixels, and width of the numbers at its left.
+const CHART: (f64, f64) = (220.0, 80.0);
+/// Units of the time axis, which the style sheet stretches to the width of the page.
+const PLOT: f64 = 1000.0;
 /// Time that the chart shows.
 const HOUR_MS: i64 = 3_600_000;
 
@@ -220,16 +222,16 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
             }
         }
         h2 { "Changes" }
-        (reset_form(id, topics))
-        (delete_form(visitor, id, "Deletes the group with its committed offsets. Its consumers then start at the \
+        (console.offered(visitor, (Operation::Read, ResourceType::Group, id), ("Reset offsets", reset_form(id, topics))))
+        (delete_form(console, visitor, id, "Deletes the group with its committed offsets. Its consumers then start at the \
             position of their auto.offset.reset."))
     };
     Ok(Page::new(Section::Groups, format!("Group {id}"), content))
 }
 
 /// The form that deletes a group, with the effect of the deletion.
-pub(super) fn delete_form(visitor: &Visitor, id: &str, effect: &str) -> Markup {
-    html! {
+pub(super) fn delete_form(console: &Console, visitor: &Visitor, id: &str, effect: &str) -> Markup {
+    let form = html! {
         details {
             summary { "Delete the group" }
             form.card method="post" action="/group/delete" {
@@ -240,7 +242,8 @@ pub(super) fn delete_form(visitor: &Visitor, id: &str, effect: &str) -> Markup {
                 button.danger { "Delete the group" }
             }
         }
-    }
+    };
+    console.offered(visitor, (Operation::Delete, ResourceType::Group, id), ("Delete the group", form))
 }
 
 /// The reason for the lag, as far as offsets and assignments show it.
@@ -314,7 +317,7 @@ fn partitions(group: &Described, committed: &[Committed], state: Option<&GroupSt
 
 pub(super) fn members(members: &[GroupMember]) -> Markup {
     html! {
-        (table(&["Member", "Client", "Host", "#Partitions", "Assignment"], html! {
+        (table_of(&["Member", "Client", "Host", "#Partitions", "Assignment"], &[2, 3], html! {
             @for member in members.iter().take(MEMBERS_MAX) {
                 tr {
                     th.wide scope="row" {
@@ -355,10 +358,10 @@ fn chart(history: &[LagSample]) -> Markup {
                     scrape of /metrics.";
         return html! { p.soft { (text) } };
     }
-    let (width, height) = CHART;
-    let (left, bottom) = (110.0, height - 20.0);
+    let (height, left) = CHART;
+    let bottom = height - 25.0;
     let top = history.iter().map(|one| one.records).max().unwrap_or_default().max(1);
-    let x = |at_ms: i64| width - (last.at_ms - at_ms) as f64 / HOUR_MS as f64 * (width - left);
+    let x = |at_ms: i64| PLOT - (last.at_ms - at_ms) as f64 / HOUR_MS as f64 * PLOT;
     let y = |records: u64| bottom - records as f64 / top as f64 * (bottom - 10.0);
     let mut points: Vec<String> =
         history.iter().map(|one| format!("{:.1},{:.1}", x(one.at_ms), y(one.records))).collect();
@@ -367,16 +370,18 @@ fn chart(history: &[LagSample]) -> Markup {
     let label = format!("Lag in records over the last hour, at most {}", format::count(i128::from(top)));
     html! {
         div.chart {
-            svg viewBox={ "0 0 " (width) " " (height) } role="img" aria-label=(label) {
+            svg role="img" aria-label=(label) {
                 @for records in [0, top] {
-                    line.grid x1=(left) x2=(width) y1=(y(records)) y2=(y(records)) {}
+                    line.grid x1=(left) x2="100%" y1=(y(records)) y2=(y(records)) {}
                     text x=(left - 8.0) y=(y(records)) text-anchor="end" dominant-baseline="central" {
                         (format::count(i128::from(records)))
                     }
                 }
-                polygon.s0 points=(points.join(" ")) {}
+                svg.plot x=(left) height=(height) viewBox={ "0 0 " (PLOT) " " (height) } preserveAspectRatio="none" {
+                    polygon.s0 points=(points.join(" ")) {}
+                }
                 text x=(left) y=(height - 4.0) { "an hour ago" }
-                text x=(width) y=(height - 4.0) text-anchor="end" { "now" }
+                text x="100%" y=(height - 4.0) text-anchor="end" { "now" }
             }
         }
     }
@@ -408,3 +413,6 @@ async fn delete_group(console: &Console, visitor: &Visitor, fields: &Fields) -> 
     }
     Err(Failed::Redirect("/groups?done=deleted".to_owned()))
 }
+
+#[cfg(test)]
+mod tests;

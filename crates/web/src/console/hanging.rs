@@ -13,6 +13,7 @@ use axum::response::Response;
 use levada_broker::server::Door;
 use levada_coordination::txn::LATE_AFTER_MS;
 use levada_process::clock::now_ms;
+use levada_security::acl::{CLUSTER_NAME, Operation, ResourceType};
 use levada_wire::StrBytes;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_producers_request::TopicRequest;
@@ -20,9 +21,10 @@ use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, Writab
 use levada_wire::messages::{DescribeProducersRequest, WriteTxnMarkersRequest};
 use maud::{Markup, html};
 
+use super::allowed::ALTER_CLUSTER;
 use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
-use super::layout::{self, Page, Section, notice, table, topic_link};
+use super::layout::{self, Page, Section, notice, table_of, topic_link};
 use super::question::Place;
 use super::topics::confirmed;
 use super::transactions::abort_form;
@@ -79,8 +81,8 @@ pub(super) async fn section(console: &Console, visitor: &Visitor) -> Result<Mark
             }
         }
         div #hanging {
-            (table(&["Topic", "#Partition", "#Start offset", "#Producer", "#Epoch", "Last write (UTC)", "Abort"], html! {
-                @for one in &hanging.held { (row(visitor, one, hanging.certain)) }
+            (table_of(&["Topic", "#Partition", "#Start offset", "#Producer", "#Epoch", "Last write (UTC)", "Abort"], &[3, 4, 5], html! {
+                @for one in &hanging.held { (row(console, visitor, (one, hanging.certain))) }
                 @if hanging.held.is_empty() {
                     tr { td colspan="7" {
                         @if hanging.refused == 0 { "No transaction hangs." }
@@ -92,7 +94,7 @@ pub(super) async fn section(console: &Console, visitor: &Visitor) -> Result<Mark
     })
 }
 
-fn row(visitor: &Visitor, one: &Held, certain: bool) -> Markup {
+fn row(console: &Console, visitor: &Visitor, (one, certain): (&Held, bool)) -> Markup {
     let (topic, partition) = &one.place;
     let numbers = [i64::from(*partition), one.producer_id, one.start].map(|number| number.to_string());
     let hidden = [
@@ -101,6 +103,8 @@ fn row(visitor: &Visitor, one: &Held, certain: bool) -> Markup {
         ("producer", &numbers[1]),
         ("start", &numbers[2]),
     ];
+    let may_mark = console.permits(visitor, (Operation::ClusterAction, ResourceType::Cluster, CLUSTER_NAME));
+    let form = || abort_form(visitor, "/transactions/abort-hanging", &hidden);
     html! {
         tr {
             th scope="row" { (topic_link(topic)) }
@@ -110,7 +114,8 @@ fn row(visitor: &Visitor, one: &Held, certain: bool) -> Markup {
             td.n { (one.producer_epoch) }
             td { (format::time(one.last_ms)) }
             td {
-                @if certain { (abort_form(visitor, "/transactions/abort-hanging", &hidden)) }
+                @if certain && may_mark { (form()) }
+                @else if certain { (console.offered(visitor, ALTER_CLUSTER, ("Abort", form()))) }
                 @else { "—" }
             }
         }

@@ -22,6 +22,7 @@ use levada_security::nonce;
 use maud::{Markup, html};
 use rustix::process::{Pid, setpriority_process};
 
+use super::allowed::ALTER_CLUSTER;
 use super::failure::Failed;
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, proof};
@@ -179,6 +180,7 @@ async fn page(console: &Arc<Console>, visitor: &Visitor, fields: &Fields) -> Res
     let worker = console.clone();
     let progress = off_shard(move || worker.laboratory.lock().progress()).await;
     let running = matches!(progress, Progress::Running { .. });
+    let may_run = console.permits(visitor, ALTER_CLUSTER);
     let content = html! {
         (layout::done(fields.text("done")))
         p {
@@ -186,19 +188,21 @@ async fn page(console: &Arc<Console>, visitor: &Visitor, fields: &Fields) -> Res
             "It is a separate process with the lowest priority, but it shares processors, memory and disk with the broker: "
             "expect slower responses while it runs, and figures that the broker's own work disturbs."
         }
-        div #laboratory data-refresh=[running.then_some("2")] { (state(visitor, progress)) }
-        @if !running { (start_form(visitor)) }
+        div #laboratory data-refresh=[running.then_some("2")] { (state(visitor, progress, may_run)) }
+        @if !running { (console.offered(visitor, ALTER_CLUSTER, ("Start a run", start_form(visitor)))) }
     };
     Ok(Page::new(Section::Laboratory, "Laboratory", content))
 }
 
-fn state(visitor: &Visitor, progress: Progress) -> Markup {
+fn state(visitor: &Visitor, progress: Progress, may_run: bool) -> Markup {
     html! {
         @match progress {
             Progress::None => { p.soft { "There is no report yet." } },
             Progress::Running { experiment, time } => {
                 (notice("warn", format!("{experiment} has been running for {}.", format::duration(time))))
-                form method="post" action="/laboratory/stop" { (proof(visitor)) button.danger { "Stop the run" } }
+                @if may_run {
+                    form method="post" action="/laboratory/stop" { (proof(visitor)) button.danger { "Stop the run" } }
+                }
             },
             Progress::Done { experiment } => {
                 (notice("good", html! { "The run of " (experiment) " has ended. " a href="/laboratory/report" { "Read its report" } }))

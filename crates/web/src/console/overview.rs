@@ -231,7 +231,7 @@ fn paths(broker: &Door) -> Markup {
             }
         }
     };
-    layout::table(&["Path", "#Now", "#Since the start", "Share of the last minute"], rows)
+    layout::table_of(&["Path", "#Now", "#Since the start", "Share of the last minute"], &[3], rows)
 }
 
 fn facts(console: &Console, cluster_id: &str) -> Markup {

@@ -16,7 +16,7 @@ use levada_security::acl::Operation;
 use maud::{Markup, html};
 
 use super::failure::Failed;
-use super::layout::{self, Page, Section, table, tile};
+use super::layout::{self, Page, Section, table, table_of, tile};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
@@ -86,7 +86,7 @@ fn requests(broker: &Door) -> Markup {
         }
         @if apis.is_empty() { tr { td colspan="10" { "No client has sent a request yet." } } }
     };
-    table(&columns, rows)
+    table_of(&columns, &[4, 6, 7, 9, 10], rows)
 }
 
 fn tiles(broker: &Door) -> Markup {

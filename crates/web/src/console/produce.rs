@@ -17,7 +17,7 @@ use levada_wire::messages::produce_request::{PartitionProduceData, TopicProduceD
 use maud::{Markup, html};
 
 use super::cluster::CHANGE_TIME;
-use super::failure::{Failed, Needing as _, check};
+use super::failure::{Failed, Needing as _, check, missing};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, proof};
 use super::topic::{Tab, tabs};
@@ -41,11 +41,13 @@ pub(super) async fn show(
 
 async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fields)) -> Result<Page, Failed> {
     let topic = console.topic(&visitor.caller, name).await?;
+    let wanted = (Operation::Write, ResourceType::Topic, name);
     let written = fields.number::<i32>("partition")?.zip(fields.number::<i64>("offset")?);
     let content = html! {
         (tabs(name, Tab::Produce))
         @if let Some((partition, offset)) = written { (written_notice(name, partition, offset)) }
-        (form(visitor, topic.partitions.len()))
+        @if console.permits(visitor, wanted) { (form(visitor, topic.partitions.len())) }
+        @else { div.notice.warn { (missing(visitor, wanted)) } }
     };
     Ok(Page::new(Section::Topics, name, content))
 }

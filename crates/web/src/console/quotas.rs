@@ -35,7 +35,7 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
         (super::clients::tabs("/quotas"))
         p.soft {
             "A client above its quota waits for its responses. Set quotas with "
-            code { "levada config set user NAME producer_byte_rate=1048576" } ", or for " code { "client" } " and " code { "ip" } "."
+            code { "levada config set quota user=NAME producer_byte_rate=1048576" } ", or for " code { "client-id=NAME" } " and " code { "ip=ADDRESS" } "."
         }
         (list(&entries))
     };

@@ -7,6 +7,7 @@ use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use levada_config::without_effect;
+use levada_security::acl::{CLUSTER_NAME, Operation, ResourceType};
 use levada_wire::StrBytes;
 use levada_wire::messages::IncrementalAlterConfigsRequest;
 use levada_wire::messages::describe_configs_response::{
@@ -15,9 +16,10 @@ use levada_wire::messages::describe_configs_response::{
 use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use maud::{Markup, html};
 
-use super::failure::{Failed, Needing as _, check};
+use super::cluster::Permission;
+use super::failure::{Failed, Needing as _, check, missing};
 use super::fields::Fields;
-use super::layout::{self, Page, Section, choice, field, proof, table};
+use super::layout::{self, Page, Section, choice, field, proof, table_of};
 use super::topic::{Tab, tabs};
 use super::topics::TOPIC;
 use super::visitor::{Visit, Visiting, Visitor};
@@ -58,6 +60,14 @@ impl Resource<'_> {
     /// The option of `levada acl add` that names it.
     fn option(&self) -> String {
         if self.kind == TOPIC { format!("--topic {}", self.name) } else { "--cluster".to_owned() }
+    }
+
+    /// The permission that a change of its settings needs.
+    fn change(&self) -> Permission<'_> {
+        match self.kind {
+            TOPIC => (Operation::AlterConfigs, ResourceType::Topic, self.name),
+            _ => (Operation::AlterConfigs, ResourceType::Cluster, CLUSTER_NAME),
+        }
     }
 
     fn section(&self) -> Section {
@@ -136,6 +146,7 @@ async fn page(
                 _ => true,
             }
     });
+    let may_change = console.permits(visitor, resource.change());
     let kinds = [("all", "all"), ("set", "not at their default"), ("open", "that can be changed here")];
     let content = html! {
         @if resource.kind == TOPIC { (tabs(resource.name, Tab::Settings)) }
@@ -146,15 +157,20 @@ async fn page(
             button { "Search" }
         }
         p.soft { (configs.len()) " settings" }
-        (table(&["Setting", "Value", "Source", "Change"], html! {
-            @for config in &configs { (row(visitor, resource, config)) }
+        @if !may_change { div.notice { (missing(visitor, resource.change())) } }
+        (table_of(&["Setting", "Value", "Source", "Change"], &[3], html! {
+            @for config in &configs { (row(visitor, resource, (config, may_change))) }
         }))
     };
     let title = if resource.kind == TOPIC { resource.name.to_owned() } else { "Settings".to_owned() };
     Ok(Page::new(resource.section(), title, content))
 }
 
-fn row(visitor: &Visitor, resource: Resource<'_>, config: &DescribeConfigsResourceResult) -> Markup {
+fn row(
+    visitor: &Visitor,
+    resource: Resource<'_>,
+    (config, may_change): (&DescribeConfigsResourceResult, bool),
+) -> Markup {
     let name = config.name.as_str();
     let value = config.value.as_deref();
     html! {
@@ -179,6 +195,8 @@ fn row(visitor: &Visitor, resource: Resource<'_>, config: &DescribeConfigsResour
                     span.soft { "no effect" }
                 } @else if config.read_only {
                     span.soft { "needs a restart" }
+                } @else if !may_change {
+                    span.soft { "not permitted" }
                 } @else {
                     details {
                         summary { "Change" }

@@ -14,7 +14,7 @@ use maud::{Markup, html};
 use super::failure::{Failed, Needing as _, check, nothing};
 use super::fields::Fields;
 use super::group::{Described, GroupMember, ROWS_MAX, delete_form, members};
-use super::layout::{self, Page, Section, notice, table, tile, topic_link};
+use super::layout::{self, Page, Section, notice, table_of, tile, topic_link};
 use super::question::Place;
 use super::visitor::Visitor;
 use super::{Console, format};
@@ -141,7 +141,7 @@ pub(super) async fn page(
         }
         h2 { "Changes" }
         p.soft { "levada group reset sets start offsets while the group has no members." }
-        (delete_form(visitor, id, "Deletes the group with its start offsets and delivery counts. \
+        (delete_form(console, visitor, id, "Deletes the group with its start offsets and delivery counts. \
             A later group of this name begins where share.auto.offset.reset says."))
     };
     Ok(Page::new(Section::Groups, format!("Group {id}"), content))
@@ -166,7 +166,7 @@ fn partitions(shared: &[Shared]) -> Markup {
     let number =
         |value: Option<i64>| value.map_or("—".to_owned(), |value| format::count(i128::from(value)));
     html! {
-        (table(&["Topic", "#Partition", "#Start offset", "#Lag in records", "#Members"], html! {
+        (table_of(&["Topic", "#Partition", "#Start offset", "#Lag in records", "#Members"], &[3], html! {
             @for one in shared.iter().take(ROWS_MAX) {
                 tr {
                     th scope="row" { (topic_link(&one.place.0)) }

@@ -11,7 +11,7 @@ use maud::{Markup, html};
 
 use super::failure::{Failed, Needing as _, check};
 use super::group::{Described, GroupMember, MEMBERS_MAX, ROWS_MAX};
-use super::layout::{table, topic_link};
+use super::layout::{table, table_of, topic_link};
 use super::reset::Committed;
 use super::visitor::Visitor;
 use super::{Console, format};
@@ -179,7 +179,7 @@ impl Streams {
         let tasks = self.tasks(members, committed);
         html! {
             h2 { "Tasks" }
-            (table(&["Task", "#Lag in records", "Member", "Standby"], html! {
+            (table_of(&["Task", "#Lag in records", "Member", "Standby"], &[4], html! {
                 @for ((subtopology, partition), task) in tasks.iter().take(ROWS_MAX) {
                     tr {
                         th scope="row" { (subtopology) "_" (partition) }
@@ -222,7 +222,7 @@ impl Streams {
     /// The members with their tasks.
     pub(super) fn members(&self, members: &[GroupMember]) -> Markup {
         html! {
-            (table(&["Member", "Client", "Host", "Process", "Active tasks", "Standby tasks"], html! {
+            (table_of(&["Member", "Client", "Host", "Process", "Active tasks", "Standby tasks"], &[2, 3, 4], html! {
                 @for (member, one) in members.iter().zip(&self.members).take(MEMBERS_MAX) {
                     tr {
                         th.wide scope="row" { (member.id) }

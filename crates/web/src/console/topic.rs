@@ -16,7 +16,7 @@ use maud::{Markup, html};
 
 use super::failure::{self, Failed, Needing as _};
 use super::fields::Fields;
-use super::layout::{self, Page, Section, field, notice, proof, table, table_of, tile};
+use super::layout::{self, Page, Section, field, notice, proof, table_of, tile};
 use super::question::{EARLIEST, LATEST, Place};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format, topics};
@@ -130,7 +130,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
         }
         (table_of(&columns, &minor, rows))
         (layout::pages(&target, number, count.div_ceil(PAGE_PARTITIONS)))
-        (changes(visitor, name, count))
+        (changes(console, visitor, name, count))
     };
     Ok(Page::new(Section::Topics, name, content))
 }
@@ -178,39 +178,66 @@ fn shown(offset: Option<i64>) -> String {
     offset.map_or("—".to_owned(), |offset| format::count(i128::from(offset)))
 }
 
-fn changes(visitor: &Visitor, name: &str, partitions: usize) -> Markup {
-    let action = |what: &str| format!("/topics/{}/{what}", format::linked(name));
-    let confirm = || {
-        field(&format!("Type {name} to confirm"), html! { input name="confirm" autocomplete="off" required; })
+fn changes(console: &Console, visitor: &Visitor, name: &str, partitions: usize) -> Markup {
+    let offered = |operation, title, form| {
+        console.offered(visitor, (operation, ResourceType::Topic, name), (title, form))
     };
     html! {
         h2 { "Changes" }
+        (offered(Operation::Alter, "Add partitions", extend_form(visitor, name, partitions)))
+        (offered(Operation::Delete, "Delete records", trim_form(visitor, name, partitions)))
+        (offered(Operation::Delete, "Delete the topic", delete_form(visitor, name)))
+    }
+}
+
+/// The address of an action on the topic.
+fn action(name: &str, what: &str) -> String {
+    format!("/topics/{}/{what}", format::linked(name))
+}
+
+/// The field in which the name confirms an action.
+fn confirm(name: &str) -> Markup {
+    field(&format!("Type {name} to confirm"), html! { input name="confirm" autocomplete="off" required; })
+}
+
+fn extend_form(visitor: &Visitor, name: &str, partitions: usize) -> Markup {
+    html! {
         details {
             summary { "Add partitions" }
-            form.card method="post" action=(action("extend")) {
+            form.card method="post" action=(action(name, "extend")) {
                 (proof(visitor))
                 p { "Records with a key may go to another partition from then on. Partitions cannot be removed again." }
                 (field("Partitions in all", html! { input type="number" name="count" min=(partitions + 1) required; }))
                 button { "Add partitions" }
             }
         }
+    }
+}
+
+fn trim_form(visitor: &Visitor, name: &str, partitions: usize) -> Markup {
+    html! {
         details {
             summary { "Delete records" }
-            form.card method="post" action=(action("trim")) {
+            form.card method="post" action=(action(name, "trim")) {
                 (proof(visitor))
                 p { "Deletes records from the start of the log. They cannot be brought back." }
                 (field("Partition (empty: all)", html! { input type="number" name="partition" min="0" max=(partitions.saturating_sub(1)); }))
                 (field("Before this offset (empty: all records)", html! { input type="number" name="offset" min="0"; }))
-                (confirm())
+                (confirm(name))
                 button.danger { "Delete records" }
             }
         }
+    }
+}
+
+fn delete_form(visitor: &Visitor, name: &str) -> Markup {
+    html! {
         details {
             summary { "Delete the topic" }
-            form.card method="post" action=(action("delete")) {
+            form.card method="post" action=(action(name, "delete")) {
                 (proof(visitor))
                 p { "Deletes the topic with all its records. They cannot be brought back." }
-                (confirm())
+                (confirm(name))
                 button.danger { "Delete the topic" }
             }
         }
@@ -281,7 +308,7 @@ async fn producers_page(
     let content = html! {
         (tabs(name, Tab::Producers))
         p.soft { "Producers without idempotence leave no trace and are not listed. Times are in UTC." }
-        (table(&["Partition", "#Producer id", "#Epoch", "#Last sequence", "Last write", "Open transaction"], rows))
+        (table_of(&["Partition", "#Producer id", "#Epoch", "#Last sequence", "Last write", "Open transaction"], &[3, 4], rows))
         (layout::pages(&target, number, topic.partitions.len().div_ceil(PAGE_PARTITIONS)))
     };
     Ok(Page::new(Section::Topics, name, content))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use levada_security::acl::{Operation, ResourceType};
+use levada_security::acl::{CLUSTER_NAME, Operation, ResourceType};
 use levada_wire::StrBytes;
 use levada_wire::messages::create_partitions_request::CreatePartitionsTopic;
 use levada_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
@@ -71,7 +71,7 @@ async fn list_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Res
             label.check { input type="checkbox" name="internal" value="1" checked[internal]; "Internal topics" }
             button { "Search" }
         }
-        (create_form(visitor))
+        (creation(console, visitor))
         p.soft { (format::counted(found, "topic")) }
         div #topics data-refresh="5" {
             (table_of(&COLUMNS, &[5, 6, 7, 8, 9], rows))
@@ -177,6 +177,15 @@ fn retention(known: Option<(&str, &str)>) -> String {
         (Some(one), None) | (None, Some(one)) => one,
         (None, None) => "unlimited".to_owned(),
     }
+}
+
+/// The form of a new topic, for visitors who may create one: with any name, or with some.
+fn creation(console: &Console, visitor: &Visitor) -> Markup {
+    let offer = ("Create a topic", create_form(visitor));
+    if console.permits(visitor, (Operation::Create, ResourceType::Cluster, CLUSTER_NAME)) {
+        return offer.1;
+    }
+    console.offered_for_some(visitor, (Operation::Create, ResourceType::Topic), offer)
 }
 
 fn create_form(visitor: &Visitor) -> Markup {

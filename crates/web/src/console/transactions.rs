@@ -21,7 +21,7 @@ use maud::{Markup, html};
 use super::cluster::CHANGE_TIME;
 use super::failure::{Failed, Needing as _, check, nothing};
 use super::fields::Fields;
-use super::layout::{self, Page, Section, choice, field, notice, proof, table};
+use super::layout::{self, Page, Section, choice, field, notice, proof, table_of};
 use super::topics::confirmed;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format, hanging};
@@ -57,8 +57,8 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
             button { "Search" }
         }
         @if is_cut { (notice("warn", format!("The first {IDS_MAX} transactional ids are shown; levada transaction list has all."))) }
-        (table(&["Transactional id", "State", "Open since (UTC)", "Timeout", "Producer", "Partitions", "Abort"], html! {
-            @for one in &shown { (row(visitor, one)) }
+        (table_of(&["Transactional id", "State", "Open since (UTC)", "Timeout", "Producer", "Partitions", "Abort"], &[4, 5, 6], html! {
+            @for one in &shown { (row(console, visitor, one)) }
             @if shown.is_empty() {
                 @let subject = if which == "all" { "transactional id" } else { "open transaction" };
                 tr { td colspan="7" { (nothing(subject, visitor, console.hides(visitor, "--transactional-id"))) } }
@@ -69,9 +69,11 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
     Ok(Page::new(Section::Transactions, "Transactions", content))
 }
 
-fn row(visitor: &Visitor, one: &TransactionState) -> Markup {
+fn row(console: &Console, visitor: &Visitor, one: &TransactionState) -> Markup {
     let id = one.transactional_id.as_str();
     let open = one.transaction_state.as_str() == ONGOING;
+    let wanted = (Operation::Write, ResourceType::TransactionalId, id);
+    let form = || ("Abort", abort_form(visitor, "/transactions/abort", &[("id", id)]));
     let since = now_ms().saturating_sub(one.transaction_start_time_ms);
     html! {
         tr {
@@ -81,7 +83,7 @@ fn row(visitor: &Visitor, one: &TransactionState) -> Markup {
             td { (format::millis(i64::from(one.transaction_timeout_ms))) }
             td { (one.producer_id) ", epoch " (one.producer_epoch) }
             td.wide { @for (topic, partition) in places(one).take(20) { div { (topic) "/" (partition) } } }
-            td { @if open { (abort_form(visitor, "/transactions/abort", &[("id", id)])) } }
+            td { @if open { (console.offered(visitor, wanted, form())) } }
         }
     }
 }

@@ -17,9 +17,10 @@ use maud::{Markup, html};
 
 use super::Console;
 use super::acls;
+use super::allowed::ALTER_CLUSTER;
 use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
-use super::layout::{self, Page, Section, choice, field, notice, proof, table};
+use super::layout::{self, Page, Section, choice, field, notice, proof, table_of};
 use super::topics::confirmed;
 use super::visitor::{Visit, Visiting, Visitor};
 
@@ -60,24 +61,24 @@ async fn users(console: &Console, visitor: &Visitor) -> Result<Markup, Failed> {
     let answer = console.desk.ask(&visitor.caller, &request).await?;
     check(answer.error_code, answer.error_message.as_deref(), || "list the users".to_owned())
         .needing("describe", "--cluster")?;
-    let logins = console.asks_for_login();
+    let (logins, may_change) = (console.asks_for_login(), console.permits(visitor, ALTER_CLUSTER));
     Ok(html! {
         @if !logins { (notice("warn", "No listener has SASL: clients connect without a password, and these users are not in use.")) }
-        (table(&["User", "Mechanism", "#Iterations", "Delete"], html! {
+        (table_of(&["User", "Mechanism", "#Iterations", "Delete"], &[3], html! {
             @for user in answer.results.iter().take(USERS_MAX) {
                 @for one in &user.credential_infos {
                     tr {
                         th.wide scope="row" { (user.user.as_str()) }
                         td { (ScramMechanism::from_code(one.mechanism).map_or("unknown", ScramMechanism::name)) }
                         td.n { (one.iterations) }
-                        td { (delete_form(visitor, user.user.as_str(), one.mechanism)) }
+                        td { @if may_change { (delete_form(visitor, user.user.as_str(), one.mechanism)) } @else { "—" } }
                     }
                 }
             }
             @if answer.results.is_empty() { tr { td colspan="4" { "No user has a SCRAM password." } } }
         }))
         @if answer.results.len() > USERS_MAX { p.soft { "Further users are not shown; levada user list has all." } }
-        (set_form(visitor))
+        (console.offered(visitor, ALTER_CLUSTER, ("Add a user or change a password", set_form(visitor))))
     })
 }
 
