@@ -12,10 +12,13 @@ use levada_metadata::image::{QuotaEntity, QuotaLimits, Quotas};
 
 mod book;
 mod mutations;
+mod uses;
 
 pub(crate) use self::book::QuotaBook;
 pub(crate) use self::mutations::MutationQuota;
 use self::mutations::{Taking, TokenBucket};
+use self::uses::AccountMeter;
+pub use self::uses::QuotaUse;
 
 /// Kafka's defaults of `quota.window.num` and `quota.window.size.seconds`.
 const SAMPLES: usize = 11;
@@ -91,7 +94,7 @@ type Part<'a> = Option<Option<&'a str>>;
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     limits: Quotas,
-    meters: HashMap<Account, QuotaMeter>,
+    meters: HashMap<Account, AccountMeter>,
     hashes: RandomState,
     /// Time of the last search for unused meters.
     swept_ms: i64,
@@ -126,7 +129,7 @@ impl Accounts {
     /// Books a client's use; returns the time that the client has to wait before it continues.
     pub(crate) fn book(&mut self, used: Used, client: Client<'_>, amount: f64, now_ms: i64) -> Duration {
         let Some((account, limit)) = self.find(used, client) else { return Duration::ZERO };
-        let rate = self.meter(account, now_ms).add(amount, now_ms);
+        let rate = self.meter((account, limit), client, now_ms).add(amount, now_ms);
         if rate <= limit {
             return Duration::ZERO;
         }
@@ -138,13 +141,13 @@ impl Accounts {
     /// True if the client has used nothing in the last seconds.
     pub(crate) fn is_idle(&mut self, used: Used, client: Client<'_>, now_ms: i64) -> bool {
         let Some((account, _)) = self.find(used, client) else { return true };
-        self.meters.get_mut(&account).is_none_or(|meter| meter.add(0.0, now_ms) <= 0.0)
+        self.meters.get_mut(&account).is_none_or(|one| one.meter.add(0.0, now_ms) <= 0.0)
     }
 
     /// Cancels the booking of a response that is not sent.
     pub(crate) fn take_back(&mut self, used: Used, client: Client<'_>, amount: f64, now_ms: i64) {
-        if let Some((account, _)) = self.find(used, client) {
-            self.meter(account, now_ms).add(-amount, now_ms);
+        if let Some(found) = self.find(used, client) {
+            self.meter(found, client, now_ms).add(-amount, now_ms);
         }
     }
 
@@ -168,16 +171,22 @@ impl Accounts {
         bucket.take(partitions as f64, is_strict, (limit, now_ms))
     }
 
-    /// The meter of an account, which may be new.
-    fn meter(&mut self, account: Account, now_ms: i64) -> &mut QuotaMeter {
+    /// The meter of an account with its limit, which may be new.
+    fn meter(
+        &mut self,
+        (account, limit): (Account, f64),
+        client: Client<'_>,
+        now_ms: i64,
+    ) -> &mut QuotaMeter {
         if (now_ms - self.swept_ms).abs() >= SWEEP_MS {
             self.swept_ms = now_ms;
-            self.meters.retain(|_, meter| (now_ms - meter.used_ms()).abs() < METER_KEPT_MS);
+            self.meters.retain(|_, one| (now_ms - one.meter.used_ms()).abs() < METER_KEPT_MS);
         }
         if self.meters.len() >= METERS_MAX && !self.meters.contains_key(&account) {
-            drop_older_half(&mut self.meters, QuotaMeter::used_ms);
+            drop_older_half(&mut self.meters, |one| one.meter.used_ms());
         }
-        self.meters.entry(account).or_default()
+        let one = self.meters.entry(account).or_insert_with(|| AccountMeter::of(&account, client));
+        one.limited_to(limit)
     }
 
     /// Books a connection from an address (`connection_creation_rate`); returns the time after
@@ -280,12 +289,19 @@ impl QuotaMeter {
         if let Some((_, sum)) = self.samples.back_mut() {
             *sum += amount;
         }
-        let begin_ms = self.samples.front().map_or(now_ms, |(begin_ms, _)| *begin_ms);
+        self.rate(now_ms)
+    }
+
+    /// The rate at this time, per second.
+    fn rate(&self, now_ms: i64) -> f64 {
+        let oldest_ms = now_ms - SAMPLES as i64 * SAMPLE_MS;
+        let recent = || self.samples.iter().filter(|(begin_ms, _)| *begin_ms > oldest_ms);
+        let begin_ms = recent().next().map_or(now_ms, |(begin_ms, _)| *begin_ms);
         let elapsed_ms = now_ms - begin_ms;
         // A client that has just come is given credit for the seconds before.
         let missing = (SAMPLES as i64 - 1 - elapsed_ms / SAMPLE_MS).max(0);
         let window_ms = elapsed_ms + missing * SAMPLE_MS;
-        self.samples.iter().map(|(_, sum)| sum).sum::<f64>() * 1000.0 / window_ms as f64
+        recent().map(|(_, sum)| sum).sum::<f64>() * 1000.0 / window_ms as f64
     }
 }
 

@@ -13,6 +13,7 @@ pub use self::states::{
     ACKNOWLEDGEMENTS, DeadLetterCounts, GroupState, GroupStates, Lag, LogState, Readiness, ShareLag,
     ShareState, TelemetryState, TransactionStates, UpkeepState,
 };
+pub use crate::quota::QuotaUse;
 pub use crate::replay::ReplayStats;
 pub use crate::replica::replication::IsrCounts;
 pub use crate::replica::{CleanerStats, RecoveryProgress, ReplicationState, TrafficTotals, Work};
@@ -69,6 +70,9 @@ pub trait Source: Send + Sync + 'static {
     /// The longest time for which each kind of work has held the writer of a partition, in the
     /// order of [`Work::ALL`].
     fn longest_lane_turns(&self) -> [Duration; Work::ALL.len()];
+
+    /// The clients that use the largest shares of their quotas, at most this number.
+    fn quota_uses(&self, most: usize) -> Vec<QuotaUse>;
 
     /// The reason why the broker cannot serve, if it cannot.
     fn unhealthy(&self) -> Option<String>;

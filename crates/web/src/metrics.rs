@@ -17,11 +17,14 @@ mod requests;
 mod telemetry;
 mod topics;
 
-use levada_broker::source::{CleanerStats, RecoveryProgress, ReplayStats, Source, Work};
+use levada_broker::source::{CleanerStats, QuotaUse, RecoveryProgress, ReplayStats, Source, Work};
 use levada_process::usage::Process;
 
 use self::exposition::Families;
 pub(super) use self::exposition::Form;
+
+/// Quotas with separate series: those of which most is used.
+const QUOTAS_MAX: usize = 100;
 
 /// The text of one scrape; with `topics`, of single topics, partitions and groups as well.
 pub(super) fn render(source: Arc<dyn Source>, form: Form, topics: bool) -> Result<String, fmt::Error> {
@@ -54,6 +57,7 @@ impl Collector for Scrape {
         families.replays(self.source.replays())?;
         families.requests(&self.source.stats().requests())?;
         families.clients(self.source.as_ref())?;
+        families.quotas(&self.source.quota_uses(QUOTAS_MAX))?;
         families.telemetry(&self.source.telemetry())?;
         families.upkeep(&self.source.upkeep())?;
         if let Some(state) = self.source.remote() {
@@ -123,6 +127,7 @@ impl Families<'_> {
         self.gauge(catalogue::LED_PARTITIONS, state.led)?;
         self.gauge(catalogue::UNDER_REPLICATED, state.under_replicated)?;
         self.gauge(catalogue::UNDER_MIN_ISR, state.under_min_insync)?;
+        self.gauge(catalogue::PREFERRED_NOT_LED, state.preferred_not_led)?;
         let mut series = self.family(catalogue::ISR_CHANGES)?;
         series.counter(&["expansion"], state.changes.expansions)?;
         series.counter(&["shrink"], state.changes.shrinks)?;
@@ -134,6 +139,17 @@ impl Families<'_> {
         let mut series = self.family(catalogue::LANE_LONGEST_TURN)?;
         for ((_, label), longest) in Work::ALL.iter().zip(source.longest_lane_turns()) {
             series.gauge(&[label], longest.as_secs_f64())?;
+        }
+        Ok(())
+    }
+
+    fn quotas(&mut self, uses: &[QuotaUse]) -> fmt::Result {
+        let values: [(&'static catalogue::Family, fn(&QuotaUse) -> f64); 2] =
+            [(catalogue::QUOTA_RATE, |one| one.rate), (catalogue::QUOTA_LIMIT, |one| one.limit)];
+        for (family, value) in values {
+            let mut series = self.family(family)?;
+            uses.iter()
+                .try_for_each(|one| series.gauge(&[one.quota, &one.user, &one.client_id], value(one)))?;
         }
         Ok(())
     }

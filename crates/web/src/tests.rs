@@ -8,9 +8,9 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use levada_broker::source::{
     CleanerStats, DeadLetterCounts, Durations, FollowingState, GroupState, GroupStates, IsrCounts, Lag,
-    LogState, MembershipState, Readiness, RecoveryProgress, RemoteLogState, RemoteState, ReplayStats,
-    ReplicationState, ShareLag, ShareState, Stats, TelemetryState, TrafficTotals, TransactionStates,
-    UpkeepState, Work,
+    LogState, MembershipState, QuotaUse, Readiness, RecoveryProgress, RemoteLogState, RemoteState,
+    ReplayStats, ReplicationState, ShareLag, ShareState, Stats, TelemetryState, TrafficTotals,
+    TransactionStates, UpkeepState, Work,
 };
 use levada_telemetry::Exported;
 use levada_wire::{ApiKey, Uuid};
@@ -229,7 +229,20 @@ impl Source for Fake {
     fn replication(&self) -> ReplicationState {
         let changes = IsrCounts { expansions: 1, shrinks: 2, failures: 3 };
         let throttled_bytes = (700, 800);
-        ReplicationState { led: 6, under_replicated: 4, under_min_insync: 5, changes, throttled_bytes }
+        ReplicationState {
+            led: 6,
+            under_replicated: 4,
+            under_min_insync: 5,
+            preferred_not_led: 9,
+            changes,
+            throttled_bytes,
+        }
+    }
+
+    fn quota_uses(&self, most: usize) -> Vec<QuotaUse> {
+        assert_eq!(most, 100);
+        let (user, client_id) = ("ann".to_owned(), String::new());
+        vec![QuotaUse { quota: "producer_byte_rate", user, client_id, rate: 250.5, limit: 1000.0 }]
     }
 
     fn readiness(&self) -> Readiness {
@@ -468,6 +481,9 @@ const SHOWN: &[&str] = &[
     "levada_led_partitions 6",
     "levada_under_replicated_partitions 4",
     "levada_under_min_isr_partitions 5",
+    "levada_preferred_leader_imbalance_partitions 9",
+    "levada_quota_rate{quota=\"producer_byte_rate\",user=\"ann\",client_id=\"\"} 250.5",
+    "levada_quota_limit{quota=\"producer_byte_rate\",user=\"ann\",client_id=\"\"} 1000.0",
     "levada_isr_changes_total{change=\"expansion\"} 1",
     "levada_isr_changes_total{change=\"shrink\"} 2",
     "levada_isr_changes_total{change=\"failed\"} 3",

@@ -72,8 +72,14 @@ fn dashboard(of_cluster: bool) -> BTreeSet<String> {
         .flat_map(|(panels, _)| panels)
         .flat_map(|panel| panel["targets"].as_array().cloned().unwrap_or_default());
     let queries = targets.map(|target| target["expr"].as_str().expect("a query").to_string());
-    let asked: BTreeSet<String> =
-        queries.map(|query| query.replace("$instance", ".*").replace("$__rate_interval", "20s")).collect();
+    let plain = |query: String| {
+        let variables = ["$cluster", "$instance", "$topic"];
+        variables
+            .iter()
+            .fold(query, |query, name| query.replace(name, ".*"))
+            .replace("$__rate_interval", "20s")
+    };
+    let asked: BTreeSet<String> = queries.map(plain).collect();
     assert!(asked.len() > if of_cluster { 5 } else { 30 }, "{asked:?}");
     assert!(asked.iter().all(|query| !query.contains('$')), "{asked:?}");
     asked

@@ -8,7 +8,7 @@ use levada_metadata::image::Quotas;
 use levada_process::clock::steady_ms;
 use parking_lot::Mutex;
 
-use crate::quota::{Accounts, Client, Taking, Used};
+use crate::quota::{Accounts, Client, QuotaUse, Taking, Used};
 
 /// Seconds of a limit that a single answer may consume: the window of the rate.
 const BURST_SECONDS: f64 = 10.0;
@@ -31,6 +31,11 @@ impl QuotaBook {
     /// True if the use of any client has to be measured.
     pub(crate) fn has_quotas(&self) -> bool {
         self.limited.load(Ordering::Acquire)
+    }
+
+    /// The accounts that use the largest shares of their limits, at most this number.
+    pub(crate) fn uses(&self, most: usize) -> Vec<QuotaUse> {
+        if self.has_quotas() { self.accounts.lock().uses(most, steady_ms()) } else { Vec::new() }
     }
 
     /// Books a new connection; returns the time after which it is closed, if its address opens too

@@ -233,3 +233,30 @@ fn clock_change_neither_forgives_nor_prolongs_throttle() {
         assert!(later > wait / 2 && later <= wait * 2, "{wait:?}, {later:?} by {skew_ms}");
     }
 }
+
+#[test]
+fn uses_name_the_clients_that_share_a_quota() {
+    let mut accounts = limits(&[
+        (&[("user", None)], "producer_byte_rate", 1000.0),
+        (&[("client-id", Some("app"))], "consumer_byte_rate", 500.0),
+    ]);
+    let long = "x".repeat(100);
+    let client = |user| Client { user, client_id: "app" };
+    accounts.book(Used::Produced, client("ann"), 1_000.0, 0);
+    accounts.book(Used::Produced, client(&long), 5_000.0, 0);
+    accounts.book(Used::Fetched, client("ann"), 4_000.0, 0);
+    accounts.book(Used::Time, client("ann"), 50.0, 0);
+    let uses = accounts.uses(10, 0);
+    let named = |one: &QuotaUse| (one.quota, one.user.clone(), one.client_id.clone(), one.rate, one.limit);
+    let expected = [
+        ("consumer_byte_rate", String::new(), "app".to_owned(), 400.0, 500.0),
+        ("producer_byte_rate", long[..64].to_owned(), String::new(), 500.0, 1000.0),
+        ("producer_byte_rate", "ann".to_owned(), String::new(), 100.0, 1000.0),
+    ];
+    assert_eq!(uses.iter().map(named).collect::<Vec<_>>(), expected);
+    assert_eq!(accounts.uses(1, 0), uses[..1]);
+    // Two names that are equal where they are cut are one series.
+    accounts.book(Used::Produced, client(&"x".repeat(99)), 9_000.0, 0);
+    assert_eq!(accounts.uses(10, 0).len(), 3);
+    assert!(accounts.uses(10, METER_KEPT_MS).is_empty(), "the use has ended");
+}

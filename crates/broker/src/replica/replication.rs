@@ -10,6 +10,7 @@ use levada_cluster::directories::ReplicaKey;
 use levada_cluster::replication::leader::{BrokerStanding, ChangeOutcome, IsrChange, LeaderLimits};
 use levada_cluster::replication::{IsrUpdates, Leader};
 use levada_metadata::Metadata;
+use levada_metadata::image::PartitionRegistration;
 use levada_metadata::uuid::LOST_DIRECTORY;
 use levada_process::clock::{now_ms, uptime_ms};
 use levada_wire::api::controller;
@@ -47,6 +48,9 @@ pub struct ReplicationState {
     pub under_replicated: u64,
     /// Number of partitions with fewer replicas in sync than `min.insync.replicas`.
     pub under_min_insync: u64,
+    /// Number of partitions that this broker should lead, as the first of their replicas, and that
+    /// another broker leads, or none.
+    pub preferred_not_led: u64,
     /// Changes of replicas in sync.
     pub changes: IsrCounts,
     /// Bytes of throttled replicas, sent as the leader and received as a follower.
@@ -67,6 +71,15 @@ pub(crate) struct Replication {
 }
 
 impl Replication {
+    /// Number of partitions whose first replica is on this broker, and that it does not lead.
+    fn preferred_not_led(&self) -> u64 {
+        let (node_id, image) = (self.config.load().node_id, self.metadata.image());
+        let is_misled =
+            |one: &PartitionRegistration| one.replicas.first() == Some(&node_id) && one.leader != node_id;
+        let all = image.topics().iter().flat_map(|topic| topic.partitions());
+        all.filter(|(_, partition)| is_misled(partition)).count() as u64
+    }
+
     pub(crate) fn new(config: Arc<LiveConfig>, metadata: Arc<Metadata>) -> Self {
         let (updates, submitted, refusal_warning) = Default::default();
         let (expansions, shrinks, failures) = Default::default();
@@ -255,6 +268,7 @@ impl Replicas {
             led: partitions.iter().filter(|partition| partition.leadership().is_leader()).count() as u64,
             changes: self.replication().isr_counts(),
             throttled_bytes: (throttles.leader.bytes(), throttles.follower.bytes()),
+            preferred_not_led: self.replication().preferred_not_led(),
             ..ReplicationState::default()
         };
         for led in partitions.iter().filter_map(|partition| partition.led()) {

@@ -12,8 +12,8 @@ use crate::broker::Broker;
 use crate::replay::ReplayStats;
 use crate::replica::{CleanerStats, Partition, RecoveryProgress, ReplicationState, TrafficTotals, Work};
 use crate::source::{
-    FollowingState, GroupStates, LogState, MembershipState, Readiness, RemoteState, ShareState, Source,
-    TelemetryState, TransactionStates, UpkeepState,
+    FollowingState, GroupStates, LogState, MembershipState, QuotaUse, Readiness, RemoteState, ShareState,
+    Source, TelemetryState, TransactionStates, UpkeepState,
 };
 use crate::stats::Stats;
 
@@ -101,6 +101,10 @@ impl Source for Broker {
 
     fn replication(&self) -> ReplicationState {
         self.replicas().replication_state()
+    }
+
+    fn quota_uses(&self, most: usize) -> Vec<QuotaUse> {
+        self.quotas().uses(most)
     }
 
     fn readiness(&self) -> Readiness {

@@ -57,6 +57,8 @@ families! {
     HTTP_CONNECTIONS Gauge "levada_http_connections" [] "HTTP connections open now" "";
     AUTHENTICATIONS Counter "levada_authentications" ["listener", "mechanism", "result"] "SASL authentications: success, failure, or expired if the client did not authenticate again in time" "kafka.server:type=socket-server-metrics,listener=*,name=successful-authentication-total";
     TLS_HANDSHAKES_FAILED Counter "levada_tls_handshakes_failed" [] "TLS handshakes that failed" "kafka.server:type=socket-server-metrics,name=failed-authentication-total";
+    QUOTA_RATE Gauge "levada_quota_rate" ["quota", "user", "client_id"] "Use of a quota per second in the last seconds by the clients that share it, in the unit of the quota; the 100 quotas of which most is used, names cut at 64 characters" "kafka.server:type=Produce, Fetch or Request,user=*,client-id=* (byte-rate, request-time)";
+    QUOTA_LIMIT Gauge "levada_quota_limit" ["quota", "user", "client_id"] "Limit of the quota" "";
     // Client telemetry.
     TELEMETRY_INSTANCES Gauge "levada_client_telemetry_instances" [] "Client instances that have asked for subscriptions or pushed metrics of late" "kafka.server:type=client-metrics,name=instance-count";
     TELEMETRY_CLIENTS Gauge "levada_client_telemetry_clients" [] "Clients whose metrics are kept" "";
@@ -86,6 +88,7 @@ families! {
     LED_PARTITIONS Gauge "levada_led_partitions" [] "Partitions that this broker leads" "kafka.server:type=ReplicaManager,name=LeaderCount";
     UNDER_REPLICATED Gauge "levada_under_replicated_partitions" [] "Partitions that this broker leads with fewer replicas in sync than assigned; always 0 on a single broker" "kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions";
     UNDER_MIN_ISR Gauge "levada_under_min_isr_partitions" [] "Partitions that this broker leads with fewer replicas in sync than min.insync.replicas: acks=all is refused" "kafka.server:type=ReplicaManager,name=UnderMinIsrPartitionCount";
+    PREFERRED_NOT_LED Gauge "levada_preferred_leader_imbalance_partitions" [] "Partitions whose preferred leader (the first of the replicas) is this broker, and that another broker leads, or none; levada partition elect ends that" "kafka.controller:type=KafkaController,name=PreferredReplicaImbalanceCount";
     ISR_CHANGES Counter "levada_isr_changes" ["change"] "Changes of the in-sync replicas that this broker has requested from the controller: expansion, shrink, or failed" "kafka.server:type=ReplicaManager,name=IsrExpandsPerSec, IsrShrinksPerSec, FailedIsrUpdatesPerSec";
     THROTTLED_BYTES Counter "levada_replication_throttled_bytes" ["side"] "Bytes of replicas that are throttled (*.replication.throttled.replicas): sent as the leader, received as a follower" "kafka.server:type=LeaderReplication, FollowerReplication (byte-rate)";
     OFFLINE Gauge "levada_offline_partitions" [] "Partitions that are offline after a failure of their storage" "kafka.controller:type=KafkaController,name=OfflinePartitionsCount";

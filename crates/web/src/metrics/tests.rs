@@ -120,3 +120,32 @@ fn topic_series_are_capped_and_optional() {
         0
     );
 }
+
+/// The text of a file of the project.
+fn delivered(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()
+}
+
+#[test]
+fn every_alert_has_a_runbook_and_job() {
+    let rules = delivered("deploy/monitoring/alerts.yml");
+    let page = delivered("docs/operating/alerts.md");
+    let rules: Vec<&str> = rules.split("- alert: ").skip(1).collect();
+    let line = |rule: &str, key: &str| {
+        let found = rule.lines().find_map(|line| line.trim().strip_prefix(key));
+        found.unwrap_or_else(|| panic!("no {key} in {rule}")).trim().to_owned()
+    };
+    for rule in &rules {
+        let name = rule.lines().next().unwrap_or_default();
+        let expected = format!("\"docs/operating/alerts.md#{}\"", name.to_lowercase());
+        assert_eq!(line(rule, "runbook_url:"), expected, "{name}");
+        assert!(page.contains(&format!("\n## {name}\n")), "docs/operating/alerts.md has no section {name}");
+        let query = line(rule, "expr:");
+        let metrics = query.match_indices("levada_").chain(query.match_indices("process_"));
+        for (at, _) in metrics {
+            let (_, selector) = query[at..].split_once('{').unwrap_or_default();
+            assert!(selector.starts_with("job=\"levada\""), "{name}: {query}");
+        }
+    }
+    assert_eq!(page.matches("\n## ").count(), rules.len(), "a section of no rule");
+}

@@ -547,6 +547,13 @@ fn resigned() -> Rig {
     rig
 }
 
+#[test]
+fn preferred_leadership_of_another_broker_is_counted() {
+    let not_led = |rig: &Rig| rig.broker.replicas().replication_state().preferred_not_led;
+    assert_eq!(not_led(&Rig::start()), 0);
+    assert_eq!(not_led(&resigned()), 1);
+}
+
 /// The end of the log after this task, and the offset of the partition in this checkpoint.
 fn carried_out(rig: &Rig, task: &Task, checkpoint: &str) -> (i64, Option<String>) {
     let (partition, end) = (rig.partition(), log_end(rig.partition().log()));
