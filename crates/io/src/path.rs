@@ -160,3 +160,6 @@ impl From<SocketPath> for Path {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -69,6 +69,21 @@ fn probe_in_unwritable_directory_falls_back_to_memory() {
 }
 
 #[test]
+fn a_read_without_waiting_must_return_the_bytes() {
+    use std::os::unix::fs::FileExt;
+
+    let bench = Bench::new(&std::env::temp_dir()).unwrap();
+    if let Err(error) = bench.nowait_read() {
+        crate::tests::links::skipped("a read without waiting", &error.to_string());
+        return;
+    }
+    bench.file.write_all_at(&[!SAMPLE[0]], 0).unwrap();
+    assert_eq!(bench.nowait_read().unwrap_err().to_string(), "read other bytes");
+    bench.file.set_len(0).unwrap();
+    assert!(bench.nowait_read().is_err(), "no bytes");
+}
+
+#[test]
 fn probe_fails_on_altered_bytes() {
     let mut arrived = SAMPLE;
     arrived[7] ^= 1;

@@ -530,6 +530,30 @@ fn a_slot_of_another_ring_is_refused() {
     assert_eq!(ring.in_flight(), 0);
 }
 
+#[test]
+fn ring_refuses_bytes_outside_a_shared_buffer() {
+    let Some(mut ring) = default_ring() else { return };
+    let pool = BufferPool::new(4096, 1).unwrap();
+    let Memory::Buffer(buffer) = buffer_of(&pool, b"ten bytes.") else { panic!("another memory") };
+    let buffer = Arc::new(buffer);
+    let (sender, mut receiver) = UnixStream::pair().unwrap();
+    let sender = Arc::new(sender);
+    let send = |range| Operation::send(Arc::clone(&sender), Memory::Shared(Arc::clone(&buffer), range));
+    #[expect(clippy::reversed_empty_ranges, reason = "a range that a caller has computed wrongly")]
+    let outside = [0..11, 10..11, 11..11, 4..3];
+    for range in outside {
+        let operations = vec![send(0..10), send(range.clone())];
+        let push = || ring.push_linked(operations);
+        assert!(catch_unwind(AssertUnwindSafe(push)).is_err(), "{range:?}");
+        assert_eq!(ring.in_flight(), 0, "the operation before it is not queued");
+    }
+    assert_eq!(run(&mut ring, send(4..10)).0.unwrap(), 6);
+    drop((sender, ring));
+    let mut arrived = String::new();
+    receiver.read_to_string(&mut arrived).unwrap();
+    assert_eq!(arrived, "bytes.");
+}
+
 /// Ten thousand zero-copy sends on connections that are reset at random: every payload comes back
 /// once, every prefix is right.
 #[test]

@@ -13,6 +13,7 @@ use super::key_map::KeyMap;
 use super::{CleanError, Cleaned, Cleaning, DirtySection, Job, group};
 use crate::disk::faulty::FaultyDisk;
 use crate::disk::is_short;
+use crate::segment::Segment;
 use crate::{Append, LogConfig, LogError, OpenOptions, Partition, Writer};
 
 const GO_ON: super::Throttle<'_> = &|_| ControlFlow::Continue(());
@@ -190,6 +191,23 @@ fn groups_fit_in_one_segment() {
 }
 
 #[test]
+fn a_group_spans_offsets_of_one_index() {
+    let (dir, disk) = (tempdir().unwrap(), FaultyDisk::default());
+    let widest = i64::from(i32::MAX);
+    let check = |segments: &[(i64, u64)], wanted: &[usize]| {
+        let segment = |(base, size): &(i64, u64)| Arc::new(Segment::on_disk(dir.path(), *base, *size));
+        let segments: Vec<_> = segments.iter().map(segment).collect();
+        let groups = group::groups(&segments, &disk, &LogConfig::default(), widest + 50).unwrap();
+        assert_eq!(groups.iter().map(|group| group.len()).collect::<Vec<_>>(), wanted);
+    };
+    check(&[(0, 100), (10, 100), (widest + 1, 100)], &[2, 1]);
+    check(&[(0, 100), (10, 100), (widest + 2, 100)], &[1, 1, 1]);
+    check(&[(0, 100), (10, 0), (widest + 2, 100)], &[2, 1]);
+    check(&[(40, 100), (50, 100), (widest + 2, 100)], &[2, 1]);
+    check(&[(60, 100), (70, 100), (widest + 2, 100)], &[3]);
+}
+
+#[test]
 fn every_compaction_swap_step_leaves_whole_log() {
     // Five names that the new segment may have, twice; four of each old one, and a snapshot.
     let renames = 5 + 2 * 4 + 1 + 5;
@@ -227,6 +245,22 @@ fn compacted_segment_does_not_replace_removed_records() {
     writer.truncate(20, 0).unwrap();
     assert!(writer.replace(cleaned).unwrap().is_none());
     assert_eq!(offsets(writer.partition()), (8..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn compacted_group_does_not_replace_changed_segment() {
+    let (_dir, _, mut writer) = log(3);
+    let mut single = job(writer.partition(), 1 << 20);
+    single.config.segment_bytes = 1;
+    let mut cleaning = Cleaning::begin(single, GO_ON).unwrap();
+    let mut next = || cleaning.next_segment(&writer.last_records(), GO_ON).unwrap().unwrap();
+    next().discard().unwrap();
+    let second = next();
+    let whole = first_cleaned(&writer);
+    assert_eq!((second.base, second.old.len(), whole.base, whole.old.len()), (8, 1, 0, 3));
+    writer.replace(second).unwrap().unwrap().remove().unwrap();
+    assert!(writer.replace(whole).unwrap().is_none(), "the second of the three is another segment");
+    assert_eq!(offsets(writer.partition()), (0..8).chain(16..24).collect::<Vec<_>>());
 }
 
 #[test]

@@ -33,6 +33,16 @@ fn fields_unknown_to_version_are_dropped_if_ignorable() {
     assert!(matches!(encode_response(7, 8, &response), Err(EncodeError::Body(_))));
 }
 
+#[test]
+fn a_name_is_decoded_without_the_rest() {
+    let body = Bytes::from_static(b"\x08a group\xff\xff");
+    assert_eq!(decode_name(body.clone()).unwrap().as_str(), "a group");
+    for end in 0..8 {
+        assert!(decode_name(body.slice(..end)).is_err(), "{end} bytes");
+    }
+    assert!(decode_name(Bytes::from_static(b"\0")).is_err(), "null");
+}
+
 /// Versions in which an untouched response cannot be encoded.
 #[track_caller]
 fn check_default<R: KafkaResponse + Default>(expected: &[i16]) {

@@ -194,6 +194,35 @@ fn requests_of_a_replica_survive_encoding() {
 }
 
 #[test]
+fn a_replica_omits_fields_of_later_versions() {
+    let frame = |version: i16, change: &dyn Fn(&mut FetchRequest)| {
+        let mut message = fetch_request::FetchRequest::default();
+        let mut topic = fetch_request::FetchTopic::default();
+        topic.partitions = vec![fetch_request::FetchPartition::default()];
+        message.topics = vec![topic];
+        let mut request = request(message, version);
+        change(&mut request);
+        request.encode(1, "", version).unwrap()
+    };
+    let plain = |version| frame(version, &|_| ());
+    let has_epoch = |version| frame(version, &|request| request.replica_epoch = 5) != plain(version);
+    let has_directory = |version| {
+        let directory = Uuid::from_bytes([7; 16]);
+        let change = |request: &mut FetchRequest| {
+            request.topics[0].partitions[0].replica_directory_id = directory;
+        };
+        frame(version, &change) != plain(version)
+    };
+    let with_high_watermark = |version| {
+        frame(version, &|request: &mut FetchRequest| request.topics[0].partitions[0].high_watermark = 5)
+    };
+    assert_eq!([14, 15].map(has_epoch), [false, true]);
+    assert_eq!([16, 17].map(has_directory), [false, true]);
+    assert_eq!(with_high_watermark(17), plain(17));
+    assert_eq!(with_high_watermark(18).len(), plain(18).len() + 10, "a tag, its length and the value");
+}
+
+#[test]
 fn recorded_frames_round_trip() {
     let mut versions = std::collections::BTreeSet::new();
     for (header, sent, answer) in golden::exchanges() {

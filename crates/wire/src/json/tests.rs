@@ -2,7 +2,7 @@
 //! again, which neither an error in the table nor one in the code would survive.
 
 use kafka_wire::*;
-use kafka_wire_core::ApiVersion;
+use kafka_wire_core::{ApiVersion, KafkaEncode};
 use serde_json::json;
 
 use super::*;
@@ -174,6 +174,20 @@ fn null_strings_are_what_the_codec_makes() {
         request.transactional_id = None;
         let frame = api.encode(version, (7, "me"), &json!({ "TransactionalId": null })).unwrap();
         assert_eq!(frame, crate::encode_request(7, Some("me"), version, &request).unwrap(), "{version}");
+    }
+}
+
+/// The samples have short texts, whose lengths are varints of one byte.
+#[test]
+fn long_texts_survive_both_ways() {
+    let layout = &JsonApi::named("Heartbeat").unwrap().request;
+    for len in [126, 127, 128, 255, 16_382, 16_383, 16_384] {
+        let mut request = HeartbeatRequest::default();
+        request.group_id = "g".repeat(len).as_str().into();
+        let bytes = request.encode_to_bytes(ApiVersion::new(4)).unwrap();
+        let value = read::body(layout, 4, &bytes).unwrap();
+        assert_eq!(value["GroupId"].as_str().map(str::len), Some(len));
+        assert_eq!(write::body(layout, 4, &value).unwrap(), bytes, "{len}");
     }
 }
 

@@ -85,3 +85,17 @@ fn ranges_that_are_not_there_are_refused() {
     let outside = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| map.write(9, &[1])));
     assert!(outside.is_err(), "a position before the range is a bug of the caller");
 }
+
+#[test]
+fn a_dropped_map_is_unmapped() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(64 << 10).unwrap();
+    let name = file.path().to_str().unwrap();
+    let is_mapped = || std::fs::read_to_string("/proc/self/maps").unwrap().contains(name);
+    let map = WriteMap::new(file.as_file(), 0..64 << 10).unwrap();
+    let populate = map.populate();
+    drop(map);
+    assert!(is_mapped(), "the task keeps it");
+    populate();
+    assert!(!is_mapped());
+}
