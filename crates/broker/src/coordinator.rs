@@ -195,3 +195,6 @@ impl Coordinators {
         TOPICS.iter().filter_map(|topic| self.of(topic)).for_each(Terms::unload);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -204,6 +204,22 @@ fn many_addresses_share_no_quota_meter() {
 }
 
 #[test]
+fn excess_connection_waits_until_rate_recovers() {
+    let address = IpAddr::from([127, 0, 0, 1]);
+    for (limit, wait_ms) in [(2, 500), (5, 200), (10, 100)] {
+        let mut accounts = limits(&[(&[("ip", None)], "connection_creation_rate", f64::from(limit))]);
+        for _ in 0..10 * limit {
+            assert_eq!(accounts.book_connection(address, 0), Duration::ZERO);
+        }
+        assert_eq!(accounts.book_connection(address, 0), Duration::from_millis(wait_ms));
+        // The refused connection does not count.
+        assert_eq!(accounts.book_connection(address, 0), Duration::from_millis(wait_ms));
+    }
+    let mut accounts = limits(&[(&[("ip", None)], "connection_creation_rate", 0.0)]);
+    assert_eq!(accounts.book_connection(address, 0), Duration::from_secs(1));
+}
+
+#[test]
 fn address_quota_holds_in_every_notation() {
     for name in ["2001:DB8:0:0:0:0:0:1", "2001:db8::1", "::ffff:10.0.0.1", "10.0.0.1"] {
         let mut accounts = limits(&[(&[("ip", Some(name))], "connection_creation_rate", 1.0)]);

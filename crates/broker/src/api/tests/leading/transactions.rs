@@ -1,14 +1,16 @@
 //! Markers and transactions while the follower of one partition does not fetch.
 
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use levada_base::Append;
 use levada_base::batch::Builder;
 use levada_config::Protocol;
 use levada_coordination::group::Producer;
 use levada_coordination::group::request::EndTxnRequest;
-use levada_coordination::txn::TxnState;
 use levada_coordination::txn::records::{Record, Value};
+use levada_coordination::txn::request::{self, ProducerIdentity};
+use levada_coordination::txn::{TxnError, TxnState};
 use levada_metadata::records::{PartitionChangeRecord, PartitionRecord, TopicRecord};
 use levada_process::clock::now_ms;
 use levada_security::Session;
@@ -25,7 +27,9 @@ use super::coordinators::served;
 use super::rig::{OTHER, Rig, change};
 use super::{LONG, OK, begun};
 use crate::api::{Context, k24_add_partitions_to_txn, k27_write_txn_markers};
+use crate::peers::{Peer, Subject};
 use crate::replica::{OFFSETS_TOPIC, Partition, TRANSACTIONS_TOPIC};
+use crate::transaction::Membership;
 
 const STATES: Uuid = Uuid::from_bytes([8; 16]);
 const OFFSETS: Uuid = Uuid::from_bytes([9; 16]);
@@ -232,4 +236,36 @@ fn batch_does_not_overtake_unverified_earlier_batch() {
     assert_eq!(produce(&rig, &ids[1], 1), unverified, "the first batch comes again");
     assert_eq!(produce(&rig, &ids[1], 0), (OK, 0));
     assert_eq!(produce(&rig, &ids[1], 1), (OK, 1));
+}
+
+/// A coordinator on another broker answers as late as a network does.
+#[test]
+fn verification_elsewhere_keeps_no_marker_out() {
+    let mut rig = Rig::start();
+    let partition = PartitionRecord {
+        topic_id: STATES,
+        replicas: vec![OTHER],
+        isr: vec![OTHER],
+        leader: OTHER,
+        ..PartitionRecord::default()
+    };
+    let topic = TopicRecord { name: TRANSACTIONS_TOPIC.to_owned(), topic_id: STATES };
+    rig.publish(&[topic.into(), partition.into()]);
+    let (release, released) = channel::<()>();
+    // The thread that sends the question is busy until the release.
+    let busy = move |_: Option<Peer<'_>>| drop(released.recv());
+    rig.broker.transactions().peers().call(OTHER, Subject::Verification, Box::new(busy));
+    let claim = Membership {
+        transactional_id: "id",
+        producer: ProducerIdentity { producer_id: 1, producer_epoch: 0 },
+        protocol: request::Protocol::Classic,
+    };
+    rig.run(async {
+        let partition = rig.partition();
+        let mut hold = Box::pin(rig.broker.transactions().hold(&partition, claim));
+        assert!(begun(&mut hold).await.is_none());
+        assert!(partition.transactions().try_write().is_ok(), "a marker does not wait for the answer");
+        drop(release);
+        assert_eq!(hold.await.err(), Some(TxnError::CoordinatorNotAvailable), "the node has no address");
+    });
 }
