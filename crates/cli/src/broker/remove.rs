@@ -65,7 +65,9 @@ impl Remove {
         let member = layout.member(id)?;
         if member.fenced != Some(true) && !self.alive {
             return Err(Failure::with_next(
-                format!("broker {id} is alive: it would continue to serve, and register again at its next start"),
+                format!(
+                    "broker {id} is alive: it would continue to serve, and register again at its next start"
+                ),
                 "stop the broker, and retry when levada broker list shows it as fenced; --alive removes it now",
             ));
         }

@@ -151,7 +151,10 @@ impl Coordinator {
             Record::Group(group_id, Some(_))
                 if self.shares.contains_key(&group_id) || self.streams.contains_key(&group_id) =>
             {
-                tracing::warn!(group = group_id, "skipped a record of a classic group: a group of another type has this id");
+                tracing::warn!(
+                    group = group_id,
+                    "skipped a record of a classic group: a group of another type has this id"
+                );
             }
             Record::Group(group_id, Some(value)) => {
                 let group = ClassicGroup::from_record(group_id.clone(), value);

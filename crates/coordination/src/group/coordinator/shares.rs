@@ -282,7 +282,10 @@ impl Coordinator {
             }
             self.displace_simple(&group_id);
             if self.knows(&group_id) {
-                tracing::warn!(group = group_id, "skipped a record of a share group: a group of another type has this id");
+                tracing::warn!(
+                    group = group_id,
+                    "skipped a record of a share group: a group of another type has this id"
+                );
                 return;
             }
         }

@@ -234,7 +234,10 @@ impl Coordinator {
             }
             self.displace_simple(&group_id);
             if self.knows(&group_id) {
-                tracing::warn!(group = group_id, "skipped a record of a streams group: a group of another type has this id");
+                tracing::warn!(
+                    group = group_id,
+                    "skipped a record of a streams group: a group of another type has this id"
+                );
                 return;
             }
         }
