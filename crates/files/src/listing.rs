@@ -243,8 +243,8 @@ pub(crate) struct ListingTask {
 }
 
 impl ListingTask {
-    /// Lists the open directory: directories first, then files, each in the wanted order. Counts memory against
-    /// the budget before it takes it. Waits for the disk.
+    /// Lists the open directory: directories first, then files, each in the wanted order. Counts
+    /// memory against the budget before it takes it. Waits for the disk.
     ///
     /// # Errors
     /// The directory cannot be read, or the budget has no room.

@@ -144,14 +144,13 @@ impl Families<'_> {
     }
 
     fn quotas(&mut self, uses: &[QuotaUse]) -> fmt::Result {
-        let values: [(&'static catalogue::Family, fn(&QuotaUse) -> f64); 2] =
-            [(catalogue::QUOTA_RATE, |one| one.rate), (catalogue::QUOTA_LIMIT, |one| one.limit)];
-        for (family, value) in values {
-            let mut series = self.family(family)?;
-            uses.iter()
-                .try_for_each(|one| series.gauge(&[one.quota, &one.user, &one.client_id], value(one)))?;
+        fn labels(one: &QuotaUse) -> [&str; 3] {
+            [one.quota, &one.user, &one.client_id]
         }
-        Ok(())
+        let mut series = self.family(catalogue::QUOTA_RATE)?;
+        uses.iter().try_for_each(|one| series.gauge(&labels(one), one.rate))?;
+        let mut series = self.family(catalogue::QUOTA_LIMIT)?;
+        uses.iter().try_for_each(|one| series.gauge(&labels(one), one.limit))
     }
 
     fn replays(&mut self, stats: ReplayStats) -> fmt::Result {

@@ -64,8 +64,8 @@ impl InternalTopic {
         }
     }
 
-    /// A control record of the topic as an object with the field `type`; none for the end markers of
-    /// transactions, which are the same in all topics but the metadata log.
+    /// A control record of the topic as an object with the field `type`; none for the end markers
+    /// of transactions, which are the same in all topics but the metadata log.
     ///
     /// # Errors
     /// The reason why it is not a control record of the metadata log.

@@ -28,8 +28,8 @@ const EXPANDED_BYTES_MAX: usize = 16 << 20;
 const EXPANDED_PER_BYTE: u64 = 32;
 /// Cost after which a read goes no further, although its answer has more batches.
 const COST_MAX: u64 = 4 << 20;
-/// Cost of a microsecond of decoding, which may wait for the schema registry: a read ends after two
-/// seconds of it.
+/// Microseconds of decoding that cost as much as a byte. Decoding may wait for the schema registry:
+/// a read ends after eight seconds of it.
 const DECODING_US: u64 = 2;
 /// Bytes of the key and of the value of a header that are shown.
 const SHOWN_HEADER_BYTES: usize = 256;
@@ -288,8 +288,8 @@ impl Wanted {
             if offset < *position {
                 continue;
             }
-            if looked.found.len() == most || decoding_us * DECODING_US >= COST_MAX {
-                looked.cost += decoding_us * DECODING_US;
+            if looked.found.len() == most || decoding_us / DECODING_US >= COST_MAX {
+                looked.cost += decoding_us / DECODING_US;
                 return false;
             }
             *position = offset + 1;
@@ -312,7 +312,7 @@ impl Wanted {
                 });
             }
         }
-        looked.cost += decoding_us * DECODING_US;
+        looked.cost += decoding_us / DECODING_US;
         true
     }
 }

@@ -253,7 +253,9 @@ fn verification_elsewhere_keeps_no_marker_out() {
     rig.publish(&[topic.into(), partition.into()]);
     let (release, released) = channel::<()>();
     // The thread that sends the question is busy until the release.
-    let busy = move |_: Option<Peer<'_>>| drop(released.recv());
+    let busy = move |_: Option<Peer<'_>>| {
+        let _ = released.recv();
+    };
     rig.broker.transactions().peers().call(OTHER, Subject::Verification, Box::new(busy));
     let claim = Membership {
         transactional_id: "id",
