@@ -9,12 +9,12 @@ use super::release::Release;
 use crate::suite::cargo;
 
 /// Ceilings of the stripped binary by profile, and of the other programs of `dist`, in bytes: the
-/// sizes of 2026-11-30 with tiered storage and the console of a cluster, rounded up. Programs of
-/// `dist` are static. Those of `release` are not, and the tests of each change build them, without
-/// incremental compilation where a build is not repeated: that adds 2.9 MB
+/// sizes of 2026-11-30 with tiered storage and schemas, rounded up. Programs of `dist` are static.
+/// Those of `release` are not, and the tests of each change build them, without incremental
+/// compilation where a build is not repeated: that adds 2.9 MB
 /// (docs/decisions/2026-11-24-binary-size.md).
 const CEILINGS: [(&str, usize); 4] =
-    [("dist", 32_000_000), ("release", 56_000_000), (LABORATORY, 8_500_000), (ENTRY, 2_000_000)];
+    [("dist", 33_500_000), ("release", 61_000_000), (LABORATORY, 8_500_000), (ENTRY, 2_000_000)];
 /// The laboratory's program, in the table of ceilings.
 const LABORATORY: &str = "laboratory";
 /// The entry of the image, in the table of ceilings.
