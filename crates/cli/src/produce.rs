@@ -56,8 +56,8 @@ pub(crate) struct Args {
     brokers: BrokerArgs,
     #[command(flatten)]
     registry: RegistryArgs,
-    /// Encode values, which are JSON, by this schema: an id, SUBJECT[:VERSION], or latest, which is
-    /// that of TOPIC-value. #MESSAGE after it names a message of a Protobuf file
+    /// Encode values, which are JSON, by this schema: an id, SUBJECT, SUBJECT:VERSION, or latest,
+    /// which is that of TOPIC-value. #MESSAGE after it names a message of a Protobuf file
     #[arg(long, value_name = "SCHEMA")]
     value_schema: Option<Chosen>,
     /// Encode keys by this schema; latest is that of TOPIC-key

@@ -76,7 +76,7 @@ pub(crate) struct List {
   levada schema get orders-value            the latest version of a subject
   levada schema get orders-value:3 --output json")]
 pub(crate) struct Get {
-    /// An id, or SUBJECT[:VERSION]
+    /// An id, a SUBJECT, or SUBJECT:VERSION
     #[arg(value_name = "ID|SUBJECT[:VERSION]")]
     schema: Chosen,
     #[command(flatten)]
