@@ -44,9 +44,16 @@ impl<E: Entry> Index<E> {
         Self { entries: Entries::on_disk(path, E::WIDTH), kind: PhantomData }
     }
 
-    /// Number of entries that fit in `segment.index.bytes`; never none.
+    /// Number of entries that fit in `segment.index.bytes`, at which the segment is rolled; never
+    /// none.
+    pub(crate) fn limit(index_bytes: u32) -> usize {
+        (index_bytes as usize / E::WIDTH).max(1)
+    }
+
+    /// Number of entries for which the file has room: the limit, and at least two, since the only
+    /// slot of a file counts as used.
     pub(crate) fn capacity(index_bytes: u32) -> usize {
-        (index_bytes as usize / E::WIDTH).max(2)
+        Self::limit(index_bytes).max(2)
     }
 
     pub(crate) fn entries(&self) -> &Entries {

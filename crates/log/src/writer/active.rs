@@ -122,8 +122,8 @@ impl Active {
     ) -> Result<bool, LogError> {
         let (offsets, times) =
             (self.segment.offsets.count(disk)? + more, self.segment.times.count(disk)? + more);
-        Ok(offsets >= OffsetIndex::capacity(config.segment_index_bytes)
-            || times >= TimeIndex::capacity(config.segment_index_bytes) - 1)
+        Ok(offsets >= OffsetIndex::limit(config.segment_index_bytes)
+            || times >= TimeIndex::limit(config.segment_index_bytes) - 1)
     }
 
     /// Writes the segment's largest timestamp to the time index.

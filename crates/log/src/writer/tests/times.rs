@@ -43,6 +43,26 @@ fn segment_rolls_by_batch_time_not_clock() {
 }
 
 #[test]
+fn full_time_index_rolls_its_segment() {
+    // An entry of the time index has 12 bytes, and the last one is kept for the end of the segment.
+    // The first batch of a segment has no entry.
+    for (segment_index_bytes, batches) in [(4, 1), (12, 1), (23, 1), (24, 2), (36, 3)] {
+        let kit = Kit::new();
+        let config = LogConfig { index_interval_bytes: 1, segment_index_bytes, ..LogConfig::default() };
+        let mut writer = kit.open_with(config.clone(), 0);
+        for timestamp in 0..6 {
+            append_at(&mut writer, timed(&[timestamp]), NOW_MS);
+        }
+        let segments = |writer: &Writer| writer.partition().segment_count();
+        assert_eq!(segments(&writer), 6 / batches, "{segment_index_bytes} bytes");
+        writer.close().unwrap();
+        let mut writer = kit.open_with(config, 6);
+        append_at(&mut writer, timed(&[6]), NOW_MS);
+        assert_eq!(segments(&writer), 6 / batches + 1, "{segment_index_bytes} bytes, opened again");
+    }
+}
+
+#[test]
 fn hidden_timestamps_in_old_logs_are_found() {
     for said in [-1, 5_999] {
         let kit = Kit::new();
