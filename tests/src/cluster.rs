@@ -10,7 +10,7 @@ mod network;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::java_log;
@@ -78,6 +78,8 @@ pub struct Cluster {
 
 /// Difference between the numbers of the directories of a member and of its twin.
 const TWIN: i32 = 1_000;
+/// Difference between the numbers of the two directories of a broker.
+const SECOND: i32 = 2_000;
 
 impl Cluster {
     /// A cluster that is not started yet, with formatted directories.
@@ -169,6 +171,25 @@ impl Cluster {
         let node = self.nodes.remove(&id).unwrap_or_else(|| panic!("the cluster has no member {id}"));
         self.nodes.insert(id, node.option(key, value));
         self
+    }
+
+    /// Gives every broker a second data directory.
+    pub fn widened(mut self) -> Self {
+        for id in self.brokers() {
+            let [first, second] = self.dirs(id);
+            std::fs::create_dir_all(&second).expect("a directory");
+            identify(((self.node_ids)(id), id + SECOND), &second);
+            let both = format!("{},{}", first.display(), second.display());
+            self = self.member_option(id, "log.dirs", &both);
+        }
+        self
+    }
+
+    /// Data directories of a broker, of which the second one is in use if the cluster is
+    /// [`widened`](Self::widened).
+    pub fn dirs(&self, broker: i32) -> [PathBuf; 2] {
+        let node = self.node(broker);
+        [node.data(), node.scratch().join("more")]
     }
 
     /// Formats the directories, starts all members, and returns when the brokers are in service.

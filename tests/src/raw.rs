@@ -11,12 +11,13 @@ use std::time::Duration;
 
 pub use batch::{Batch, lose_transaction};
 pub use requests::{
-    ApiKey, alter_broker, api_versions, create_topic, create_topic_with, delete_topic, fetch,
-    find_coordinator, future_api_versions, join_group, list_end_offset, metadata, produce, produce_to,
-    samples, sync_group, waiting_fetch,
+    ApiKey, FetchRequest, alter_broker, api_versions, create_topic, create_topic_with, delete_records,
+    delete_topic, fetch, find_coordinator, future_api_versions, join_group, list_end_offset, list_offset,
+    metadata, produce, produce_to, samples, sync_group, waiting_fetch,
 };
 pub use responses::{
-    Joined, broker_ids, fetch_error, joined, leaders, listed_offset, produce_error, sync_error, topic_error,
+    Fetched, Joined, broker_ids, deleted_before, fetch_error, fetched, found_offset, joined, leaders,
+    listed_offset, produce_error, sync_error, topic_error,
 };
 
 const LIMIT: Duration = Duration::from_secs(20);

@@ -33,6 +33,11 @@ impl Debug for Batch {
 }
 
 impl Batch {
+    /// True if the batch has these records: offset and leader epoch are the broker's.
+    pub fn has_records_of(&self, sent: &[u8]) -> bool {
+        self.bytes[MAGIC..] == sent[MAGIC..]
+    }
+
     /// Id and epoch of the producer.
     pub fn producer(&self) -> (i64, i16) {
         let (id, epoch) = (&self.bytes[43..51], &self.bytes[51..53]);
@@ -43,6 +48,8 @@ impl Batch {
 
 /// Bytes before the part of a batch that its length counts.
 const LENGTH_END: usize = 12;
+/// Bytes before the part of a batch that stays as its producer has sent it.
+const MAGIC: usize = 16;
 /// Bytes of the shortest batch of format 2.
 const HEADER: usize = 61;
 /// Bytes of an entry of a `.txnindex`: version, producer, first, last and last stable offset.
@@ -104,7 +111,8 @@ fn files(partition: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-fn parse(mut log: &[u8]) -> Vec<Batch> {
+/// Batches in the bytes of a log. A part of a batch at the end is left out.
+pub fn parse(mut log: &[u8]) -> Vec<Batch> {
     let mut batches = Vec::new();
     let number = |bytes: &[u8], at: usize| i32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
     while log.len() >= HEADER {

@@ -1,6 +1,9 @@
 //! A broker of Levada with a tiered topic and a remote store, for suites that destroy one of them.
 //!
-//! Each record has a batch, and each batch a segment of its own.
+//! Each record has a batch, and each batch a segment of its own. A cluster of both kinds is
+//! [`of_both_kinds`].
+
+mod mixed;
 
 use std::fs;
 use std::ops::Range;
@@ -10,9 +13,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::node::Kind;
-use crate::raw::{self, Batch, Connection, Decoder};
+use crate::raw::{self, Batch, Connection};
 use crate::sick_store::{ACCESS_KEY, BUCKET, SECRET_KEY};
 use crate::{Node, Tool, await_some};
+
+pub use self::mixed::{assign, of_both_kinds};
 
 /// The topic.
 pub const TOPIC: &str = "clicks";
@@ -27,6 +32,8 @@ pub const LATEST: i64 = -1;
 pub const EARLIEST_LOCAL: i64 = -4;
 /// Timestamp of ListOffsets for the last record in the store.
 pub const LATEST_TIERED: i64 = -5;
+/// Timestamp of ListOffsets for the first record that the store does not have.
+pub const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -129,7 +136,7 @@ impl TieredNode {
             let batch = Batch { written_ms: 1_700_000_000_000 + offset, ..Batch::of(&[&value]) };
             await_some("the leader", LIMIT, || {
                 let response = connection.call(&raw::produce_to((TOPIC, partition), 1, &batch.encode()));
-                (produce_error(&response) == 0).then_some(())
+                (raw::produce_error(&response) == 0).then_some(())
             });
         }
     }
@@ -155,7 +162,8 @@ impl TieredNode {
     /// The error and the batches of a fetch from partition 0.
     pub fn fetch(&self, offset: i64) -> (i16, Vec<u8>) {
         let response = Connection::open(self.node.address()).call(&raw::fetch(TOPIC, offset, 1 << 20));
-        (raw::fetch_error(&response), records(&response))
+        let fetched = raw::fetched(&response);
+        (fetched.error, fetched.records)
     }
 
     /// The batches of partition 0 between two offsets, byte for byte.
@@ -181,24 +189,6 @@ impl TieredNode {
 
 fn credentials() -> [(&'static str, &'static str); 2] {
     [("AWS_ACCESS_KEY_ID", ACCESS_KEY), ("AWS_SECRET_ACCESS_KEY", SECRET_KEY)]
-}
-
-/// The error of the only partition, whichever it is.
-fn produce_error(response: &[u8]) -> i16 {
-    let mut decoder = Decoder::new(response);
-    let _ = (decoder.i32(), decoder.i32());
-    decoder.string();
-    let _ = (decoder.i32(), decoder.i32());
-    decoder.i16()
-}
-
-fn records(response: &[u8]) -> Vec<u8> {
-    let mut decoder = Decoder::new(response);
-    let _ = (decoder.i32(), decoder.i32(), decoder.i16(), decoder.i32(), decoder.i32());
-    decoder.string();
-    let _ = (decoder.i32(), decoder.i32(), decoder.i16(), decoder.i64(), decoder.i64());
-    let _ = (decoder.i64(), decoder.i32(), decoder.i32());
-    decoder.bytes().to_vec()
 }
 
 /// Paths of the objects with records below a directory, by name.

@@ -42,7 +42,8 @@ impl Cluster {
         }
     }
 
-    fn reassign(&self, tools: &mut Tools, moves: &[String]) {
+    /// Has partitions get the replicas of these entries of a plan, in JSON.
+    pub fn reassign(&self, tools: &mut Tools, moves: &[String]) {
         let plan = self.node(super::CONTROLLER).scratch().join("plan.json");
         let text = format!(r#"{{"version":1,"partitions":[{}]}}"#, moves.join(","));
         std::fs::write(&plan, text).expect("a file");

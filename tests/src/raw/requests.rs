@@ -53,9 +53,39 @@ pub fn fetch(topic: &str, offset: i64, max_bytes: i32) -> Vec<u8> {
 
 /// Fetch 11 of partition 0, which waits for a first byte.
 pub fn waiting_fetch(topic: &str, offset: i64, max_bytes: i32, wait_ms: i32) -> Vec<u8> {
-    let request = head(1, 11).i32(-1).i32(wait_ms).i32(1).i32(max_bytes).i8(0).i32(0).i32(-1);
-    let partition = request.i32(1).string(topic).i32(1).i32(0).i32(-1).i64(offset).i64(-1).i32(max_bytes);
-    partition.i32(0).string("").done()
+    FetchRequest { max_bytes, wait_ms, ..FetchRequest::of((topic, 0), offset) }.encode()
+}
+
+/// Fetch 11 of one partition.
+pub struct FetchRequest<'a> {
+    /// Topic and index of the partition.
+    pub partition: (&'a str, i32),
+    /// The first offset.
+    pub offset: i64,
+    /// Number of bytes that the broker waits for.
+    pub min_bytes: i32,
+    /// Limit of the answer, except for its first batch.
+    pub max_bytes: i32,
+    /// Limit of the wait, ms.
+    pub wait_ms: i32,
+    /// True for records of ended transactions alone.
+    pub committed_only: bool,
+}
+
+impl<'a> FetchRequest<'a> {
+    /// A request for up to 1 MiB of all records from this offset on, which does not wait.
+    pub fn of(partition: (&'a str, i32), offset: i64) -> Self {
+        Self { partition, offset, min_bytes: 1, max_bytes: 1 << 20, wait_ms: 0, committed_only: false }
+    }
+
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let (topic, index) = self.partition;
+        let request = head(1, 11).i32(-1).i32(self.wait_ms).i32(self.min_bytes).i32(self.max_bytes);
+        let request = request.i8(i8::from(self.committed_only)).i32(0).i32(-1);
+        let partition = request.i32(1).string(topic).i32(1).i32(index).i32(-1).i64(self.offset).i64(-1);
+        partition.i32(self.max_bytes).i32(0).string("").done()
+    }
 }
 
 /// CreateTopics 2 of one topic.
@@ -82,6 +112,18 @@ pub fn delete_topic(topic: &str) -> Vec<u8> {
 /// ListOffsets 1 for the end of partition 0.
 pub fn list_end_offset(topic: &str) -> Vec<u8> {
     head(2, 1).i32(-1).i32(1).string(topic).i32(1).i32(0).i64(-1).done()
+}
+
+/// ListOffsets 11 for a timestamp in one partition, as a consumer of all or of committed records.
+pub fn list_offset((topic, partition): (&str, i32), timestamp: i64, committed_only: bool) -> Vec<u8> {
+    let request = flexible_head(2, 11).i32(-1).i8(i8::from(committed_only)).varint(2).compact_string(topic);
+    let partition = request.varint(2).i32(partition).i32(-1).i64(timestamp).varint(0).varint(0);
+    partition.i32(20_000).varint(0).done()
+}
+
+/// DeleteRecords 1 of one partition, before an offset.
+pub fn delete_records((topic, partition): (&str, i32), before: i64) -> Vec<u8> {
+    head(21, 1).i32(1).string(topic).i32(1).i32(partition).i64(before).i32(20_000).done()
 }
 
 /// FindCoordinator 1 of a group.

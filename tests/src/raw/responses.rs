@@ -7,12 +7,35 @@ pub fn produce_error(response: &[u8]) -> i16 {
     let mut response = Decoder::new(response);
     assert_eq!((response.i32(), response.i32()), (7, 1), "correlation id and topics");
     response.string();
-    assert_eq!((response.i32(), response.i32()), (1, 0), "partitions and the partition");
+    let (partitions, _index) = (response.i32(), response.i32());
+    assert_eq!(partitions, 1, "partitions");
     response.i16()
 }
 
 /// The error of the only partition in a Fetch 11 response.
 pub fn fetch_error(response: &[u8]) -> i16 {
+    fetched(response).error
+}
+
+/// The only partition of a Fetch 11 response.
+#[derive(Debug)]
+pub struct Fetched {
+    /// The error.
+    pub error: i16,
+    /// The high watermark.
+    pub high_watermark: i64,
+    /// The last stable offset.
+    pub last_stable: i64,
+    /// The first offset of the log.
+    pub log_start: i64,
+    /// Producers and first offsets of aborted transactions.
+    pub aborted: Vec<(i64, i64)>,
+    /// The records.
+    pub records: Vec<u8>,
+}
+
+/// Reads a Fetch 11 response with one partition.
+pub fn fetched(response: &[u8]) -> Fetched {
     let mut response = Decoder::new(response);
     assert_eq!(
         (response.i32(), response.i32(), response.i16()),
@@ -21,8 +44,15 @@ pub fn fetch_error(response: &[u8]) -> i16 {
     );
     assert_eq!((response.i32(), response.i32()), (0, 1), "session and topics");
     response.string();
-    assert_eq!((response.i32(), response.i32()), (1, 0), "partitions and the partition");
-    response.i16()
+    let (partitions, _index) = (response.i32(), response.i32());
+    assert_eq!(partitions, 1, "partitions");
+    let error = response.i16();
+    let (high_watermark, last_stable, log_start) = (response.i64(), response.i64(), response.i64());
+    let count = response.i32();
+    let aborted = (0..count).map(|_| (response.i64(), response.i64())).collect();
+    let _preferred_replica = response.i32();
+    let records = response.bytes().to_vec();
+    Fetched { error, high_watermark, last_stable, log_start, aborted, records }
 }
 
 /// The error of the only topic in a CreateTopics 2 or DeleteTopics 1 response.
@@ -45,6 +75,29 @@ pub fn listed_offset(response: &[u8]) -> i64 {
     assert_eq!((response.i32(), response.i32(), response.i16()), (1, 0, 0), "partition without error");
     response.i64();
     response.i64()
+}
+
+/// Error, offset and leader epoch in a ListOffsets 11 response about one partition.
+pub fn found_offset(response: &[u8]) -> (i16, i64, i32) {
+    let mut response = Decoder::new(response);
+    assert_eq!((response.i32(), response.varint(), response.i32()), (7, 0, 0), "id, tags, throttling");
+    assert_eq!(response.varint(), 2, "topics");
+    response.compact_string();
+    let (partitions, _index) = (response.varint(), response.i32());
+    assert_eq!(partitions, 2, "partitions");
+    let (error, _timestamp) = (response.i16(), response.i64());
+    (error, response.i64(), response.i32())
+}
+
+/// Error of a DeleteRecords 1 response about one partition, and the first offset of the log.
+pub fn deleted_before(response: &[u8]) -> (i16, i64) {
+    let mut response = Decoder::new(response);
+    assert_eq!((response.i32(), response.i32(), response.i32()), (7, 0, 1), "id, throttling, topics");
+    response.string();
+    let (partitions, _index) = (response.i32(), response.i32());
+    assert_eq!(partitions, 1, "partitions");
+    let low_watermark = response.i64();
+    (response.i16(), low_watermark)
 }
 
 /// A JoinGroup 2 response, as far as a member needs it.

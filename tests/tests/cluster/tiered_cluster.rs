@@ -8,52 +8,20 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
-use levada_tests::node::Kind;
+use levada_tests::cluster::{KAFKA, LEVADA, LIMIT, Tools};
 use levada_tests::raw::{self, Batch, Connection};
-use levada_tests::{Cluster, Tool, await_some, not_run, paths};
+use levada_tests::{Cluster, Tool, await_some, tiers};
 
 const RECORDS: usize = 80;
 const VALUE_BYTES: usize = 90_000;
 const CONFIGS: &str = "--config remote.storage.enable=true --config segment.bytes=1048576 \
                        --config retention.ms=-1 --config local.retention.bytes=1";
 
-fn cluster(store: &Path, class_path: &str, metadata_replicas: &str) -> Cluster {
-    let shape = Shape { controllers: 1, kafka: 1, levada: 2, discovery: Discovery::Voters };
-    let store = store.display().to_string();
-    let mut cluster = Cluster::new(shape).option(CONTROLLER, "remote.log.storage.system.enable", "true");
-    let class = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage";
-    for first in [KAFKA, LEVADA] {
-        for (key, value) in [
-            ("remote.log.storage.system.enable", "true"),
-            ("remote.log.manager.task.interval.ms", "500"),
-            ("log.retention.check.interval.ms", "500"),
-            ("log.initial.task.delay.ms", "500"),
-            ("rlmm.config.remote.log.metadata.topic.num.partitions", "3"),
-            ("rlmm.config.remote.log.metadata.topic.replication.factor", metadata_replicas),
-            // A new replica begins after the remote part.
-            ("follower.fetch.last.tiered.offset.enable", "true"),
-            ("rlmm.config.remote.log.metadata.topic.min.isr", "1"),
-        ] {
-            cluster = cluster.option(first, key, value);
-        }
-    }
-    for (key, value) in [
-        ("remote.log.storage.manager.class.name", class),
-        ("remote.log.storage.manager.class.path", class_path),
-        ("remote.log.metadata.manager.listener.name", "PLAINTEXT"),
-        ("rsm.config.dir", &store),
-    ] {
-        cluster = cluster.option(KAFKA, key, value);
-        if Kind::under_test() == Kind::Kafka {
-            cluster = cluster.option(LEVADA, key, value);
-        }
-    }
-    if Kind::under_test() == Kind::Levada {
-        cluster = cluster.option(LEVADA, "levada.remote.store", &format!("file://{store}"));
-        cluster = cluster.option(LEVADA, "levada.remote.layout", "local");
-    }
-    cluster
+/// A cluster whose new replicas begin after the remote part.
+fn cluster(store: &Path, metadata_replicas: &str) -> Option<Cluster> {
+    let cluster = tiers::of_both_kinds(store, metadata_replicas)?;
+    let key = "follower.fetch.last.tiered.offset.enable";
+    Some(cluster.option(KAFKA, key, "true").option(LEVADA, key, "true"))
 }
 
 /// A topic whose first replica leads and has copied all but the last segment.
@@ -83,28 +51,6 @@ fn segments(cluster: &Cluster, topic: &str, broker: i32) -> Vec<PathBuf> {
     let dir = cluster.node(broker).data().join(format!("{topic}-0"));
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.filter(|path| path.extension().is_some_and(|end| end == "log")).collect()
-}
-
-/// Has the replicas of a topic be these, the first of which leads.
-fn assign(cluster: &Cluster, tools: &mut Tools, topic: &str, replicas: &[i32]) {
-    let ids: Vec<String> = replicas.iter().map(i32::to_string).collect();
-    let plan = cluster.node(CONTROLLER).scratch().join("tiered.json");
-    let text = format!(
-        r#"{{"version":1,"partitions":[{{"topic":"{topic}","partition":0,"replicas":[{}]}}]}}"#,
-        ids.join(",")
-    );
-    fs::write(&plan, text).expect("a file");
-    let plan = plan.display();
-    tools.run(&format!("ReassignPartitionsCommand --reassignment-json-file {plan} --execute"));
-    await_some("the new replicas in sync, and the first leads", LIMIT, || {
-        tools.outcome(&format!(
-            "LeaderElectionCommand --election-type preferred --topic {topic} --partition 0"
-        ));
-        let described = tools.run(&format!("TopicCommand --describe --topic {topic}"));
-        let is_led = described.contains(&format!("Leader: {}\t", replicas[0]));
-        let are_in_sync = cluster.are_in_sync(topic, i32::try_from(replicas.len()).expect("a few"));
-        (is_led && are_in_sync).then_some(())
-    });
 }
 
 /// The offsets and lengths of all records that a consumer gets.
@@ -158,17 +104,14 @@ fn elect_uncleanly(cluster: &mut Cluster, tools: &mut Tools, [former, next]: [i3
     assert!(consumed(cluster, &topic) == expected, "{next} serves its own history");
     cluster.node_mut(former).start();
     cluster.await_brokers(&cluster.brokers());
-    assign(cluster, tools, &topic, &[former, next]);
+    tiers::assign(cluster, tools, (&topic, 0), &[former, next]);
     assert!(consumed(cluster, &topic) == expected, "{former} serves the history of {next}");
 }
 
 #[test]
 fn unclean_leaders_serve_their_own_history() {
-    let Some(class_path) = paths::tiers_class_path() else {
-        return not_run("Kafka's store in a directory is not installed: cargo xtask deps tiers");
-    };
     let store = tempfile::tempdir().expect("a directory");
-    let mut cluster = cluster(store.path(), &class_path, "3");
+    let Some(mut cluster) = cluster(store.path(), "3") else { return };
     cluster.start();
     let mut tools = cluster.tools(LEVADA + 1);
     elect_uncleanly(&mut cluster, &mut tools, [LEVADA, KAFKA]);
@@ -198,17 +141,14 @@ fn begin_late(cluster: &Cluster, tools: &mut Tools, store: &Path) {
     });
     // Retention leaves up to a segment more.
     await_some("local retention", LIMIT, || (segments(cluster, topic, LEVADA).len() == 5).then_some(()));
-    assign(cluster, tools, topic, &[LEVADA, KAFKA, new]);
+    tiers::assign(cluster, tools, (topic, 0), &[LEVADA, KAFKA, new]);
     assert_eq!(segments(cluster, topic, new).len(), 1, "only records that the store does not have");
 }
 
 #[test]
 fn kafka_and_levada_share_a_store() {
-    let Some(class_path) = paths::tiers_class_path() else {
-        return not_run("Kafka's store in a directory is not installed: cargo xtask deps tiers");
-    };
     let store = tempfile::tempdir().expect("a directory");
-    let mut cluster = cluster(store.path(), &class_path, "1");
+    let Some(mut cluster) = cluster(store.path(), "1") else { return };
     cluster.start();
     let mut tools = cluster.tools(LEVADA);
     for (topic, leader, follower) in [("of-kafka", KAFKA, LEVADA), ("of-levada", LEVADA, KAFKA)] {
@@ -216,17 +156,17 @@ fn kafka_and_levada_share_a_store() {
         copied(&cluster, &mut tools, topic, [leader, follower]);
         assert!(consumed(&cluster, topic) == expected(), "{leader} serves what it copied");
         println!("---- {topic}: served by {follower}");
-        assign(&cluster, &mut tools, topic, &[follower, leader]);
+        tiers::assign(&cluster, &mut tools, (topic, 0), &[follower, leader]);
         assert!(consumed(&cluster, topic) == expected(), "{follower} serves what {leader} copied");
         println!("---- {topic}: a new replica");
         let new = LEVADA + 1;
-        assign(&cluster, &mut tools, topic, &[follower, leader, new]);
+        tiers::assign(&cluster, &mut tools, (topic, 0), &[follower, leader, new]);
         let own = segments(&cluster, topic, new);
         let has_start = own.iter().any(|path| {
             path.file_stem().is_some_and(|stem| stem.to_string_lossy().bytes().all(|byte| byte == b'0'))
         });
         assert!(!has_start, "the new replica has the remote part: {own:?}");
-        assign(&cluster, &mut tools, topic, &[new, leader, follower]);
+        tiers::assign(&cluster, &mut tools, (topic, 0), &[new, leader, follower]);
         assert!(consumed(&cluster, topic) == expected(), "the new replica serves {topic}");
     }
     begin_late(&cluster, &mut tools, store.path());

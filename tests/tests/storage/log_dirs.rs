@@ -103,21 +103,9 @@ struct Stage {
 impl Stage {
     fn set() -> Self {
         let shape = Shape { controllers: 1, kafka: 0, levada: 2, discovery: Discovery::BootstrapServers };
-        let mut cluster = Cluster::new(shape);
+        let mut cluster = Cluster::new(shape).widened();
         for role in [CONTROLLER, LEVADA] {
             cluster = cluster.option(role, "broker.session.timeout.ms", "4000");
-        }
-        for id in [LEVADA, OTHER] {
-            let node = cluster.node(id);
-            let (data, more) = (node.data(), more(node));
-            let both = format!("{},{}", data.display(), more.display());
-            fs::create_dir_all(&more).expect("a directory");
-            let cluster_id = "bGV2YWRhLXRlc3RzLTAwMA";
-            let text = format!(
-                "version=1\nnode.id={id}\ncluster.id={cluster_id}\ndirectory.id=bGV2YWRhLXNlY29uZ{id:04}Q\n"
-            );
-            fs::write(more.join("meta.properties"), text).expect("a file of the test's own");
-            cluster = cluster.member_option(id, "log.dirs", &both);
         }
         cluster.start();
         let tools = cluster.tools_of_any();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use levada_tests::node::Kind;
-use levada_tests::raw::{self, Batch, Connection, Decoder};
+use levada_tests::raw::{self, Batch, Connection, Fetched};
 use levada_tests::{Node, Tool, await_some};
 
 const TOPIC: &str = "tiered";
@@ -21,13 +21,6 @@ const UNKNOWN_SERVER_ERROR: i16 = -1;
 struct Tiered {
     node: Node,
     store: PathBuf,
-}
-
-/// The answer to a fetch of one partition.
-struct Fetched {
-    error: i16,
-    log_start: i64,
-    records: Vec<u8>,
 }
 
 impl Tiered {
@@ -118,17 +111,9 @@ fn logs(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn fetch(connection: &mut Connection, offset: i64, max_bytes: i32) -> Fetched {
-    let response = connection.call(&raw::fetch(TOPIC, offset, max_bytes));
-    let error = raw::fetch_error(&response);
-    let mut decoder = Decoder::new(&response);
-    let _ = (decoder.i32(), decoder.i32(), decoder.i16(), decoder.i32(), decoder.i32());
-    decoder.string();
-    let _ = (decoder.i32(), decoder.i32(), decoder.i16(), decoder.i64(), decoder.i64());
-    let log_start = decoder.i64();
-    let aborted = decoder.i32();
-    assert!(aborted <= 0, "{aborted} aborted transactions");
-    decoder.i32();
-    Fetched { error, log_start, records: decoder.bytes().to_vec() }
+    let fetched = raw::fetched(&connection.call(&raw::fetch(TOPIC, offset, max_bytes)));
+    assert!(fetched.aborted.is_empty(), "{:?}", fetched.aborted);
+    fetched
 }
 
 /// The offset after whole batches of one record each.

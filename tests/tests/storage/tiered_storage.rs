@@ -10,16 +10,12 @@ use std::time::Duration;
 
 use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection};
+use levada_tests::tiers::{EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED};
 use levada_tests::{Node, Tool, await_some, not_run, paths};
 use serde_json::{Value, json};
 
 const NOT_LEADER_OR_FOLLOWER: i16 = 6;
 const LIMIT: Duration = Duration::from_secs(60);
-const EARLIEST: i64 = -2;
-const LATEST: i64 = -1;
-const EARLIEST_LOCAL: i64 = -4;
-const LATEST_TIERED: i64 = -5;
-const EARLIEST_PENDING_UPLOAD: i64 = -6;
 /// Timestamp of the first record; each next one is a second later.
 const FIRST_MS: i64 = 1_700_000_000_000;
 /// Each batch of one record fills a segment.
