@@ -21,4 +21,5 @@ mod replication_moves;
 mod share_cluster;
 mod sick_disks;
 mod streams_cluster;
+mod tiered_cases;
 mod tiered_cluster;
