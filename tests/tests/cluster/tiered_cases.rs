@@ -17,14 +17,17 @@
 //! | FetchFromLeaderWithCorruptedCheckpointTest | `lost_checkpoints` |
 //! | ListOffsetsTest | `offsets` |
 //! | OffloadAndConsumeFromLeaderTest | `restart` |
+//! | OffloadAndTxnConsumeFromLeaderTest | `committed_reads` |
 //! | PartitionsExpandTest | `more_partitions` |
 //! | BaseReassignReplicaTest, ReassignReplicaExpandTest | `more_replicas` |
 //! | ReassignReplicaMoveTest | `moved_replica` |
 //! | ReassignReplicaShrinkTest | `fewer_replicas` |
 //! | RollAndOffloadActiveSegmentTest | `rolled_segment` |
+//! | TransactionsWithTieredStoreTest | `transactions` |
 //!
 //! The suite `tiered_cluster` has segments of 1 MiB, a third replica that begins after the store's
-//! part, and unclean elections.
+//! part, and unclean elections. Of the last class, the tests of time-outs and producer epochs while
+//! brokers are down are left out: their clients fail before the store is involved.
 //!
 //! Suite: soak; 240 s; needs java, kcat, tiers
 //! Soak: scale 1
@@ -33,6 +36,7 @@ mod cases;
 mod ledger;
 mod stage;
 mod steps;
+mod transactions;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -81,4 +85,12 @@ fn cases_hold_under_leaders_of_either_kind() {
         .collect();
     let all: Vec<Case<'_>> = table.iter().map(|(name, run)| (*name, run as _)).collect();
     run_all(&mut stage, &all);
+}
+
+#[test]
+fn transactions_hold_under_leaders_of_either_kind() {
+    // The cache of Kafka's broker holds the indexes of one segment.
+    let small = [("remote.log.index.file.cache.total.size.bytes", "1")];
+    let Some(mut stage) = Stage::start(&small) else { return };
+    run_all(&mut stage, &transactions::CASES);
 }
