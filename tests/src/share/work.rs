@@ -1,6 +1,7 @@
 //! A queue at work: a writer of records, and processes with members that acknowledge them at
 //! random.
 
+use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -38,8 +39,9 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts the process.
+    /// Starts the process. The journal exists even if it is killed before it opens it.
     pub fn spawn(bootstrap: &str, members: usize, seed: u32, journal: &Path) -> Self {
+        fs::write(journal, "").unwrap_or_else(|error| panic!("{}: {error}", journal.display()));
         let mut tool = Tool::own_java("ShareWorkers");
         tool.args(["workers", bootstrap, TOPIC, GROUP, &members.to_string(), &seed.to_string()]);
         Self { process: tool.arg(journal.display().to_string()).spawn(), accepted: 0 }
