@@ -264,7 +264,8 @@ impl Browser {
     }
 
     /// Complaints about the looks of the page: contrast below AA, letters of pictures too small to
-    /// read, content wider than the window or hidden without a sign, controls without a name.
+    /// read, content wider than the window, below its cell, or hidden without a sign, controls
+    /// without a name.
     pub fn inspect(&mut self) -> Value {
         self.eval(include_str!("browser/inspect.js"))
     }

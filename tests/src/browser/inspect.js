@@ -1,4 +1,4 @@
-// Complaints about the looks of the page: text with too little contrast (WCAG 2.1 AA), letters in pictures too small to read, content wider than the window, and tables of which a part is hidden without a sign.
+// Complaints about the looks of the page: text with too little contrast (WCAG 2.1 AA), letters in pictures too small to read, content wider than the window, tables of which a part is hidden without a sign, and cells that do not contain their contents.
 (() => {
   const complaints = [];
   const channels = (color) => {
@@ -42,6 +42,11 @@
   for (const part of document.querySelectorAll(".scroll")) {
     const hidden = part.scrollWidth - part.clientWidth;
     if (hidden > 0 && !getComputedStyle(part).backgroundImage.includes("gradient")) complaints.push(`${hidden} pixels of a table hidden without a sign`);
+  }
+  for (const cell of document.querySelectorAll("td, th")) {
+    const bottom = cell.getBoundingClientRect().bottom + 1;
+    const outside = Array.from(cell.querySelectorAll("*")).find((one) => one.checkVisibility() && one.getBoundingClientRect().bottom > bottom);
+    if (outside) complaints.push("below its cell: " + outside.outerHTML.slice(0, 120));
   }
   for (const control of document.querySelectorAll("input:not([type=hidden]), select, textarea, button")) {
     const name = control.labels?.length || control.getAttribute("aria-label") || control.textContent.trim();

@@ -35,7 +35,10 @@ class Chart {
   constructor(place, label, seconds) {
     this.seconds = seconds;
     this.svg = drawn("svg", { role: "img", "aria-label": label });
-    if (place) place.prepend(this.svg);
+    if (place) {
+      place.prepend(this.svg);
+      this.begin(0);
+    }
   }
 
   begin(top) {

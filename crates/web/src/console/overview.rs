@@ -107,7 +107,7 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
         }
         h2 { "Bytes in and out" }
         div.chart data-chart="traffic" {
-            p.soft { span.key.s0 {} "produced " span.key.s1 {} "fetched, over the last hour; earlier ones only since a page like this was opened" }
+            p.soft { span.legend.s0 {} "produced " span.legend.s1 {} "fetched, over the last hour; earlier ones only since a page like this was opened" }
         }
         h2 { "Bytes by transfer path" }
         p.soft {
