@@ -1,5 +1,7 @@
 //! A real browser, Debian's Chromium, driven over its DevTools protocol through a pair of pipes.
 
+mod visit;
+
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -12,6 +14,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+pub use self::visit::Visit;
 
 /// Only a browser that hangs needs as long, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -2,19 +2,22 @@
 //! survivor names the broker and the partitions that suffer, in bounded time, and shows the groups
 //! of all coordinators. A user with few permissions sees no more through other brokers.
 //!
-//! Suite: long; 14 s; share operation; needs java
+//! Suite: long; 24 s; share operation; needs chromium, java
 
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use levada_tests::browser::Visit;
 use levada_tests::cluster::{CONTROLLER, Discovery, LEVADA, LIMIT, Shape};
 use levada_tests::{Cluster, Node, await_some};
 
 const BROKERS: [i32; 3] = [LEVADA, LEVADA + 1, LEVADA + 2];
 const VICTIM: i32 = LEVADA + 2;
 const GROUPS: [&str; 6] = ["g0", "g1", "g2", "g3", "g4", "g5"];
+/// Pages that show the outage.
+const PAGES: [&str; 4] = ["/", "/brokers", "/topics/whole", "/groups"];
 /// Limit of a page that waits for a broker: the two seconds of the console, on a busy machine.
 const BOUND: Duration = Duration::from_secs(5);
 
@@ -123,6 +126,9 @@ fn survivors_name_a_lost_broker_and_what_suffers() {
     a_silent_broker_costs_a_page_little_time(&cluster);
     cluster.node_mut(VICTIM).kill();
     survivors_show_what_suffers(&cluster);
+    let mut visit = Visit::new(cluster.node(LEVADA));
+    visit.log_in("admin", "admin-pass");
+    visit.inspect("outage", &PAGES);
     for id in [LEVADA, LEVADA + 1] {
         cluster.node_mut(id).stop();
     }

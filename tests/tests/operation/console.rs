@@ -9,10 +9,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use levada_tests::browser::{Browser, Look};
+use levada_tests::browser::{Browser, Look, Visit};
 use levada_tests::raw::lose_transaction;
 use levada_tests::{Node, Tool, await_some, http, process};
 use serde_json::json;
@@ -35,64 +34,6 @@ const PAGES: [&str; 13] = [
     "/performance",
     "/laboratory",
 ];
-
-/// Window sizes for the inspection of each page. Wider windows show no further faults.
-const LOOKS: [Look; 2] = [Look { width: 400, dark: false }, Look { width: 400, dark: true }];
-/// Further looks, for pictures.
-const PICTURES: [Look; 4] = [
-    Look { width: 1280, dark: false },
-    Look { width: 1280, dark: true },
-    Look { width: 1920, dark: false },
-    Look { width: 1920, dark: true },
-];
-
-/// A browser at the console of a node.
-struct Visit {
-    browser: Browser,
-    base: String,
-}
-
-impl Visit {
-    fn new(node: &Node) -> Self {
-        let mut browser = Browser::start("");
-        browser.look(Look { width: 1280, dark: false });
-        Self { browser, base: format!("http://{}", node.http_address()) }
-    }
-
-    fn open(&mut self, path: &str) {
-        assert_eq!(self.browser.open(&format!("{}{path}", self.base)), None, "{path}");
-    }
-
-    /// Opens a page in each look and fails if there is something to complain about.
-    fn inspect(&mut self, name: &str, paths: &[&str]) {
-        let mut complaints = Vec::new();
-        let pictures = if std::env::var_os("LEVADA_TEST_PICTURES").is_some() { &PICTURES[..] } else { &[] };
-        for look in LOOKS.iter().chain(pictures).copied() {
-            self.browser.look(look);
-            for path in paths {
-                self.open(path);
-                assert!(!self.browser.text().contains("Not done"), "{path}: {}", self.browser.text());
-                self.browser
-                    .eval("document.querySelectorAll('details').forEach((one) => { one.open = true; })");
-                self.picture(name, path, look);
-                let seen = (self.browser.inspect(), self.browser.complaints());
-                if seen != (json!([]), Vec::new()) {
-                    complaints.push(format!("{path} {look:?}: {seen:?}"));
-                }
-            }
-        }
-        assert!(complaints.is_empty(), "{}", complaints.join("\n"));
-    }
-
-    fn picture(&mut self, name: &str, path: &str, look: Look) {
-        let Some(directory) = std::env::var_os("LEVADA_TEST_PICTURES") else { return };
-        let colours = if look.dark { "dark" } else { "light" };
-        let page: String =
-            path.chars().take(60).map(|one| if one.is_ascii_alphanumeric() { one } else { '_' }).collect();
-        let file = format!("{name}{page}-{}-{colours}.png", look.width);
-        self.browser.picture(&PathBuf::from(directory).join(file));
-    }
-}
 
 /// Writes lines to a topic.
 fn produce(node: &Node, line: &str, text: &str) {
@@ -611,7 +552,7 @@ fn hostile_page_cannot_use_a_login_session() {
     node.levada("topic create secret -p 1").run();
     let mut visit = Visit::new(&node);
     visit.browser = Browser::start("MAP evil.example 127.0.0.1");
-    log_in(&mut visit, "admin", "admin-pass");
+    visit.log_in("admin", "admin-pass");
     assert!(visit.browser.text().contains("secret"), "{}", visit.browser.text());
     attack(&node, &mut visit);
     node.stop();
@@ -735,14 +676,6 @@ fn console_runs_the_lab_and_shows_its_report() {
     assert_eq!(visit.browser.complaints(), [""; 0]);
 }
 
-/// Logs a user in by the form.
-fn log_in(visit: &mut Visit, user: &str, password: &str) {
-    visit.open("/topics");
-    visit.browser.fill("input[name=user]", user);
-    visit.browser.fill("input[name=password]", password);
-    visit.browser.follow("form.card button");
-}
-
 /// A node whose listener CLIENT has SASL, with the user admin who may do everything.
 fn guarded() -> Node {
     let plain = "org.apache.kafka.common.security.plain.PlainLoginModule required user_admin=\"admin-pass\";";
@@ -790,9 +723,9 @@ fn console_users_see_and_do_what_acls_allow() {
     let mut node = guarded();
     node.levada("topic create shown hushed -p 1").run();
     let mut visit = Visit::new(&node);
-    log_in(&mut visit, "admin", "wrong");
+    visit.log_in("admin", "wrong");
     assert!(visit.browser.text().contains("were not accepted"), "{}", visit.browser.text());
-    log_in(&mut visit, "admin", "admin-pass");
+    visit.log_in("admin", "admin-pass");
     assert!(visit.browser.text().contains("hushed"), "{}", visit.browser.text());
     // The administrator makes a user, and one entry of access control.
     visit.open("/users");
@@ -835,7 +768,7 @@ fn console_users_see_and_do_what_acls_allow() {
     visit.browser.follow("form[action='/logout'] button");
     tail.read_to_end(&mut Vec::new()).expect("the end of the stream in time");
     assert!(!with(secret).contains("hushed"));
-    log_in(&mut visit, "bob", "bob-pass");
+    visit.log_in("bob", "bob-pass");
     let text = visit.browser.text();
     assert!(text.contains("shown") && !text.contains("hushed"), "{text}");
     for path in ["/topics/hushed", "/performance", "/laboratory", "/topics/hushed/messages?from=start"] {
