@@ -15,6 +15,7 @@ use levada_wire::messages::{FetchRequest, FetchResponse};
 
 use super::{RemotePartition, Tiers};
 use crate::peers::{Peer, Subject};
+use crate::replica::Partition;
 
 /// Bytes of records in one read.
 const READ_BYTES: u32 = 1 << 20;
@@ -24,6 +25,16 @@ const READ_BYTES: u32 = 1 << 20;
 pub(super) struct Feed {
     /// Offset of the next record.
     next: i64,
+}
+
+/// The replica of a metadata partition that is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The replica of this broker, or else the leader.
+    Nearest,
+    /// The leader, which has a record that it has acknowledged before the followers know that it is
+    /// committed.
+    Leader,
 }
 
 /// Records of a metadata partition.
@@ -64,12 +75,12 @@ impl Tiers {
     }
 
     /// Reads a metadata partition up to its end. Blocks. False if it cannot be read now.
-    pub(super) fn read_feed(&self, index: i32) -> bool {
+    pub(super) fn read_feed(&self, index: i32, origin: Origin) -> bool {
         let feed = self.feeds.read().get(&index).cloned();
         let Some(feed) = feed else { return true };
         let mut feed = feed.lock();
         loop {
-            let Some(part) = self.part(index, feed.next) else { return false };
+            let Some(part) = self.part(index, feed.next, origin) else { return false };
             feed.next = feed.next.max(part.start);
             let before = feed.next;
             feed.next = self.apply(&part, feed.next);
@@ -149,8 +160,9 @@ impl Tiers {
         }
     }
 
-    fn part(&self, index: i32, offset: i64) -> Option<FeedPart> {
-        let Ok(partition) = self.replicas.partition(METADATA_TOPIC, index) else {
+    fn part(&self, index: i32, offset: i64, origin: Origin) -> Option<FeedPart> {
+        let is_wanted = |own: &Arc<Partition>| origin == Origin::Nearest || own.leadership().is_leader();
+        let Some(partition) = self.replicas.partition(METADATA_TOPIC, index).ok().filter(is_wanted) else {
             return self.ask_leader(index, offset, READ_BYTES);
         };
         let log = partition.log();

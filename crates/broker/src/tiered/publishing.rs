@@ -18,12 +18,13 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::feed::Origin;
 use super::{RemotePartition, Tiers};
 use crate::peers::{Peer, Subject};
 
 /// Time that the replicas in sync get for a record.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Pause between two looks for a record that another broker has written.
+/// Pause before the metadata partition is read again, after its leader has changed.
 const READ_PAUSE: Duration = Duration::from_millis(100);
 /// The first version of Produce that names topics by id.
 const ID_VERSION: i16 = 13;
@@ -90,7 +91,8 @@ impl Tiers {
         self.read_back(partition, end).await
     }
 
-    /// Reads the metadata partition until the partition has its records below `end`.
+    /// Reads the metadata partition from its leader, until the partition has its records below
+    /// `end`.
     async fn read_back(
         self: &Arc<Self>,
         partition: &Arc<RemotePartition>,
@@ -99,7 +101,7 @@ impl Tiers {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let (own, feed) = (self.clone(), partition.feed());
-            off_shard(move || own.read_feed(feed)).await;
+            off_shard(move || own.read_feed(feed, Origin::Leader)).await;
             if partition.has_applied(end) {
                 return Ok(());
             }

@@ -10,6 +10,7 @@ use levada_process::blocking::off_shard;
 use levada_process::tasks::caught;
 use levada_tiered::record::METADATA_TOPIC;
 
+use super::feed::Origin;
 use super::{RemotePartition, Tiers, name_of};
 use crate::replica::Partition;
 
@@ -129,7 +130,7 @@ impl Tiers {
     fn read_feeds(&self) {
         let indexes: Vec<i32> = self.feeds.read().keys().copied().collect();
         for index in indexes {
-            self.read_feed(index);
+            self.read_feed(index, Origin::Nearest);
         }
     }
 
