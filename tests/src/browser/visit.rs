@@ -21,7 +21,8 @@ const PICTURES: [Look; 4] = [
 pub struct Visit {
     /// The browser, at a page of the console.
     pub browser: Browser,
-    base: String,
+    /// Address of the console, which begins with `http://`.
+    pub base: String,
 }
 
 impl Visit {

@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use levada_tests::browser::{Browser, Look, Visit};
+use levada_tests::browser::{Browser, Visit};
 use levada_tests::raw::lose_transaction;
 use levada_tests::{Node, Tool, await_some, http, process};
 use serde_json::json;
