@@ -32,8 +32,8 @@ impl Stage {
         for (key, value) in kafkas {
             cluster = cluster.option(KAFKA, key, value);
         }
-        // On a loaded machine, no broker loses its partitions in the middle of a step. A broker that
-        // starts again waits for the end of this session.
+        // On a loaded machine, no broker loses its partitions in the middle of a step. A broker
+        // that starts again waits for the end of this session.
         let mut cluster = cluster.option(CONTROLLER, "broker.session.timeout.ms", "20000").widened();
         cluster.start();
         let tools = cluster.tools_of_any();
