@@ -1,10 +1,10 @@
-//! Parts that tests of all experiments share.
+//! Parts that the tests of all experiments share.
 
 use crate::record::{Line, Recorder};
 use crate::{Bench, Experiment, Limits, Method, summary};
 
-/// Runs an experiment as small as it gets: every case that was not left out is sound, and yields
-/// every value.
+/// Runs an experiment at the smallest scale. Every case must be skipped, or pass its check and have
+/// a value for the first metric.
 pub(crate) fn tiny(bench: &Bench, experiment: &mut dyn Experiment) {
     let mut recorder = Recorder::in_memory();
     let mut method = Method::new(Limits::of(bench.scale()), 1);
@@ -14,8 +14,8 @@ pub(crate) fn tiny(bench: &Bench, experiment: &mut dyn Experiment) {
     let [summary] = summaries.as_slice() else { panic!("one experiment: {summaries:?}") };
     let rows: Vec<_> = summary.groups.iter().flat_map(|group| &group.rows).collect();
     let skipped = summary.notes.iter().filter(|note| note.contains("left out")).count();
-    let astray = summary.notes.iter().find(|note| note.contains("bytes left by"));
-    assert_eq!(astray, None, "bytes took another way than the case is named after");
+    let astray = summary.notes.iter().find(|note| note.contains("bytes took the path"));
+    assert_eq!(astray, None, "the bytes of a case took another path than its name says");
     assert_eq!(rows.len() + skipped, experiment.cases().len(), "{:?}", summary.notes);
     assert!(!rows.is_empty(), "{:?}", summary.notes);
     for row in rows {
@@ -30,7 +30,7 @@ pub(crate) fn tiny(bench: &Bench, experiment: &mut dyn Experiment) {
 }
 
 #[test]
-fn the_arguments_name_all_experiments() {
+fn command_line_names_all_experiments() {
     use levada_terminal::lab::{BROKER_EXPERIMENTS, FILES_EXPERIMENTS};
     assert_eq!(crate::broker::OFFERS.map(|offer| offer.name), BROKER_EXPERIMENTS);
     assert_eq!(crate::files::OFFERS.map(|offer| offer.name), FILES_EXPERIMENTS);

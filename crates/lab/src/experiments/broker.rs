@@ -1,10 +1,10 @@
-//! Brokers in alternation: Levada and, if its jars are given, Apache Kafka, each a separate process
-//! with its own data directory, addresses and processor, under the same client.
+//! Brokers in turn: Levada and, if the command line names its jars, Apache Kafka. Each broker is a
+//! separate process with its own data directory and addresses.
 //!
-//! The client is ours for every system (`harness/connection.rs`); the broker runs on one processor
-//! and the client on another. The processor time of a broker is that of its process alone. Both
-//! systems run during the whole of an experiment and take turns; the other system is idle, and its
-//! idle cost is a separate experiment.
+//! Every system has the same client (`harness/connection.rs`). The broker runs on one processor and
+//! the client on another. The processor time of a broker is that of its process alone. All systems
+//! run during the whole experiment and take turns. The others are idle, and their idle cost is a
+//! separate experiment.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -76,26 +76,27 @@ pub use start::Start;
 pub use tls_fetch::TlsFetch;
 pub use watched::Watched;
 
-/// Systems that can be started.
+/// Systems that the laboratory can start.
 #[derive(Debug, Clone)]
 pub struct Systems {
-    /// The program that `serve` is a command of.
+    /// Path of the program with the command `serve`.
     pub levada: PathBuf,
-    /// A directory with Kafka's jars.
+    /// Directory of Kafka's jars.
     pub kafka_libs: Option<PathBuf>,
-    /// A directory with the jars of Kafka's tests that have a remote store.
+    /// Directory of the jars of Kafka's tests, which contain a remote store.
     pub tiers_libs: Option<PathBuf>,
 }
 
 impl Systems {
-    /// Systems on this machine; Kafka first, because Levada is compared with the first.
+    /// Systems on this machine. Kafka is first, because the tables compare each system with the
+    /// first.
     pub fn all(&self) -> Vec<System> {
         let kafka = self.kafka_libs.is_some().then_some(System::Kafka);
         kafka.into_iter().chain([System::Levada]).collect()
     }
 }
 
-/// All experiments on brokers, in the order in which they are run.
+/// All experiments on brokers, in execution order.
 pub const OFFERS: [Offer<Systems>; 28] = [
     Offer { name: "start", begin: |bench, systems| Ok(Box::new(Start::new(bench, systems)?)), limits: few },
     Offer { name: "idle", begin: |bench, systems| Ok(Box::new(Idle::new(bench, systems)?)), limits: few },
@@ -223,12 +224,12 @@ pub const OFFERS: [Offer<Systems>; 28] = [
     },
 ];
 
-/// A broker of each system, running.
+/// Starts a broker of each system.
 fn started(bench: &Bench, systems: &Systems) -> Result<Vec<Node>, LabError> {
     started_with(bench, systems, &[])
 }
 
-/// The same, with these settings in addition to the common ones.
+/// Starts a broker of each system with these settings in addition to the common ones.
 fn started_with(
     bench: &Bench,
     systems: &Systems,
@@ -243,10 +244,10 @@ fn started_with(
     systems.all().into_iter().map(start).collect()
 }
 
-/// Time that a broker that was paused gets to catch up.
+/// Time for a resumed broker to catch up.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
-/// Pauses all brokers but one, until the returned value is dropped.
+/// Pauses the brokers of all other systems until the caller drops the returned value.
 fn alone<'n>(nodes: impl IntoIterator<Item = &'n Node>, system: System) -> Vec<Paused> {
     let others = nodes.into_iter().filter(|node| node.system() != system);
     let paused: Vec<Paused> = others.map(Node::pause).collect();
@@ -260,7 +261,7 @@ fn labels(nodes: &[Node]) -> impl Iterator<Item = &'static str> + Clone {
     nodes.iter().map(|node| node.system().label())
 }
 
-/// A case of each name for each size, in groups by size. The size is a parameter of the case.
+/// Returns a case for each name and size, in groups by size. The size is the parameter of the case.
 fn by_size<'n>(
     sizes: &[(&str, impl ToString)],
     names: impl Iterator<Item = &'n str> + Clone,
@@ -273,7 +274,7 @@ fn by_size<'n>(
     sizes.iter().flat_map(group).collect()
 }
 
-/// A topic of one partition, and the batches written to it.
+/// Description of a topic with one partition and of the batches to write to it.
 struct Fill {
     topic: &'static str,
     segment_bytes: u64,
@@ -281,7 +282,7 @@ struct Fill {
     bytes: u64,
 }
 
-/// A broker of each system, running, with such a topic.
+/// Starts a broker of each system and writes the batches to its topic.
 fn filled(bench: &Bench, systems: &Systems, fill: Fill) -> Result<Vec<(Node, Filled)>, LabError> {
     bench.reserve(fill.bytes * systems.all().len() as u64)?;
     let filled = |node: Node| {
@@ -293,17 +294,17 @@ fn filled(bench: &Bench, systems: &Systems, fill: Fill) -> Result<Vec<(Node, Fil
     started(bench, systems)?.into_iter().map(filled).collect()
 }
 
-/// The process of the broker that a case is about; none for a floor.
+/// Process id of the broker that the case measures; none for a floor.
 fn worker<'n>(nodes: impl IntoIterator<Item = &'n Node>, case: &Case) -> Option<u32> {
     nodes.into_iter().find(|node| node.system().label() == case.name).map(Node::pid)
 }
 
-/// The metrics of experiments that move bytes.
+/// Metrics of experiments that move record bytes: processor time per GB and rate.
 fn moving() -> Vec<Metric> {
     vec![Metric::less("cpu_s_per_gb", "broker CPU", "s/GB"), Metric::more("gb_per_s", "rate", "GB/s")]
 }
 
-/// Cost of record bytes for the broker.
+/// Metrics of [`moving`] for a number of record bytes.
 fn moved(bytes: u64, cpu: Duration, wall: Duration) -> Metrics {
     let gb = bytes as f64 / 1e9;
     Metrics::from([

@@ -1,8 +1,9 @@
-//! `lab calibrate`: the thresholds of this machine, out of measurements in less than a minute.
+//! `lab calibrate`: determines the thresholds of this machine with measurements that take less than
+//! a minute.
 //!
-//! Three experiments, run and recorded as all others, and a [decision](decide()) that is a function
-//! of their summaries: a default stays unless the measurement is sure against it, so that a noisy
-//! machine is left as it is.
+//! Calibration runs and records three experiments like all others. The [decision](decide()) is a
+//! function of their summaries. A default changes only if the confidence interval excludes it, so
+//! that a noisy machine keeps its defaults.
 
 use std::fs::File;
 use std::io;
@@ -33,22 +34,22 @@ mod decide;
 
 pub use decide::{Finding, decide};
 
-/// Sizes of extents at which copying and references are compared.
+/// Sizes of extents for which copies are compared with references, in bytes.
 const EXTENTS: [usize; 8] = [4 << 10, 8 << 10, 12 << 10, 16 << 10, 24 << 10, 32 << 10, 64 << 10, 128 << 10];
 
-/// Sizes of pipes; the default comes first, since the others are compared with it.
+/// Sizes of pipes in bytes. The default comes first, because the tables compare the others with it.
 const PIPES: [usize; 5] = [1 << 20, 64 << 10, 128 << 10, 256 << 10, 512 << 10];
 
-/// Sizes of memory that is sent.
+/// Sizes of messages from memory, in bytes.
 const SENDS: [usize; 7] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
 
 /// Default size of a large fetch from one partition.
 const FETCH_BYTES: usize = 1 << 20;
 
-/// Header before each extent, as in a response.
+/// Header before each extent of a response.
 const HEADER: Bytes = Bytes::from_static(&[0x5a; 60]);
 
-/// Time limit of each of the experiments: all of them together take less than a minute.
+/// Limits of each experiment: together they take less than a minute.
 pub fn limits(scale: Scale) -> Limits {
     match scale {
         Scale::Normal => Limits { rounds: 15, least_rounds: 5, time: Duration::from_secs(12) },
@@ -56,24 +57,24 @@ pub fn limits(scale: Scale) -> Limits {
     }
 }
 
-/// Makes an experiment on a bench.
+/// Creates an experiment on a bench.
 type Begin = for<'a> fn(&'a Bench) -> Result<Box<dyn Experiment + 'a>, LabError>;
 
-/// The experiments, in order.
+/// The experiments, in execution order.
 pub const EXPERIMENTS: [Begin; 3] = [
     |bench| Ok(Box::new(Responses::new(bench, Question::Extents)?)),
     |bench| Ok(Box::new(Responses::new(bench, Question::Pipes)?)),
     |bench| Ok(Box::new(Sends::over(bench, &[Route::Ifb], SENDS.to_vec()))),
 ];
 
-/// A threshold to calibrate.
+/// Threshold that an experiment calibrates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question {
     Extents,
     Pipes,
 }
 
-/// Responses of a header and an extent, as a broker sends them.
+/// Responses with a header and an extent, as a broker sends them.
 #[derive(Debug)]
 struct Responses<'a> {
     bench: &'a Bench,
@@ -83,10 +84,10 @@ struct Responses<'a> {
     content: Vec<u8>,
 }
 
-/// Extents are cut from a file of this size; it is in the cache.
+/// Bytes of the file that contains the extents. The file is in the page cache.
 const FILE_BYTES: usize = 4 << 20;
 
-/// A way to send a response.
+/// A path for the extent of a response, with the sizes of the extent and of the pipe.
 #[derive(Debug, Clone, Copy)]
 struct SendMethod {
     path: Path,
@@ -103,7 +104,7 @@ impl<'a> Responses<'a> {
         Ok(Responses { bench, question, peer: Peer::start(bench)?, file: Arc::new(file), content })
     }
 
-    /// Responses of a run.
+    /// Number of responses in a run.
     fn count(&self, way: SendMethod) -> usize {
         let budget: usize = self.bench.scale().choose(1 << 20, 16 << 20, 16 << 20, 64 << 20);
         (budget / way.extent_bytes).clamp(4, 1000)
@@ -133,7 +134,7 @@ impl<'a> Responses<'a> {
         let mut verdict = Verdict::of_bytes((len, expected), (part.bytes, part.checksum));
         let by = counters.snapshot().bytes(way.path);
         if by != 2 * (count * way.extent_bytes) as u64 {
-            verdict = Verdict { sound: false, what: format!("only {by} bytes left by {}", way.path) };
+            verdict = Verdict { sound: false, what: format!("only {by} bytes took the path {}", way.path) };
         }
         Ok((u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX) / count as u64, verdict))
     }
@@ -172,8 +173,9 @@ impl<'a> Responses<'a> {
     }
 }
 
-/// Extents are adjacent, as a consumer reads, and restart at the beginning of the file. Batches do
-/// not begin at page boundaries.
+/// Position of an extent in the file. Consecutive extents are adjacent, as for a consumer, and
+/// begin again at the start of the file. No extent begins at a page boundary, because batches do
+/// not.
 fn offset(index: usize, way: SendMethod) -> usize {
     const UNALIGNED: usize = 777;
     let fit = (FILE_BYTES - UNALIGNED) / way.extent_bytes;
@@ -232,9 +234,12 @@ impl Experiment for Responses<'_> {
     }
 
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
-        let Some(way) = way(case) else { return Ok(Outcome::Skipped("there is no such way".to_owned())) };
+        let Some(way) = way(case) else { return Ok(Outcome::Skipped("no such path".to_owned())) };
         if !way.path.works(self.bench.caps()) {
-            return Ok(Outcome::Skipped(format!("{} does not work here; see `levada doctor`", way.path)));
+            return Ok(Outcome::Skipped(format!(
+                "{} does not work on this machine; see `levada doctor`",
+                way.path
+            )));
         }
         let (ns, verdict) = self.run(way, pass)?;
         Ok(match pass {

@@ -1,9 +1,9 @@
-//! `lab copy`: a file to a file, by each way that the kernel has, and what each system call of it
-//! took.
+//! `lab copy`: copies a file to a file by each method of the kernel, and measures the duration of
+//! each system call.
 //!
-//! Bare loops of system calls, not the product's copying ([`levada_io::copy`]), which does not use
-//! 4 KiB at a time: the question is the cost of a call. The source is in the page cache; the
-//! destination is new each time and never reaches the device.
+//! The methods are bare loops of system calls. The product's copy ([`levada_io::copy`]) does not
+//! use blocks of 4 KiB, and here the question is the cost of a call. The source is in the page
+//! cache. The destination is a new file each time and never reaches the device.
 
 use std::fs::File;
 use std::io::Read;
@@ -30,10 +30,10 @@ pub struct Copies<'a> {
 }
 
 impl<'a> Copies<'a> {
-    /// Makes the source.
+    /// Creates the source.
     ///
     /// # Errors
-    /// There is no room.
+    /// The device has too little space.
     pub fn new(bench: &'a Bench) -> Result<Self, LabError> {
         let len = bench.scale().choose(1 << 20, 32 << 20, 128 << 20, 1 << 30);
         bench.reserve(2 * len)?;
@@ -41,7 +41,7 @@ impl<'a> Copies<'a> {
         Ok(Copies { bench, source, len, checksum })
     }
 
-    /// Bytes and checksum of a copy.
+    /// Compares the length and the checksum of a copy with those of the source.
     fn check(&self, copy: &File) -> Result<Verdict, LabError> {
         let failed = || LabError::step::<std::io::Error>("cannot read the copy");
         let (mut digest, mut block, mut copy) = (payload::digest(), vec![0; 1 << 20], copy);
@@ -84,7 +84,7 @@ impl Experiment for Copies<'_> {
 
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
         let Some(way) = CopyMethod::ALL.into_iter().find(|way| way.name() == case.name) else {
-            return Ok(Outcome::Skipped("there is no such way".to_owned()));
+            return Ok(Outcome::Skipped("no such method".to_owned()));
         };
         let copy = self.bench.file()?;
         let watch = Stopwatch::start();
@@ -113,7 +113,7 @@ impl Experiment for Copies<'_> {
     }
 }
 
-/// The name of a case, with its size.
+/// Name of a case, with its size.
 fn named(what: &str, step_bytes: usize) -> String {
     format!("{what} {}", bytes(step_bytes))
 }

@@ -1,10 +1,10 @@
-//! Servers of static files side by side: `levada files` and, where its program is given, nginx,
-//! each a process with one worker on one processor, and a bare loop of the system calls that the
-//! work takes.
+//! Servers of static files side by side: `levada files` and, if the command line names it, nginx.
+//! Each is a process with one worker on one processor. A bare loop of the necessary system calls
+//! shows the machine's limit.
 //!
-//! The client is the same for all (`client.rs`), on another processor. The processor time of a
+//! All servers have the same client (`client.rs`), on another processor. The processor time of a
 //! server is that of its worker process alone. The servers serve the same directory, run during the
-//! whole of an experiment and take turns; the other servers are idle.
+//! whole experiment and take turns; the other servers are idle.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,24 +33,25 @@ pub use requests::Requests;
 pub use server::FileServer;
 pub use volume::Volume;
 
-/// Programs that can be started.
+/// Programs that the laboratory can start.
 #[derive(Debug, Clone)]
 pub struct FileServers {
-    /// The program that `files` is a command of.
+    /// Path of the program with the command `files`.
     pub levada: PathBuf,
-    /// nginx.
+    /// Path of nginx, if it takes part.
     pub nginx: Option<PathBuf>,
 }
 
 impl FileServers {
-    /// File servers on this machine; nginx first, because Levada is compared with the first.
+    /// File servers on this machine. nginx is first, because the tables compare each server with
+    /// the first.
     pub fn all(&self) -> Vec<FileServer> {
         let nginx = self.nginx.is_some().then_some(FileServer::Nginx);
         nginx.into_iter().chain([FileServer::Levada]).collect()
     }
 }
 
-/// All experiments on servers of files, in the order in which they are run.
+/// All experiments on file servers, in execution order.
 pub const OFFERS: [Offer<FileServers>; 4] = [
     Offer {
         name: "requests",
@@ -74,10 +75,10 @@ pub const OFFERS: [Offer<FileServers>; 4] = [
     },
 ];
 
-/// The name of the bare loop in tables.
+/// Name of the bare loop in tables.
 const FLOOR: &str = "floor";
 
-/// A server of each system, running.
+/// Starts a server of each system.
 fn started(bench: &Bench, systems: &FileServers, site: &Site) -> Result<Vec<Server>, LabError> {
     systems.all().into_iter().map(|system| Server::start(bench, systems, system, site)).collect()
 }
@@ -90,15 +91,15 @@ fn named<'s>(servers: &'s [Server], label: &str) -> Option<&'s Server> {
     servers.iter().find(|server| server.system().label() == label)
 }
 
-/// The process that does the work of a case; none for the bare loop.
+/// Process id of the worker that a case measures; none for the bare loop.
 fn worker(servers: &[Server], case: &Case) -> Option<u32> {
     named(servers, &case.name).map(Server::worker)
 }
 
-/// Time that a server that was paused gets to catch up.
+/// Time for a resumed server to catch up.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
-/// Pauses all servers but one, until the guards go.
+/// Pauses all servers but one until the caller drops the guards.
 fn alone(servers: &[Server], label: &str) -> Vec<Paused> {
     let others = servers.iter().filter(|server| server.system().label() != label);
     let paused: Vec<Paused> = others.map(|server| process::pause(server.worker())).collect();

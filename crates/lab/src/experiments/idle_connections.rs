@@ -1,12 +1,12 @@
 //! Memory that a server needs for each idle connection, without the kernel's own memory for
-//! sockets. The server must be fresh, because a process does not return used memory.
+//! sockets. The server must be new, because a process does not return used memory.
 
 use crate::error::LabError;
 use crate::harness::process;
 use crate::method::experiment::{Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 
-/// Connections before the first reading of memory.
+/// Connections before the first measurement of memory.
 const WARM_UP: usize = 10;
 
 pub(super) fn metrics() -> Vec<Metric> {
@@ -17,7 +17,7 @@ pub(super) fn metrics() -> Vec<Metric> {
 }
 
 /// Measures process `pid` with this number of connections. `answered` opens a connection and
-/// receives one answer on it; `again` receives another one.
+/// receives one response on it; `again` receives another response.
 pub(super) fn run<C>(
     pid: u32,
     (count, pass): (usize, Pass),
@@ -25,7 +25,7 @@ pub(super) fn run<C>(
     again: impl Fn(&mut C) -> Result<(), LabError>,
 ) -> Result<Outcome, LabError> {
     let connections = |count| (0..count).map(|_| answered()).collect::<Result<Vec<C>, _>>();
-    // Allocations of the first requests, which happen once, are not counted.
+    // Exclude the allocations that happen only for the first requests.
     let first = connections(WARM_UP)?;
     let before = process::resident_bytes(pid);
     let mut open = connections(count)?;

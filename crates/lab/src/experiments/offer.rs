@@ -1,4 +1,4 @@
-//! Experiments that start programs, listed in the order in which they run.
+//! Experiments that start programs, listed in execution order.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use crate::harness::bench::Bench;
 use crate::method::experiment::Experiment;
 use crate::method::limits::{Limits, Scale};
 
-/// Makes an experiment on a bench, with the programs that there are.
+/// Creates an experiment on a bench with the available programs.
 pub type Begin<S> = for<'b> fn(&'b Bench, &S) -> Result<Box<dyn Experiment + 'b>, LabError>;
 
-/// An experiment to be begun when its turn comes: beginning starts programs.
+/// An experiment that the laboratory creates when its turn comes, because that starts programs.
 #[derive(Debug)]
 pub struct Offer<S> {
-    /// One word, as on the command line.
+    /// Name on the command line: one word.
     pub name: &'static str,
-    /// Begins it.
+    /// Creates the experiment.
     pub begin: Begin<S>,
-    /// Number of rounds that make sense.
+    /// Default limits of the rounds.
     pub limits: fn(Scale) -> Limits,
 }
 
-/// Of experiments whose runs take seconds.
+/// Limits of experiments whose runs take seconds.
 pub(crate) fn few(scale: Scale) -> Limits {
     Limits {
         rounds: scale.choose(1, 3, 11, 21),
@@ -30,7 +30,7 @@ pub(crate) fn few(scale: Scale) -> Limits {
     }
 }
 
-/// Of experiments whose runs take half a minute and are alike.
+/// Limits of experiments whose runs take half a minute and vary little.
 pub(crate) fn fewest(scale: Scale) -> Limits {
     Limits::exactly(scale.choose(1, 1, 3, 5))
 }

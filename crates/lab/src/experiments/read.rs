@@ -1,9 +1,9 @@
-//! `lab read`: one large file, read in order or at random, by one thread or one on each processor,
-//! in each of the ways there are.
+//! `lab read`: reads one large file in order or at random, with one thread or one on each
+//! processor, by each available method.
 //!
-//! Every method reads blocks of the same size, and the reader checks one word of each page: less
-//! than a program that uses its data, and the same for all. A mapping saves the copy, which is its
-//! advantage; its pages are faulted in one by one, which is its cost.
+//! Every method reads blocks of the same size, and the reader accesses one word of each page. That
+//! is less than a program does with its data, and the same for all methods. A mapping saves the
+//! copy; its cost is the fault for each page.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -32,7 +32,7 @@ mod way;
 use faults::Faults;
 use way::{Block, ReadMethod, Share};
 
-/// As in the article that this repeats.
+/// Bytes of a block, as in the article that this experiment repeats.
 const BLOCK_BYTES: usize = 128 << 10;
 
 /// The experiment.
@@ -40,25 +40,27 @@ const BLOCK_BYTES: usize = 128 << 10;
 pub struct Reads<'a> {
     bench: &'a Bench,
     file: Arc<File>,
-    /// The same file for reads around the page cache, where the file system allows them.
+    /// The same file for reads that bypass the page cache, or the reason why the file system
+    /// refuses them.
     direct: Result<Arc<File>, String>,
-    /// The reason why none of its pages in memory is huge, if none is.
+    /// Reason why the page cache has no huge pages of the file; none if it has some.
     small: Option<String>,
     blocks: u64,
-    /// Large faults of the last run, by group and case, where each block is to wait for the disk.
+    /// Major faults of the last run, by group and case, for mappings in cold groups with random
+    /// order.
     waits: BTreeMap<(String, String), u64>,
-    /// Of the blocks, in order.
+    /// Checksum of the file.
     checksum: u64,
     len: u64,
 }
 
-/// Workload of all ways of a group.
+/// Workload of all methods of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Setting {
     group: &'static str,
     hot: bool,
     in_order: bool,
-    /// One reader on each processor instead of one.
+    /// True for one reader on each processor instead of one reader.
     many: bool,
 }
 
@@ -71,10 +73,10 @@ const SETTINGS: [Setting; 5] = [
 ];
 
 impl<'a> Reads<'a> {
-    /// Makes the file.
+    /// Creates the file.
     ///
     /// # Errors
-    /// There is no room.
+    /// The device has too little space.
     pub fn new(bench: &'a Bench) -> Result<Self, LabError> {
         let len = bench.scale().choose(2 << 20, 8 << 20, 256 << 20, 2 << 30);
         let (file, checksum) = bench.filled_file(len)?;
@@ -102,7 +104,7 @@ impl<'a> Reads<'a> {
         Ok(reads)
     }
 
-    /// Access pattern of each reader.
+    /// Returns the blocks of each reader in reading order.
     fn shares(&self, setting: Setting) -> Vec<Share> {
         let readers = if setting.many { self.bench.places().allowed().len().max(1) } else { 1 };
         let mut blocks: Vec<u64> = (0..self.blocks).collect();
@@ -129,8 +131,8 @@ impl<'a> Reads<'a> {
         absent.or(small).or_else(|| self.file(way).err())
     }
 
-    /// Leaves pages in memory as a setting requires. The file is dropped from memory first in any
-    /// case: the size of the kernel's pages depends on the first reader.
+    /// Brings the file into the page cache, or evicts it, as a setting requires. Always evicts the
+    /// file first, because the first reader determines the size of the pages.
     fn prepare(&self, way: ReadMethod, setting: Setting) -> Result<(), LabError> {
         chill(&self.file)?;
         if !setting.hot {
@@ -145,7 +147,8 @@ impl<'a> Reads<'a> {
         read.and(back).map_err(failed())
     }
 
-    /// Reads the file into huge pages where there are such; whether there are any.
+    /// Reads the file into huge pages if the kernel supports that. Returns true if the mapping has
+    /// any huge pages.
     fn warm_huge(&self) -> io::Result<bool> {
         let map =
             FileMap::open_for(&self.file, usize::try_from(self.len).unwrap_or(usize::MAX), Access::Huge)?;
@@ -159,12 +162,12 @@ impl<'a> Reads<'a> {
     fn time(&mut self, way: ReadMethod, file: &Arc<File>, setting: Setting) -> Result<Metrics, LabError> {
         let shares = self.shares(setting);
         self.prepare(way, setting)?;
-        let failed = || LabError::step::<io::Error>(format!("cannot read by {}", way.name()));
-        // Two barriers, so that the clock starts between them: with one, readers could finish
-        // before the thread with the clock wakes.
+        let failed = || LabError::step::<io::Error>(format!("cannot read with {}", way.name()));
+        // Two barriers, so that the clock starts between them. With one barrier, readers could
+        // finish before the thread with the clock wakes.
         let (ready_all, start) = (Barrier::new(shares.len() + 1), Barrier::new(shares.len() + 1));
         let reader = |share: &Share| {
-            // A thread that is not ready lets the others go all the same.
+            // A thread whose preparation failed must still release the others.
             let ready = way.ready(file, BLOCK_BYTES);
             ready_all.wait();
             start.wait();
@@ -202,7 +205,7 @@ impl<'a> Reads<'a> {
         Ok(metrics)
     }
 
-    /// Reads everything in order and makes a checksum of it.
+    /// Reads all blocks in order. Compares their length and checksum with those of the file.
     fn check(&self, way: ReadMethod, file: &Arc<File>) -> Result<Verdict, LabError> {
         let in_order = Share::new((0..self.blocks).collect(), BLOCK_BYTES);
         let mut blocks = vec![None; usize::try_from(self.blocks).unwrap_or(0)];
@@ -217,7 +220,7 @@ impl<'a> Reads<'a> {
         // A mapping loads its bytes only on access.
         let read = way.checked().ready(file, BLOCK_BYTES);
         let read = read.and_then(|mut reader| reader.read(&in_order, &mut keep));
-        read.map_err(LabError::step(format!("cannot read by {}", way.name())))?;
+        read.map_err(LabError::step(format!("cannot read with {}", way.name())))?;
         let mut digest = payload::digest();
         blocks.iter().flatten().for_each(|bytes| digest.update(bytes));
         Ok(Verdict::of_bytes((self.len, self.checksum), (count, digest.finalize())))
@@ -269,7 +272,7 @@ impl Experiment for Reads<'_> {
         let setting = SETTINGS.into_iter().find(|setting| setting.group == case.group);
         let way = ReadMethod::ALL.into_iter().find(|way| way.name() == case.name);
         let Some((setting, way)) = setting.zip(way) else {
-            return Ok(Outcome::Skipped("there is no such way".to_owned()));
+            return Ok(Outcome::Skipped("no such method".to_owned()));
         };
         if let Some(why) = self.missing(way) {
             return Ok(Outcome::Skipped(why));
@@ -285,8 +288,8 @@ impl Experiment for Reads<'_> {
     }
 }
 
-/// The reason why reads with large faults do not match "cold, at random": fewer than half of the
-/// blocks waited for the device.
+/// Returns a caveat for a mapping in a "cold, at random" group if fewer than half of the blocks
+/// waited for the device.
 fn not_cold(waits: u64, blocks: u64) -> Option<String> {
     let per_fault = || match waits {
         0 => "the file was read ahead as a whole, in order".to_owned(),
@@ -304,7 +307,7 @@ fn not_cold(waits: u64, blocks: u64) -> Option<String> {
     })
 }
 
-/// Time that something takes.
+/// Runs `work` and returns its result and its duration.
 fn clocked<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<(T, Duration)> {
     let start = Instant::now();
     work().map(|value| (value, start.elapsed()))

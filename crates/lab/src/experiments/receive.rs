@@ -1,11 +1,11 @@
-//! `lab receive`: batches from a socket to the end of a file, as a broker takes them: through a
-//! buffer, spliced past this process, or received into a mapping of the file.
+//! `lab receive`: moves batches from a socket to the end of a file, as a broker receives them:
+//! through a buffer, by `splice`, or into a mapping of the file.
 //!
-//! A batch must be checked before it can be read, and its first bytes must be changed. With a
-//! buffer both are done in place. A spliced batch is in the file before it can be checked: it is
-//! read back for the check, and would be truncated if it fails. The cost without the check is shown
-//! as well: a better check cannot cost less. For the same reason a batch that is received into a
-//! mapping is not checked.
+//! A broker must check a batch before others may read it, and must change its first bytes. With a
+//! buffer it does both in place. A spliced batch is in the file before the check: the receiver
+//! reads it back, and would truncate the file if the check fails. The experiment also measures each
+//! method without the check, as a lower bound for a faster check. For the same reason the method
+//! with a mapping has no check.
 
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
@@ -42,7 +42,7 @@ pub struct Receives<'a> {
     bytes: u64,
 }
 
-/// Description of one run.
+/// Result of one run.
 struct Received {
     file: File,
     batches: usize,
@@ -52,27 +52,27 @@ struct Received {
 }
 
 impl<'a> Receives<'a> {
-    /// The experiment on a bench.
+    /// Creates the experiment on a bench.
     ///
     /// # Errors
-    /// There is no room.
+    /// The device has too little space.
     pub fn new(bench: &'a Bench) -> Result<Self, LabError> {
         let bytes = bench.scale().choose(2 << 20, 16 << 20, 256 << 20, 1 << 30);
         bench.reserve(bytes)?;
         Ok(Receives { bench, bytes })
     }
 
-    /// Receives this number of batches like `sent`, each after its length.
+    /// Receives copies of `sent`, each after its length.
     fn receive(&self, way: ReceiveMethod, sent: &Bytes) -> Result<Received, LabError> {
         let step = LabError::step::<std::io::Error>;
         let batches = usize::try_from(self.bytes / sent.len() as u64).unwrap_or(usize::MAX).max(1);
         let file = self.bench.file()?;
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(step("no port is free"))?;
-        let address = listener.local_addr().map_err(step("a listener has an address"))?;
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(step("cannot listen on a free port"))?;
+        let address = listener.local_addr().map_err(step("cannot read the address of a listener"))?;
         let stream = TcpStream::connect(address).map_err(step("cannot connect"))?;
         let (sender, _) = listener.accept().map_err(step("cannot accept"))?;
         for end in [&stream, &sender] {
-            // If it is not allowed, the record notes that.
+            // If the kernel refuses, the record names the actual congestion control.
             let _ = sockopt::set_tcp_congestion(end, CONGESTION);
         }
         let (cpu, wall, calls) = std::thread::scope(|scope| {
@@ -82,13 +82,13 @@ impl<'a> Receives<'a> {
                 way::send(&sender, sent, batches)
             });
             let _pinned = places.pin_sender();
-            let mut taker = Taker::new(way, &stream, &file).map_err(step("cannot prepare"))?;
+            let mut taker = Taker::new(way, &stream, &file).map_err(step("cannot prepare the receiver"))?;
             let (before, watch) = (cpu::of_this_thread(), Stopwatch::start());
             let taken = (0..batches).try_for_each(|number| taker.take(number as i64));
             let (cpu, wall) = (cpu::of_this_thread().saturating_sub(before), watch.elapsed().wall);
             let calls = taker.calls();
             let finished = taker.finish();
-            // A sender that is not listened to any more must not wait.
+            // After an error, the sender must not wait for a reader.
             let _ = stream.shutdown(std::net::Shutdown::Both);
             let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             taken.and(finished).map_err(step(way.name()))?;
@@ -111,7 +111,7 @@ impl Received {
         .into()
     }
 
-    /// Checks that the file holds every batch, sound, with the offset that it was to get.
+    /// Checks that the file contains every batch, undamaged and with its offset.
     fn check(&self, batch_len: usize) -> Result<Verdict, LabError> {
         use std::os::unix::fs::FileExt;
         let mut bytes = vec![0; batch_len];
@@ -119,13 +119,17 @@ impl Received {
             let position = (number * batch_len) as u64;
             self.file
                 .read_exact_at(&mut bytes, position)
-                .map_err(LabError::step("cannot read a file of ours"))?;
+                .map_err(LabError::step("cannot read the received file"))?;
             let found = batch::check_stored(&bytes).map(|view| (view.base_offset(), view.leader_epoch()));
             if !matches!(found, Ok((offset, way::EPOCH)) if offset == number as i64) {
                 return Ok(Verdict { sound: false, what: format!("batch {number}: {found:?}") });
             }
         }
-        let len = self.file.metadata().map_err(LabError::step("a file of ours"))?.len();
+        let len = self
+            .file
+            .metadata()
+            .map_err(LabError::step("cannot read the length of the received file"))?
+            .len();
         let sound = len == (self.batches * batch_len) as u64;
         Ok(Verdict { sound, what: format!("{} batches, {len} bytes", self.batches) })
     }
@@ -165,7 +169,7 @@ impl Experiment for Receives<'_> {
         let size = SIZES.iter().find(|(label, _)| *label == case.group);
         let way = ReceiveMethod::ALL.into_iter().find(|way| way.name() == case.name);
         let Some(((_, len), way)) = size.zip(way) else {
-            return Ok(Outcome::Skipped("there is no such way".to_owned()));
+            return Ok(Outcome::Skipped("no such method".to_owned()));
         };
         if let (true, Support::Absent { why, remedy }) = (way.splices(), &self.bench.caps().splice) {
             return Ok(Outcome::Skipped(format!("{why}; {remedy}")));

@@ -1,11 +1,11 @@
-//! `lab search`: from a nearby file position to the batch that holds an offset, as every fetch does
-//! it, in three ways.
+//! `lab search`: finds the batch with an offset from a nearby file position, as every fetch does,
+//! by three methods.
 //!
-//! An index gives a position at or before the wanted batch. From there batches are read one by one:
-//! by their last offset (which takes the whole header of each), by their base offset (which takes
-//! its start, and one whole header at the end), or in a window that is read as a whole. Every read
-//! is a system call with its own bytes, which are counted. If Kafka's jars are available, Kafka's
-//! own classes search the same file.
+//! An index gives a position at or before the requested batch. From there a method reads batch by
+//! batch: the last offset of each (which needs the whole header of each), or the base offset of
+//! each (which needs its start, and one whole header at the end), or a window of many batches.
+//! Every read is a system call, and the experiment counts its bytes. If Kafka's jars are available,
+//! Kafka's own classes search the same file.
 
 use std::fs::File;
 use std::io;
@@ -29,42 +29,44 @@ mod kafka;
 
 use kafka::Kafka;
 
-/// Records of a batch, and bytes of a record's value: those of the article that this repeats.
+/// Number of records in a batch, and bytes of a record's value, as in the article that this
+/// experiment repeats.
 const RECORDS: i64 = 40;
 const VALUE: [u8; 10] = *b"0123456789";
 
-/// Batches after the position that the index gives.
+/// Number of batches after the position that the index gives.
 const BATCHES: usize = 40;
 
-/// Positions that an index might give, so that not one line of the processor's cache holds all.
+/// Number of positions that an index might give, so that the searches use more than one cache line.
 const PLACES: usize = 64;
 
-/// End of the magic byte: the bytes of a batch that contain its offset, size and form.
+/// Bytes of a batch up to its magic byte, which contain its offset, size and format.
 const START_LEN: usize = 17;
 
-/// Size of a read: the distance of index entries by default, and a header.
+/// Bytes of a window: the default distance of index entries, and a header.
 const WINDOW_BYTES: usize = 4096 + HEADER_LEN;
 
 /// The experiment.
 #[derive(Debug)]
 pub struct Searches {
     file: File,
-    /// Of all batches, by number; offsets are the number times [`RECORDS`].
+    /// Position of each batch, by number; its base offset is the number times [`RECORDS`].
     positions: Vec<u64>,
     lookups: usize,
-    /// Or the reason why there is none; empty if it was not requested.
+    /// Kafka's search, or the reason why it is not available; none if the command line does not
+    /// request it.
     kafka: Option<Result<Kafka, String>>,
 }
 
 /// Result of a lookup: position, size and last offset of a batch.
 type Found = (u64, u64, i64);
 
-/// Offsets that are looked for.
+/// Choice of the offsets to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// In the last batch after the position.
+    /// An offset in the last batch after the position.
     Last,
-    /// In any of the first six, as many as the default index leaves.
+    /// An offset in the first six batches, about the distance of entries in the default index.
     Near,
 }
 
@@ -77,10 +79,10 @@ const WAYS: [(&str, Search); 3] = [
     ("one window", by_window),
 ];
 
-/// A way to search: from a position on, for an offset, counting reads and bytes.
+/// A method of search: finds an offset from a position on, and counts reads and bytes.
 type Search = fn(&File, u64, i64, &mut Reads) -> io::Result<Found>;
 
-/// Result of the reads.
+/// Number of reads, and of their bytes.
 #[derive(Debug, Default)]
 struct Reads {
     calls: u64,
@@ -88,7 +90,7 @@ struct Reads {
 }
 
 impl Reads {
-    /// Reads up to the buffer's length; how many bytes.
+    /// Reads up to the length of the buffer. Returns the number of bytes.
     fn read(&mut self, file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         let count = file.read_at(buffer, at)?;
         self.calls += 1;
@@ -105,14 +107,14 @@ impl Reads {
     }
 }
 
-/// Base offset and size of the batch whose start this is.
+/// Base offset and size in bytes of the batch that starts with these bytes.
 fn start(bytes: &[u8]) -> Option<(i64, u64)> {
     let base = i64::from_be_bytes(bytes.get(..8)?.try_into().ok()?);
     let length = i32::from_be_bytes(bytes.get(8..PREFIX_LEN)?.try_into().ok()?);
     Some((base, u64::try_from(length).ok()? + PREFIX_LEN as u64))
 }
 
-/// The last offset of the batch whose header this is.
+/// Last offset of the batch with this header.
 fn last_offset(header: &[u8]) -> Option<i64> {
     const DELTA_AT: usize = 23;
     let (base, _) = start(header)?;
@@ -121,7 +123,7 @@ fn last_offset(header: &[u8]) -> Option<i64> {
 }
 
 fn broken() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "no batch where one should be")
+    io::Error::new(io::ErrorKind::InvalidData, "no valid batch at the expected position")
 }
 
 fn by_last_offset(file: &File, from: u64, offset: i64, reads: &mut Reads) -> io::Result<Found> {
@@ -140,7 +142,7 @@ fn by_base_offset(file: &File, from: u64, offset: i64, reads: &mut Reads) -> io:
     let mut candidate = None;
     let mut at = from;
     loop {
-        // Beyond the end of the file the candidate is the last batch.
+        // At the end of the file the candidate is the last batch.
         let next = match reads.exactly::<START_LEN>(file, at) {
             Ok(bytes) => start(&bytes).filter(|(base, _)| *base <= offset),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
@@ -161,7 +163,7 @@ fn by_window(file: &File, from: u64, offset: i64, reads: &mut Reads) -> io::Resu
     loop {
         let filled = reads.read(file, &mut window, at)?;
         let mut inside = 0;
-        // Headers that are whole within the window.
+        // Headers that are completely inside the window.
         while inside + HEADER_LEN <= filled {
             let header = &window[inside..inside + HEADER_LEN];
             let (base, size) = start(header).ok_or_else(broken)?;
@@ -179,10 +181,10 @@ fn by_window(file: &File, from: u64, offset: i64, reads: &mut Reads) -> io::Resu
 }
 
 impl Searches {
-    /// Makes the log.
+    /// Writes the log.
     ///
     /// # Errors
-    /// There is no room.
+    /// The device has too little space.
     pub fn new(bench: &Bench) -> Result<Self, LabError> {
         let mut file = bench.file()?;
         let failed = || LabError::step::<io::Error>("cannot write the log");
@@ -202,14 +204,15 @@ impl Searches {
         Ok(Self { file, positions, lookups, kafka: None })
     }
 
-    /// The same with Kafka's classes in addition to ours, out of the jars of a directory.
+    /// Adds searches by Kafka's classes, from the jars of a directory.
     #[must_use]
     pub fn beside_kafka(mut self, bench: &Bench, libs: &Path) -> Self {
         self.kafka = Some(Kafka::start(bench, libs, &self.file));
         self
     }
 
-    /// A position that an index might give, an offset after it, and the number of its batch.
+    /// Returns a position that an index might give, an offset after it, and the number of the batch
+    /// with the offset.
     fn question(&self, random: &mut StdRng, wanted: Wanted) -> (u64, i64, usize) {
         const NEAR: usize = 6;
         let first = random.random_range(0..PLACES) * BATCHES;
@@ -221,18 +224,18 @@ impl Searches {
         (self.positions[first], offset, batch)
     }
 
-    /// This number of offsets, drawn with a seed.
+    /// Returns the questions of a run, drawn with a seed.
     fn questions(&self, seed: u64, wanted: Wanted) -> Vec<(u64, i64, usize)> {
         let mut random = StdRng::seed_from_u64(seed);
         (0..self.lookups).map(|_| self.question(&mut random, wanted)).collect()
     }
 
-    /// True if the batch is at this position, with its size.
+    /// True if the batch has this position and size.
     fn is_at(&self, batch: usize, (at, size): (u64, u64)) -> bool {
         at == self.positions[batch] && self.positions.get(batch + 1).is_none_or(|end| at + size == *end)
     }
 
-    /// Looks offsets up, and counts those that were found where they are.
+    /// Executes lookups and counts the correct results.
     fn check(&self, search: Search, wanted: Wanted) -> io::Result<Verdict> {
         let mut right = 0;
         for (from, offset, batch) in self.questions(CHECKED, wanted) {
@@ -267,14 +270,19 @@ impl Searches {
         Ok(metrics)
     }
 
-    /// The same with Kafka's classes. Every answer is checked in every round: the check is not
-    /// measured.
+    /// Executes lookups with Kafka's classes. Every round checks every result, outside the measured
+    /// time.
     fn by_kafka(&mut self, way: &str, wanted: Wanted, pass: Pass) -> io::Result<Outcome> {
         let questions = self.questions(if pass == Pass::Timed { TIMED } else { CHECKED }, wanted);
         let kafka = match &mut self.kafka {
             Some(Ok(kafka)) => kafka,
             Some(Err(why)) => return Ok(Outcome::Skipped(why.clone())),
-            None => return Ok(Outcome::Skipped("nobody named Kafka's jars".to_owned())),
+            None => {
+                return Ok(Outcome::Skipped(
+                    "the case uses Kafka's classes: name the directory of the jars with --kafka-libs"
+                        .to_owned(),
+                ));
+            }
         };
         let searched = kafka.search(way, questions.iter().map(|(from, offset, _)| (*from, *offset)))?;
         let places = questions.iter().map(|(.., batch)| *batch).zip(searched.found);
@@ -291,7 +299,7 @@ impl Searches {
     }
 }
 
-/// Of the questions that are checked, and of those that are timed.
+/// Seeds of the checked questions and of the timed questions.
 const CHECKED: u64 = 3;
 const TIMED: u64 = 5;
 
@@ -330,7 +338,7 @@ impl Experiment for Searches {
         }
         let search = WAYS.iter().find(|(name, _)| *name == case.name);
         let Some(((_, wanted), (_, search))) = wanted.zip(search) else {
-            return Ok(Outcome::Skipped("there is no such way".to_owned()));
+            return Ok(Outcome::Skipped("no such method".to_owned()));
         };
         Ok(match pass {
             Pass::Timed => Outcome::Measured(self.time(*search, *wanted).map_err(failed())?),

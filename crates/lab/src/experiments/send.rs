@@ -1,5 +1,5 @@
-//! `lab send`: memory to a socket, copied or by reference, over routes that copy and over one that
-//! does not; and messages of many small pieces, in one send or cut by size.
+//! `lab send`: sends memory to a socket, copied or by reference, over routes that copy and over one
+//! that does not. Also sends messages of many small pieces, in one send or cut by size.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::harness::memory_sender::{How, Load, Route, Wait, Worker};
 use crate::method::experiment::{Case, Experiment, Outcome, Pass};
 use crate::record::{Metric, Sweep};
 
-/// Workers by route, started when they are first needed.
+/// Workers by route. The first load of a route starts its worker.
 #[derive(Debug)]
 struct Workers<'a> {
     bench: &'a Bench,
@@ -45,7 +45,8 @@ impl<'a> Workers<'a> {
     }
 }
 
-/// The capability that this machine lacks for a way, with a remedy; none if it has everything.
+/// Reason why this machine lacks the capability for a method, with a remedy; none if nothing is
+/// missing.
 fn missing(bench: &Bench, how: How) -> Option<String> {
     let caps = bench.caps();
     let needed = match how {
@@ -60,7 +61,7 @@ fn missing(bench: &Bench, how: How) -> Option<String> {
     }
 }
 
-/// Ways to send a message of one piece, the plain one first.
+/// Methods to send a message of one piece; the simplest one is first.
 const HOWS: [(&str, How); 6] = [
     ("send", How::Send),
     ("MSG_ZEROCOPY", How::MsgZerocopy),
@@ -70,7 +71,7 @@ const HOWS: [(&str, How); 6] = [
     ("SEND_ZC registered", How::RingZeroCopy { registered: true, wait: Wait::Result }),
 ];
 
-/// The sweep over sizes: from which on does sending by reference pay?
+/// The sweep over sizes: finds the size from which a send by reference costs less.
 #[derive(Debug)]
 pub struct Sends<'a> {
     workers: Workers<'a>,
@@ -81,7 +82,7 @@ pub struct Sends<'a> {
 }
 
 impl<'a> Sends<'a> {
-    /// Over all routes.
+    /// Creates the experiment with all routes.
     pub fn new(bench: &'a Bench) -> Self {
         const QUICK: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
         const ALL: [usize; 9] =
@@ -90,7 +91,7 @@ impl<'a> Sends<'a> {
         Sends::over(bench, &[Route::Ifb, Route::Loopback, Route::Veth], sizes)
     }
 
-    /// Over some routes, with messages of some sizes.
+    /// Creates the experiment with some routes and sizes of messages.
     pub(crate) fn over(bench: &'a Bench, routes: &[Route], sizes: Vec<usize>) -> Self {
         let budget = bench.scale().choose(256 << 10, 4 << 20, 16 << 20, 64 << 20);
         Sends { workers: Workers::new(bench), routes: routes.to_vec(), sizes, budget }
@@ -103,7 +104,7 @@ impl<'a> Sends<'a> {
     }
 }
 
-/// UDP takes no larger message.
+/// Most bytes of a message over UDP.
 const DATAGRAM_BYTES: usize = 65_000;
 
 impl Experiment for Sends<'_> {
@@ -128,7 +129,7 @@ impl Experiment for Sends<'_> {
     fn cases(&self) -> Vec<Case> {
         let mut cases = Vec::new();
         for route in &self.routes {
-            // A datagram is no larger than 64 KiB.
+            // A datagram has at most 64 KiB.
             for size in self.sizes.iter().filter(|size| *route != Route::Ifb || **size <= 64 << 10) {
                 let group = format!("{}, {}", route.label(), bytes(*size));
                 cases.extend(HOWS.iter().map(|(name, _)| {
@@ -150,7 +151,7 @@ impl Experiment for Sends<'_> {
         let size = case.params.get("message_bytes").and_then(|bytes| bytes.parse().ok());
         let how = HOWS.iter().find(|(name, _)| *name == case.name).map(|(_, how)| *how);
         let (Some(route), Some(size), Some(how)) = (route.copied(), size, how) else {
-            return Ok(Outcome::Skipped("there is no such way".to_owned()));
+            return Ok(Outcome::Skipped("no such method".to_owned()));
         };
         if let Some(why) = missing(self.workers.bench, how) {
             return Ok(Outcome::Skipped(why));
@@ -165,15 +166,15 @@ impl Experiment for Sends<'_> {
 pub struct Mixed<'a> {
     workers: Workers<'a>,
     pieces: Vec<usize>,
-    /// Factor between the number of messages and that of the smallest run.
+    /// Factor by which a run has more messages than the smallest run.
     factor: u32,
 }
 
-/// As in the article: small headers, one body.
+/// Bytes of a small piece. As in the article, a message has small headers and one body.
 const PIECE_BYTES: usize = 16;
 const BODY_BYTES: usize = 32 << 10;
 
-/// Messages of a run at least; with the most pieces one may take 100 ms.
+/// Least number of messages of a run; a message with the most pieces may take 100 ms.
 const FEWEST: usize = 3;
 
 const MIXES: [(&str, How); 4] = [
@@ -184,7 +185,7 @@ const MIXES: [(&str, How); 4] = [
 ];
 
 impl<'a> Mixed<'a> {
-    /// From one piece to 2048.
+    /// Creates the experiment with 1 to 2048 pieces.
     pub fn new(bench: &'a Bench) -> Self {
         const QUICK: [usize; 3] = [1, 256, 2048];
         const ALL: [usize; 8] = [1, 4, 16, 64, 256, 512, 1024, 2048];
@@ -230,7 +231,7 @@ impl Experiment for Mixed<'_> {
         let pieces: Option<usize> = case.params.get("pieces").and_then(|pieces| pieces.parse().ok());
         let how = MIXES.iter().find(|(name, _)| *name == case.name).map(|(_, how)| *how);
         let Some((pieces, how)) = pieces.zip(how) else {
-            return Ok(Outcome::Skipped("there is no such way".to_owned()));
+            return Ok(Outcome::Skipped("no such method".to_owned()));
         };
         if let Some(why) = missing(self.workers.bench, how) {
             return Ok(Outcome::Skipped(why));

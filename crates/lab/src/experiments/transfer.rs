@@ -1,13 +1,14 @@
-//! `lab transfer`: a file to a socket, by every path there is.
+//! `lab transfer`: sends a file to a socket by every available path.
 //!
-//! The paths are the product's own ([`levada_io`]), forced one by one, on a connection that does
-//! not wait, as in the broker; sends of memory by reference read into buffers first. A run sends a
-//! part of the file before the clock starts, so that the connection has found its window.
+//! The paths are those of the product ([`levada_io`]), forced one by one on a nonblocking
+//! connection, as in the broker. Sends of memory by reference first read into buffers. A run sends
+//! a part of the file before the clock starts, so that the congestion window of the connection has
+//! grown.
 //!
-//! Some groups send a file in memory (tmpfs), where a second descriptor with `O_DIRECT` has the
-//! kernel copy pages for `splice`: the cost of each `splice` on a kernel without references. With
-//! several receivers, each gets another part of the file, by turns of 1 MiB from one thread; where
-//! the engine has no pipe for a connection, its bytes go by `sendfile`.
+//! Some groups send a file in memory (tmpfs). For a second descriptor with `O_DIRECT` the kernel
+//! copies pages in `splice`: that is the cost of each `splice` on a kernel without page references.
+//! With several receivers, each gets a different part of the file, in turns of 1 MiB from one
+//! thread. If the engine has no pipe for a connection, the bytes take `sendfile`.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -40,16 +41,16 @@ pub struct Transfers<'a> {
     checksum: u64,
 }
 
-/// A file of tmpfs.
+/// A file in tmpfs.
 #[derive(Debug)]
 struct MemoryFile {
     file: Arc<File>,
-    /// Its descriptor with `O_DIRECT`: `splice` from it copies.
+    /// Descriptor with `O_DIRECT`, from which `splice` copies.
     direct: Arc<File>,
 }
 
 impl MemoryFile {
-    /// Fills a file. Memory for it must be there.
+    /// Creates a file with `len` bytes, which takes as much main memory.
     fn new(len: u64) -> std::io::Result<Self> {
         let mut file = tempfile::tempfile_in(MEMORY)?;
         payload::write(&mut file, len, len)?;
@@ -60,10 +61,10 @@ impl MemoryFile {
     }
 }
 
-/// A directory of tmpfs on each Linux.
+/// A directory in tmpfs on every Linux.
 const MEMORY: &str = "/dev/shm";
 
-/// Workload of all ways of a group.
+/// Workload of all methods of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Setting {
     group: &'static str,
@@ -77,7 +78,7 @@ impl Setting {
         Self { group, place, take, receivers: 1 }
     }
 
-    /// Bytes of a file of this length that each receiver gets: whole pages.
+    /// Bytes that each receiver gets of a file with this length: a whole number of pages.
     fn share(self, len: u64) -> u64 {
         len / self.receivers as u64 / PAGE_BYTES * PAGE_BYTES
     }
@@ -92,11 +93,11 @@ const PAGE_BYTES: u64 = 4096;
 /// Location of the file's bytes before a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// In the page cache.
+    /// The bytes are in the page cache.
     Hot,
-    /// On the disk.
+    /// The bytes are only on the disk.
     Cold,
-    /// In a file of tmpfs.
+    /// The bytes are in a file of tmpfs.
     Tmpfs,
 }
 
@@ -121,18 +122,19 @@ const SETTINGS: [Setting; 7] = [
 ];
 
 impl<'a> Transfers<'a> {
-    /// Makes the file and starts the receiver.
+    /// Creates the file and starts the receiver.
     ///
     /// # Errors
-    /// There is no room, or no second process.
+    /// The device has too little space, or the second process does not start.
     pub fn new(bench: &'a Bench) -> Result<Self, LabError> {
         let len = bench.scale().choose(1 << 20, 16 << 20, 128 << 20, 512 << 20);
         let (file, checksum) = bench.filled_file(len)?;
-        let memory = MemoryFile::new(len).map_err(|error| format!("{MEMORY} takes no such file: {error}"));
+        let memory =
+            MemoryFile::new(len).map_err(|error| format!("cannot create a file in {MEMORY}: {error}"));
         Ok(Transfers { bench, peer: Peer::start(bench)?, file: Arc::new(file), memory, len, checksum })
     }
 
-    /// The file that a way reads in a setting, or the reason why there is none.
+    /// Returns the file that a method reads in a setting, or the reason why there is none.
     fn file(&self, way: TransferMethod, setting: Setting) -> Result<Arc<File>, String> {
         Ok(Arc::clone(match (setting.place, &self.memory) {
             (Place::Hot | Place::Cold, _) => &self.file,
@@ -142,7 +144,7 @@ impl<'a> Transfers<'a> {
         }))
     }
 
-    /// The sum of the checksums of all shares.
+    /// Sum of the checksums of all shares.
     fn checksum(&self, setting: Setting, file: &File) -> Result<u64, LabError> {
         if setting.receivers == 1 {
             return Ok(self.checksum);
@@ -163,14 +165,14 @@ impl<'a> Transfers<'a> {
     ) -> Result<Sent, LabError> {
         let take = if pass == Pass::Integrity { ReceiveMode::Check } else { setting.take };
         match setting.place {
-            // Pages that another run has dropped.
+            // Read the pages that another run has evicted.
             Place::Hot => std::io::copy(&mut (&**file), &mut std::io::sink())
                 .map(drop)
                 .map_err(LabError::step("cannot read the file"))?,
             Place::Cold => chill(file)?,
             Place::Tmpfs => {}
         }
-        // Of a cold file nothing may be read before the clock starts.
+        // Before the clock starts, a run must not read any part of a cold file.
         let is_warm = setting.place != Place::Cold && pass == Pass::Timed;
         let share = setting.share(self.len);
         let warm_up = if is_warm { share / 4 } else { 0 };
@@ -200,7 +202,7 @@ impl<'a> Transfers<'a> {
     }
 }
 
-/// Description of one run.
+/// Result of one run.
 struct Sent {
     part: Part,
     cpu_ns: f64,
@@ -232,7 +234,7 @@ impl TransferMethod {
     }
 }
 
-/// A size in the usual form.
+/// Formats a number of bytes as `64K` or `1M`.
 pub(crate) fn bytes(count: usize) -> String {
     if count >= 1 << 20 { format!("{}M", count >> 20) } else { format!("{}K", count >> 10) }
 }
@@ -271,7 +273,7 @@ impl Experiment for Transfers<'_> {
         let setting = SETTINGS.into_iter().find(|setting| setting.group == case.group);
         let way = TransferMethod::all().into_iter().find(|way| way.name() == case.name);
         let Some((setting, way)) = setting.zip(way) else {
-            return Ok(Outcome::Skipped("there is no such way".to_owned()));
+            return Ok(Outcome::Skipped("no such method".to_owned()));
         };
         if let Some(why) = way.missing(self.bench.caps()) {
             return Ok(Outcome::Skipped(why));
@@ -281,10 +283,11 @@ impl Experiment for Transfers<'_> {
             Err(why) => return Ok(Outcome::Skipped(why)),
         };
         let sent = self.send((way, &file), setting, pass)?;
-        // Encrypted here, bytes are counted as they leave, with what encryption adds.
+        // With encryption in the process, the engine counts the bytes of the records, which are
+        // more.
         let (by_way, len) = (sent.tally.by_way, setting.share(self.len) * setting.receivers as u64);
         if by_way < len || (by_way > len && !way.is_sealed()) {
-            let text = format!("{by_way} of {len} bytes left by {}", way.path());
+            let text = format!("{by_way} of {len} bytes took the path {}", way.path());
             return Ok(Outcome::Skipped(text));
         }
         Ok(match pass {

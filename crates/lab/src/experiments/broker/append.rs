@@ -1,4 +1,4 @@
-//! Cost of appending by a write and by a mapping: `levada.log.append`.
+//! Cost of an append by a write and by a mapping: `levada.log.append`.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::harness::process::{Spent, faults};
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::Metric;
 
-/// The default is the case that the other is compared with.
+/// Values of `levada.log.append`. The default is first: the tables compare the other with it.
 const WAYS: [&str; 2] = ["pwrite", "mapped"];
 
 const SIZES: [(&str, usize); 3] = [("4 KiB", 4 << 10), ("64 KiB", 64 << 10), ("1 MiB", 1 << 20)];
@@ -25,7 +25,7 @@ const SIZES: [(&str, usize); 3] = [("4 KiB", 4 << 10), ("64 KiB", 64 << 10), ("1
 pub struct Append<'b> {
     bench: &'b Bench,
     nodes: Vec<(&'static str, Node)>,
-    /// Topics so far; each run has its own.
+    /// Number of topics so far; each run creates a new one.
     topics: usize,
 }
 
@@ -81,7 +81,7 @@ impl Experiment for Append<'_> {
         let (Some((_, len)), Some((_, node))) = (size, node) else {
             return Ok(Outcome::Skipped("no such case".to_owned()));
         };
-        // Beyond a segment in the larger runs, so that rolls are among it.
+        // More than a segment in the larger runs, so that the measured batches include rolls.
         let bytes: u64 = self.bench.scale().choose(1 << 20, 32 << 20, 256 << 20, 1536 << 20);
         let bytes = if pass == Pass::Integrity { bytes.min(24 << 20) } else { bytes };
         self.topics += 1;
@@ -107,7 +107,7 @@ impl Experiment for Append<'_> {
     }
 }
 
-/// Cost of all batches but the first.
+/// Cost of all batches except the first.
 struct Appended {
     latencies: Latencies,
     cpu: Duration,
@@ -128,8 +128,9 @@ impl Appended {
     }
 }
 
-/// Sends a frame once, and then as often as there are batches, which is measured: the first batch
-/// makes files, and with large batches the requests after it would be more than one in a hundred.
+/// Sends a frame once without measuring it, then once for each batch, and measures that. The first
+/// batch creates files, and the requests in flight wait for it. With large batches these requests
+/// would be more than 1 % of all and would determine the p99.
 fn append(
     connection: &mut Connection,
     frame: &[u8],
@@ -143,8 +144,8 @@ fn append(
     Ok(Appended { latencies, cpu: Spent::since(pid, &spent), faults: faults(pid) - faulted, wall })
 }
 
-/// Sends a frame as often as there are batches, whose offsets begin at `base`; how long each took
-/// to be acknowledged, from when it was sent.
+/// Sends a frame once for each batch. The offsets must begin at `base`. Returns the latencies from
+/// send to acknowledgement.
 fn send(
     connection: &mut Connection,
     frame: &[u8],
@@ -166,7 +167,7 @@ fn send(
         let expected = base + filled.offset(received);
         if offset != expected {
             let what = format!("offset {offset} instead of {expected}");
-            return Err(LabError::step("a batch went astray")(std::io::Error::other(what)));
+            return Err(LabError::step("a batch has a wrong offset")(std::io::Error::other(what)));
         }
     }
     Ok(latencies)

@@ -14,7 +14,7 @@ use crate::record::Metric;
 
 const TOPIC: &str = "connections";
 
-/// The experiment.
+/// The experiment, which starts a new broker for each run.
 #[derive(Debug)]
 pub struct Connections<'b> {
     bench: &'b Bench,
@@ -23,10 +23,11 @@ pub struct Connections<'b> {
 }
 
 impl<'b> Connections<'b> {
-    /// Nothing is started yet: each run has a fresh broker, because a process does not return used
-    /// memory.
+    /// Creates the experiment without a broker: each run starts a new one, because a process does
+    /// not return used memory to the system.
     ///
-    /// # Errors This process may not open this number of descriptors.
+    /// # Errors
+    /// This process may not open the necessary number of descriptors.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let count = bench.scale().choose(50, 1_000, 5_000, 5_000);
         allow_descriptors(count as u64 + 200)?;
@@ -34,7 +35,7 @@ impl<'b> Connections<'b> {
     }
 }
 
-/// Opens a connection; one fetch has been answered on it.
+/// Opens a connection and waits for the response to one fetch.
 pub(super) fn answered(node: &Node, place: &TopicPartition) -> Result<Connection, LabError> {
     let mut connection = Connection::open(node.address())?;
     connection.send(&frames::fetch(place, Wanted { offset: 0, max_bytes: 1 << 20, max_wait_ms: 0 })?)?;

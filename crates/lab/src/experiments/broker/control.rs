@@ -1,7 +1,7 @@
-//! Cost of requests that move no records, or few: metadata, offsets, groups, transactions, topics.
-//! One connection, one request at a time. A bare loop beside the shortest of them shows the share
-//! of the machine, which no broker can save. The heartbeats of streams groups are an experiment of
-//! their own.
+//! Cost of requests with no records or few: metadata, offsets, groups, transactions, topics. One
+//! connection sends one request at a time. A bare loop answers the shortest request in the same
+//! way: its cost is the share of the machine, which no broker can avoid. The heartbeats of streams
+//! groups are a separate experiment.
 
 use std::time::{Duration, Instant};
 
@@ -23,8 +23,8 @@ mod operations;
 mod streams;
 mod transaction;
 
-/// Members of streams groups stay although the rounds of other operations take long, and are
-/// assigned their work immediately. The size of a group has no limit by default.
+/// Settings with which members of streams groups remain during long rounds of other operations and
+/// get their tasks immediately. The size of a group has no limit by default.
 const STREAMS_SETTINGS: [(&str, &str); 4] = [
     ("group.streams.max.session.timeout.ms", "3600000"),
     ("group.streams.session.timeout.ms", "3600000"),
@@ -32,7 +32,7 @@ const STREAMS_SETTINGS: [(&str, &str); 4] = [
     ("group.streams.assignment.interval.ms", "0"),
 ];
 
-/// Time that a broker may take until its coordinators serve the first request.
+/// Limit for the time in which the coordinators of a broker load their state.
 const LIMIT: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -41,26 +41,27 @@ pub struct Control<'b> {
     bench: &'b Bench,
     name: &'static str,
     shows: &'static str,
-    /// Brokers, and their operations by name.
+    /// Brokers, each with its operations by name.
     subjects: Vec<(Node, Vec<(String, Work)>)>,
-    /// None unless the shortest operation is one of them.
+    /// Bare loop for the shortest operation; none if the experiment does not measure that
+    /// operation.
     floor: Option<Floor>,
 }
 
 impl<'b> Control<'b> {
-    /// Starts the brokers, and makes topics and groups for each operation.
+    /// Starts the brokers and creates topics and groups for each operation.
     ///
     /// # Errors
-    /// A broker does not start or refuses.
+    /// A broker does not start or refuses a request.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let shows = "cost of a broker for one operation: requests that move no records, or few, from one connection with one request at a time";
         Self::of(bench, super::started(bench, systems)?, &OPERATIONS, ("broker-control", shows))
     }
 
-    /// Starts the brokers, and lets the members of streams groups join.
+    /// Starts the brokers and lets the members of streams groups join.
     ///
     /// # Errors
-    /// As [`Control::new`]; this process may not open a connection for each member.
+    /// As [`Control::new`], or this process may not open a connection for each member.
     pub fn streams(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let members: usize = STREAMS.iter().map(|operation| operation.count).sum();
         allow_descriptors((members * systems.all().len()) as u64 + 200)?;
@@ -70,7 +71,7 @@ impl<'b> Control<'b> {
         Self::of(bench, nodes, &STREAMS, ("broker-streams-members", shows))
     }
 
-    /// Begins the operations on each broker.
+    /// Prepares the operations on each broker.
     fn of(
         bench: &'b Bench,
         nodes: Vec<Node>,
@@ -90,13 +91,13 @@ impl<'b> Control<'b> {
         };
         let subjects = nodes.into_iter().map(begin).collect::<Result<Vec<_>, LabError>>()?;
         let has_shortest = operations.iter().any(|operation| operation.name == SHORTEST);
-        // Every list of systems has one at least.
+        // Every list of systems has at least one element.
         let floor = has_shortest.then(|| Floor::of(&subjects[0].0, operations::shortest()?)).transpose()?;
         Ok(Self { bench, name, shows, subjects, floor })
     }
 }
 
-/// Repeats an operation until it succeeds: coordinators load their partitions first.
+/// Repeats an operation until it succeeds, because coordinators load their partitions first.
 fn served(node: &Node, work: &mut Work) -> Result<(), LabError> {
     let start = Instant::now();
     while let Err(error) = work(Pass::Integrity) {
@@ -111,7 +112,7 @@ fn served(node: &Node, work: &mut Work) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Metrics of operations.
+/// Metrics of `count` operations.
 fn metrics(spent: Duration, wall: Duration, count: u32) -> Metrics {
     Metrics::from([
         ("cpu_us_per_operation".to_owned(), spent.as_secs_f64() * 1e6 / f64::from(count)),
@@ -152,7 +153,8 @@ impl Experiment for Control<'_> {
 
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
         let scale = self.bench.scale();
-        // Kafka's compiler needs seconds of each operation, which the check takes.
+        // Kafka's just-in-time compiler needs seconds of each operation. The integrity check runs
+        // that long.
         let ms = match pass {
             Pass::Integrity => scale.choose(0, 300, 3_000, 10_000),
             Pass::Timed => scale.choose(0, 50, 300, 1_000),

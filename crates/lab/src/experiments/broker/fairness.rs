@@ -1,7 +1,7 @@
 //! Latency of small readers during a large fetch: many consumers fetch a few KB each at a steady
 //! rate, with and without a consumer that fetches 50 MB at a time. The broker has one processor, so
-//! that all of them are on the same shard. The same load on a bare loop shows the part that the
-//! machine causes: packets that the sender's processor delivers, and clients that share a
+//! that one shard serves all consumers. The same load on a bare loop shows the share of the
+//! machine: packets that the kernel delivers on the sender's processor, and clients that share a
 //! processor.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ mod floor;
 const SMALL_BYTES: i32 = 4 << 10;
 const LARGE_BYTES: i32 = 50_000_000;
 
-/// Fetches a second of all small readers together.
+/// Fetches per second of all small readers together.
 const PER_SECOND: f64 = 1000.0;
 
 const ALONE: &str = "alone";
@@ -43,7 +43,7 @@ pub struct Fairness<'b> {
     bench: &'b Bench,
     readers: u32,
     subjects: Vec<Subject>,
-    /// The p99 of the last run without the large reader, by group.
+    /// p99 in ms of the last run without the large reader, by group.
     alone: BTreeMap<String, f64>,
 }
 
@@ -53,7 +53,7 @@ struct Subject {
     topics: Topics,
 }
 
-/// The data read.
+/// Topics that the readers fetch.
 #[derive(Debug)]
 struct Topics {
     small: Filled,
@@ -64,7 +64,7 @@ impl<'b> Fairness<'b> {
     /// Starts the brokers and fills their topics.
     ///
     /// # Errors
-    /// A broker does not start or refuses, or there is no room.
+    /// A broker does not start or refuses a request, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let large_bytes = bench.scale().choose(2 << 20, 128 << 20, 256 << 20, 512 << 20);
         bench.reserve(large_bytes * systems.all().len() as u64)?;
@@ -84,7 +84,8 @@ impl<'b> Fairness<'b> {
         Ok(Fairness { bench, readers, subjects, alone: BTreeMap::new() })
     }
 
-    /// One run; the latencies of the small readers, and the bytes per second of the large one.
+    /// Executes one run. Returns the latencies of the small readers and the rate of the large
+    /// reader in bytes per second.
     fn measure(
         &self,
         (address, topics): (SocketAddr, &Topics),
@@ -103,7 +104,7 @@ impl<'b> Fairness<'b> {
             let small: Vec<_> = (0..)
                 .zip(connections)
                 .map(|(reader, connection)| {
-                    // The readers take turns.
+                    // The due times of the readers are evenly spaced.
                     let start = begin + Duration::from_secs_f64(f64::from(reader) / PER_SECOND);
                     let pace = FixedRate::new(start, PER_SECOND / f64::from(self.readers));
                     scope.spawn(move || {
@@ -157,9 +158,9 @@ impl<'b> Fairness<'b> {
     }
 }
 
-/// A connection for each small reader, on which one fetch has been answered. A run has so few
-/// fetches on each that the first ones, which wait for the broker to accept a connection, would
-/// determine the p99.
+/// Opens a connection for each small reader and waits for the response to one fetch. The first
+/// fetch waits until the broker accepts the connection. A run has so few fetches per connection
+/// that the first ones would determine the p99.
 fn answered(address: SocketAddr, filled: &Filled, readers: u32) -> Result<Vec<Connection>, LabError> {
     let open = |_| {
         let mut connection = Connection::open(address)?;
@@ -169,19 +170,21 @@ fn answered(address: SocketAddr, filled: &Filled, readers: u32) -> Result<Vec<Co
     (0..readers).map(open).collect()
 }
 
-/// Fetches one batch.
+/// Fetches one batch and checks that it is complete.
 fn fetch_small(connection: &mut Connection, filled: &Filled, batch: usize) -> Result<(), LabError> {
     let wanted = Wanted { offset: filled.offset(batch), max_bytes: SMALL_BYTES, max_wait_ms: 0 };
     connection.send(&frames::fetch(&filled.place, wanted)?)?;
     let response = connection.receive(frames::fetched_overhead(&filled.place) + filled.batch_len)?;
     let (len, _) = frames::fetched(response, &filled.place)?;
     if len < filled.batch_len {
-        return Err(LabError::step("a small fetch")(std::io::Error::other(format!("{len} bytes"))));
+        return Err(LabError::step("a small fetch failed")(std::io::Error::other(format!(
+            "{len} bytes of records"
+        ))));
     }
     Ok(())
 }
 
-/// Fetches one batch whenever that is due, each time the next one.
+/// Fetches the next batch at each due time. Returns the latencies, which begin at the due times.
 fn read_small(
     mut connection: Connection,
     filled: &Filled,
@@ -199,7 +202,7 @@ fn read_small(
     Ok(latencies)
 }
 
-/// Fetches as much as it may, over and over; bytes a second.
+/// Fetches up to `LARGE_BYTES` again and again until `over`. Returns bytes per second.
 fn read_large(address: SocketAddr, filled: &Filled, over: &AtomicBool) -> Result<f64, LabError> {
     let mut connection = Connection::open(address)?;
     let (start, mut bytes, mut batch) = (Instant::now(), 0, 0);

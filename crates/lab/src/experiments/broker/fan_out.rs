@@ -1,5 +1,5 @@
-//! Bytes read from the device for consumers that replay the same old records one after the other,
-//! with enough memory for them.
+//! Bytes read from the device for consumers that read the same old records one after another, with
+//! enough memory to hold all records.
 
 use crate::error::LabError;
 use crate::experiments::broker::harness::node::Node;
@@ -12,12 +12,13 @@ use crate::record::Metric;
 
 const CONSUMERS: usize = 4;
 
-/// Default fetch size of Kafka's consumer for a partition.
+/// Default fetch size of Kafka's consumer for a partition, in bytes.
 const FETCH_BYTES: i32 = 1 << 20;
 
 const BATCH_LEN: usize = 16 << 10;
 
-/// More than this of the log still in the page cache, and nothing is read from the device anyway.
+/// Largest share of the log in the page cache at which a run is valid: beyond it, the brokers would
+/// read too little from the device.
 const STILL_WARM: f64 = 0.02;
 
 /// The experiment, with its brokers.
@@ -31,7 +32,7 @@ impl<'b> FanOut<'b> {
     /// Starts the brokers and writes their logs.
     ///
     /// # Errors
-    /// A broker does not start or refuses, or there is no room.
+    /// A broker does not start or refuses a request, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let bytes: u64 = bench.scale().choose(4 << 20, 256 << 20, 1 << 30, 4 << 30);
         let segment_bytes = (bytes / 8).max(1 << 20);
@@ -104,9 +105,9 @@ impl Experiment for FanOut<'_> {
         let _others = super::alone(self.subjects.iter().map(|(node, _)| node), node.system());
         Ok(match self.once(node, filled)? {
             Some(metrics) => Outcome::Measured(metrics),
-            None => {
-                Outcome::Skipped("this file system does not let go of pages; use another --dir".to_owned())
-            }
+            None => Outcome::Skipped(
+                "this file system does not drop pages from the page cache; use another --dir".to_owned(),
+            ),
         })
     }
 }

@@ -29,7 +29,7 @@ const SIZES: [(&str, i32); 6] = [
 
 const BATCH_LEN: usize = 16 << 10;
 
-/// Small requests read no more than this in a run.
+/// Most requests of a run.
 const REQUESTS: usize = 4000;
 
 /// The experiment, with its brokers.
@@ -37,7 +37,7 @@ const REQUESTS: usize = 4000;
 pub struct Fetch<'b> {
     bench: &'b Bench,
     subjects: Vec<(Node, Filled)>,
-    /// A segment of Levada's, for the bare loop.
+    /// A segment of Levada, for the bare loop.
     segment: File,
 }
 
@@ -45,7 +45,7 @@ impl<'b> Fetch<'b> {
     /// Starts the brokers and fills a topic.
     ///
     /// # Errors
-    /// A broker does not start or refuses, or there is no room.
+    /// A broker does not start or refuses a request, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let bytes = bench.scale().choose(1 << 20, 100 << 20, 200 << 20, 400 << 20);
         bench.reserve(bytes * systems.all().len() as u64)?;
@@ -53,7 +53,7 @@ impl<'b> Fetch<'b> {
             topic::create(&node, "fetch", 1, &[])?;
             let place = TopicPartition { topic: "fetch".to_owned(), partition: 0 };
             let filled = topic::fill(&node, place, BATCH_LEN, bytes)?;
-            // Written now, so that it is not written while something is measured.
+            // Sync now, so that no writeback runs during a measurement.
             topic::sync(&node, &filled.place)?;
             Ok((node, filled))
         };
@@ -63,8 +63,9 @@ impl<'b> Fetch<'b> {
             Some((node, filled)) => topic::segments(node, &filled.place)?.into_iter().next(),
             None => None,
         };
-        let path =
-            path.ok_or_else(|| LabError::step("a segment")(io::Error::from(io::ErrorKind::NotFound)))?;
+        let path = path.ok_or_else(|| {
+            LabError::step("cannot find a segment of Levada")(io::Error::from(io::ErrorKind::NotFound))
+        })?;
         let segment = File::open(&path).map_err(LabError::file("cannot open", path))?;
         Ok(Fetch { bench, subjects, segment })
     }
@@ -105,13 +106,13 @@ impl<'b> Fetch<'b> {
                     verdict = Some(topic::verify(address, filled, 0, max_bytes)?);
                     Ok(())
                 })?;
-                Ok(verdict.unwrap_or(Verdict { sound: false, what: "nothing was read".to_owned() }))
+                Ok(verdict.unwrap_or(Verdict { sound: false, what: "no batch was read".to_owned() }))
             }
         }
     }
 }
 
-/// Reads the topic once, or up to a number of requests; returns the bytes of records.
+/// Reads the topic once, or until [`REQUESTS`] requests. Returns the bytes of the records.
 fn read(address: SocketAddr, filled: &Filled, max_bytes: i32) -> Result<u64, LabError> {
     let mut connection = Connection::open(address)?;
     let (mut batch, mut requests) = (0, 0);

@@ -1,5 +1,5 @@
-//! Cost of a request as its surroundings grow: idle connections, partitions, segments of the log,
-//! and the request itself.
+//! Cost of a request as one quantity grows: idle connections, partitions of the broker, segments of
+//! the log, or bytes of the request.
 
 use std::net::SocketAddr;
 
@@ -40,7 +40,7 @@ impl Kind {
         }
     }
 
-    /// In ascending order; small runs omit values that take long to build.
+    /// Values of the quantity, in ascending order. Small runs omit values that take long to build.
     fn counts(self, largest: usize) -> Vec<usize> {
         match self {
             Self::Fetch => vec![1 << 10, 16 << 10, 256 << 10, 4 << 20, 50 << 20],
@@ -56,29 +56,31 @@ impl Kind {
 
 const PRODUCE_LEN: usize = 1 << 10;
 
-/// The experiment, with the brokers that were needed so far.
+/// The experiment, with the brokers that the cases so far have needed.
 #[derive(Debug)]
 pub struct Growth<'b> {
     bench: &'b Bench,
     systems: Systems,
     largest: usize,
-    /// Each with this number of partitions; the first has all the other topics too.
+    /// Brokers, each after its number of partitions. The broker with one partition also has the
+    /// topics of all fetches.
     nodes: Vec<(usize, Node)>,
-    /// Topics with records, by purpose.
+    /// Topics with records, by quantity and value.
     filled: Vec<((Kind, usize), Filled)>,
 }
 
 impl<'b> Growth<'b> {
-    /// Brokers are started when they are needed.
+    /// Creates the experiment. A broker starts when a case needs it.
     ///
-    /// # Errors This process may not open this number of descriptors.
+    /// # Errors
+    /// This process may not open the necessary number of descriptors.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let largest = bench.scale().choose(100, 1_000, 10_000, 10_000);
         allow_descriptors(5_200.min(largest as u64 + 200))?;
         Ok(Growth { bench, systems: systems.clone(), largest, nodes: Vec::new(), filled: Vec::new() })
     }
 
-    /// A broker with this number of partitions.
+    /// Returns the broker with this number of partitions, and starts it if necessary.
     fn node(&mut self, partitions: usize) -> Result<&Node, LabError> {
         let found = self.nodes.iter().position(|(count, _)| *count == partitions);
         let at = match found {
@@ -100,7 +102,7 @@ impl<'b> Growth<'b> {
         Ok(&self.nodes[at].1)
     }
 
-    /// The data read in a case, written when first needed.
+    /// Returns the records that a case fetches, and writes them if necessary.
     fn filled(&mut self, kind: Kind, count: usize) -> Result<Filled, LabError> {
         if let Some((_, filled)) = self.filled.iter().find(|(of, _)| *of == (kind, count)) {
             return Ok(filled.clone());
@@ -180,22 +182,22 @@ impl<'b> Growth<'b> {
 }
 
 impl Kind {
-    /// Connections and partitions of a case in which records are produced.
+    /// Number of connections and of partitions in a case that produces records.
     fn surroundings(self, count: usize) -> (usize, usize) {
         if self == Self::Connections { (count, 1) } else { (1, count) }
     }
 }
 
-/// Start of the n-th fetch: anywhere with enough records after it.
+/// Batch at which the n-th fetch begins: any batch with enough records after it.
 fn first_of(filled: &Filled, number: usize, max_bytes: usize) -> usize {
-    // Far from any period of the offsets.
+    // Multiplier that spreads the numbers over all batches without a short period.
     const STRIDE: usize = 2_654_435_761;
     let last = filled.batches.saturating_sub(max_bytes / filled.batch_len);
     number.wrapping_mul(STRIDE) % last.max(1)
 }
 
-/// A log of this number of segments with a batch each: each batch is older than a segment may
-/// become.
+/// Writes a log of this number of segments with one batch each. Each timestamp is 10 ms after the
+/// previous one, more than `segment.ms`, so that each batch begins a segment.
 fn segments(node: &Node, count: usize) -> Result<Filled, LabError> {
     let place = TopicPartition { topic: format!("segments-{count}"), partition: 0 };
     let settings = [("segment.ms", "1"), ("segment.jitter.ms", "0"), ("segment.index.bytes", "1024")];
@@ -244,7 +246,7 @@ impl Experiment for Growth<'_> {
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
         let kind = Kind::ALL.into_iter().find(|kind| kind.group() == case.group);
         let Some((kind, count)) = kind.zip(case.name.parse().ok()) else {
-            return Ok(Outcome::Skipped("nothing grows so".to_owned()));
+            return Ok(Outcome::Skipped("no such quantity".to_owned()));
         };
         if pass == Pass::Integrity {
             return Ok(Outcome::Checked(self.check(kind, count)?));

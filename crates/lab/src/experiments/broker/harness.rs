@@ -1,5 +1,5 @@
-//! The common harness of broker experiments: processes to measure, a client, topics, load, and the
-//! floor for comparison.
+//! The common parts of broker experiments: the processes to measure, a client, topics, load, and
+//! the floor for comparison.
 
 pub(crate) mod cluster;
 pub(crate) mod config;

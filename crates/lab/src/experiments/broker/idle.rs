@@ -25,7 +25,7 @@ impl<'b> Idle<'b> {
     /// Starts the brokers and sends them a few records.
     ///
     /// # Errors
-    /// A broker does not start or refuses.
+    /// A broker does not start or refuses a request.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let subject = |node: Node| {
             topic::create(&node, "idle", PARTITIONS, &[])?;

@@ -18,16 +18,16 @@ use crate::machine::cpu;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 
-/// Default fetch size of Kafka's consumer for a partition.
+/// Default fetch size of Kafka's consumer for a partition, in bytes.
 const FETCH_BYTES: i32 = 1 << 20;
 
-/// The backlog's batches and its segments; most of them are finished.
+/// Bytes of a batch and of a segment of the backlog. Most segments are closed.
 const BATCH_LEN: usize = 16 << 10;
 const SEGMENT_BYTES: u64 = 64 << 20;
 
 const RECORD_LEN: usize = 1024;
 
-/// More than this of the backlog still in the page cache, and the replay is none.
+/// Largest share of the backlog in the page cache at which a replay counts as cold.
 const STILL_WARM: f64 = 0.02;
 
 const QUIET: &str = "without replay";
@@ -46,9 +46,9 @@ pub struct Interference<'b> {
 struct Subject {
     node: Node,
     backlog: Filled,
-    /// The quantiles of the last run without replay.
+    /// Latency quantiles of the last run without replay, in ms.
     quiet: Metrics,
-    /// Time of the live clients in the last run with replay, and in a run without it.
+    /// Duration of the live load in the last run with replay, and in each run without replay.
     time: Option<Duration>,
 }
 
@@ -56,7 +56,7 @@ impl<'b> Interference<'b> {
     /// Starts the brokers and writes their backlogs.
     ///
     /// # Errors
-    /// A broker does not start or refuses, or there is no room.
+    /// A broker does not start or refuses a request, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let backlog_bytes = bench.scale().choose(4 << 20, 512 << 20, 1 << 30, 6 << 30);
         let segment_bytes = SEGMENT_BYTES.min(backlog_bytes / 4).to_string();
@@ -102,7 +102,7 @@ impl<'b> Interference<'b> {
             let replayer = scope.spawn(|| {
                 cpu::pin(bench.places().receiver());
                 pace::step_back();
-                // After the warm-up of the live clients.
+                // The replay begins after the warm-up of the live clients.
                 std::thread::sleep(AFTER);
                 let start = Instant::now();
                 let bytes = replay::within(limit(bench), node, &subject.backlog, FETCH_BYTES);
@@ -136,23 +136,24 @@ impl<'b> Interference<'b> {
     }
 }
 
-/// Time from the start of the live clients to that of the replay. A run without replay has it as
-/// well: a shorter one would be over with the warm-up.
+/// Time from the start of the live clients to the start of the replay. A run without replay
+/// includes this time too: without it the run would end with the warm-up.
 const AFTER: Duration = Duration::from_millis(150);
 
-/// A replay is no longer: a slow disk makes the backlog's rest go unread instead of the experiment
-/// long.
+/// Limit for a replay. With a slow disk the reader leaves the rest of the backlog unread, and the
+/// experiment does not take longer.
 fn limit(bench: &Bench) -> Duration {
     Duration::from_millis(bench.scale().choose(300, 1_000, 4_000, 12_000))
 }
 
-/// Effect of a replay on these.
+/// Latencies with their ratio to a run without replay: metric, ratio, and label of the ratio.
 const RATIOS: [(&str, &str, &str); 2] = [
     ("produce_p99_ms", "produce_p99_by_quiet", "produce p99 by quiet"),
     ("tail_p99_ms", "tail_p99_by_quiet", "tail p99 by quiet"),
 ];
 
-/// Results of a run: latencies, stalls of shards, and the part of the tail that is still in memory.
+/// Results of a run: latencies, stalls of shards, and the share of the live topic in the page
+/// cache.
 fn told(node: &Node, live: &Live, lived: &LiveResult, before: &Scrape) -> Result<Metrics, LabError> {
     let mut metrics = Metrics::new();
     lived.put(&mut metrics);
@@ -218,9 +219,9 @@ impl Experiment for Interference<'_> {
         }
         Ok(match Self::replay(self.bench, &self.live, subject)? {
             Some(metrics) => Outcome::Measured(metrics),
-            None => {
-                Outcome::Skipped("this file system does not let go of pages; use another --dir".to_owned())
-            }
+            None => Outcome::Skipped(
+                "this file system does not drop pages from the page cache; use another --dir".to_owned(),
+            ),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Kafka's own producer as a client: ProducerPerformance, a separate process, against both systems.
+//! Kafka's producer as a client: ProducerPerformance in a separate process, with each system.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -16,11 +16,11 @@ use crate::record::{Metric, Verdict};
 
 const RECORD_LEN: u64 = 1024;
 
-/// Settings of the producer.
+/// Rate and properties of the producer.
 #[derive(Debug, Clone, Copy)]
 struct Setting {
     name: &'static str,
-    /// Records a second; none: as fast as it goes.
+    /// Records per second; none for full speed.
     per_second: Option<u64>,
     properties: &'static [&'static str],
 }
@@ -57,7 +57,7 @@ pub struct Java<'b> {
     bench: &'b Bench,
     systems: Systems,
     nodes: Vec<Node>,
-    /// Topics so far; each run has its own.
+    /// Number of topics so far; each run creates a new one.
     topics: usize,
 }
 
@@ -70,7 +70,7 @@ impl<'b> Java<'b> {
         Ok(Java { bench, systems: systems.clone(), nodes: super::started(bench, systems)?, topics: 0 })
     }
 
-    /// Runs the tool; returns its final output.
+    /// Runs ProducerPerformance. Returns the summary from its output.
     fn produce(
         &self,
         node: &Node,
@@ -82,8 +82,8 @@ impl<'b> Java<'b> {
         let libs = self.systems.kafka_libs.as_deref().map(|libs| libs.join("*")).unwrap_or_default();
         command.arg("-Xmx512M").arg("-cp").arg(libs).arg("org.apache.kafka.tools.ProducerPerformance");
         let throughput = setting.per_second.map_or_else(|| "-1".to_owned(), |rate| rate.to_string());
-        // At a steady rate the longest latency is meant: not the first seconds, in which the
-        // client's machine compiles the client.
+        // At a fixed rate the longest latency excludes the first seconds, in which the client's
+        // virtual machine compiles the client.
         if setting.per_second.is_some() {
             command.args(["--warmup-records", &(records / 2).to_string()]);
         }
@@ -118,8 +118,8 @@ impl<'b> Java<'b> {
     }
 }
 
-/// The last output of ProducerPerformance: a line about all records, and one about those after
-/// the warm-up, if there was one.
+/// Figures from the last line of ProducerPerformance, which covers the records after the warm-up,
+/// if there was one. The number of records includes the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct PerformanceSummary {
     records: u64,
@@ -128,7 +128,7 @@ struct PerformanceSummary {
 }
 
 impl PerformanceSummary {
-    /// Reads a line such as `100000 records sent, 41736.2 records/sec (40.76 MB/sec), …`.
+    /// Parses lines such as `100000 records sent, 41736.2 records/sec (40.76 MB/sec), …`.
     fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines().filter(|line| line.contains("99.9th"));
         let all = lines.next()?;
@@ -136,7 +136,7 @@ impl PerformanceSummary {
         let before = |what: &str| line.split_once(what)?.0.rsplit([' ', '(', ',']).next()?.parse().ok();
         Some(Self {
             records: all.split(' ').next()?.parse().ok()?,
-            // Its MB are MiB.
+            // The tool prints MiB as MB.
             mb_per_s: before(" MB/sec").map(|mib: f64| mib * 1.048_576)?,
             max_ms: before(" ms max latency")?,
         })
@@ -176,7 +176,9 @@ impl Experiment for Java<'_> {
 
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
         if self.systems.kafka_libs.is_none() {
-            return Ok(Outcome::Skipped("it takes Kafka's client: --kafka-libs".to_owned()));
+            return Ok(Outcome::Skipped(
+                "the case uses Kafka's client: name the directory of its jars with --kafka-libs".to_owned(),
+            ));
         }
         self.topics += 1;
         let name = format!("java-{:04}", self.topics);
@@ -219,7 +221,7 @@ mod tests {
     use super::PerformanceSummary;
 
     #[test]
-    fn the_last_lines_are_read() {
+    fn last_lines_of_producer_performance_are_parsed() {
         let text = "50000 records sent, 9999.6 records/sec (9.77 MB/sec), 0.6 ms avg latency, 10.0 ms max latency.\n\
                     100000 records sent, 41736.2 records/sec (40.76 MB/sec), 482.95 ms avg latency, 738.00 ms max latency, 455 ms 50th, \
                     700 ms 95th, 720 ms 99th, 735 ms 99.9th.\n";

@@ -26,7 +26,7 @@ impl<'b> Latency<'b> {
     /// Starts the brokers.
     ///
     /// # Errors
-    /// A broker does not start or refuses.
+    /// A broker does not start or refuses a request.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let live = Live {
             topic: "latency".to_owned(),

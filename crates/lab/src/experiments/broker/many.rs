@@ -1,5 +1,5 @@
-//! Many small producers: one record a request from many connections, all of which have one request
-//! under way.
+//! Many small producers: many connections send single records, and each of them has one request in
+//! flight.
 
 use std::io;
 use std::net::SocketAddr;
@@ -37,7 +37,7 @@ impl<'b> Many<'b> {
     /// Starts the brokers.
     ///
     /// # Errors
-    /// A broker does not start or refuses.
+    /// A broker does not start or refuses a request.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let nodes = super::started(bench, systems)?;
         for node in &nodes {
@@ -46,7 +46,8 @@ impl<'b> Many<'b> {
         Ok(Many { bench, connections: bench.scale().choose(10, 200, 200, 200), nodes })
     }
 
-    /// Each connection sends its record, then each takes its answer, and so on.
+    /// Executes rounds in which first every connection sends a record and then every connection
+    /// receives its response.
     fn send(&self, address: SocketAddr, rounds: usize) -> Result<Told, LabError> {
         let batch = batch()?;
         let places = places();
@@ -68,8 +69,8 @@ impl<'b> Many<'b> {
         Ok(Told { ends, records })
     }
 
-    /// The same against the bare loop, which adds its processor time and the number of records in
-    /// its files.
+    /// The same with the bare loop. Also returns the processor time of the loop and the number of
+    /// records in its files.
     fn send_to_floor(&self, rounds: usize) -> Result<(Told, Duration, u64), LabError> {
         let (places, batch) = (places(), batch()?);
         let files = places.iter().map(|_| self.bench.file()).collect::<Result<Vec<_>, LabError>>()?;
@@ -77,11 +78,12 @@ impl<'b> Many<'b> {
         let load = Load { places: &places, files: &files, frame_len, batch_len: batch.len() };
         let (told, spent) = floor::beside(self.bench, &load, |address| self.send(address, rounds))?;
         let lengths = files.iter().map(|file| Ok(file.metadata()?.len()));
-        let bytes: u64 = lengths.sum::<io::Result<u64>>().map_err(LabError::step("a file has a length"))?;
+        let bytes: u64 =
+            lengths.sum::<io::Result<u64>>().map_err(LabError::step("cannot read the length of a file"))?;
         Ok((told, spent, bytes / batch.len() as u64))
     }
 
-    /// Checks that everything that was acknowledged is in the logs.
+    /// Checks that the logs contain all acknowledged records.
     fn check(&self, case: &Case, rounds: usize) -> Result<Verdict, LabError> {
         let sum = |ends: &[i64]| ends.iter().sum::<i64>();
         let (records, grown, whole) = match self.node(case) {
@@ -109,9 +111,9 @@ impl<'b> Many<'b> {
     }
 }
 
-/// Acknowledged records.
+/// Number of acknowledged records, and their offsets.
 struct Told {
-    /// The last offset of each partition.
+    /// Last acknowledged offset of each partition.
     ends: Vec<i64>,
     records: u64,
 }
@@ -120,7 +122,7 @@ fn places() -> Vec<TopicPartition> {
     (0..PARTITIONS).map(|partition| TopicPartition { topic: TOPIC.to_owned(), partition }).collect()
 }
 
-/// One record.
+/// A batch of one record.
 fn batch() -> Result<Bytes, LabError> {
     Ok(frames::batch(RECORD_LEN + 90, RECORD_LEN, 1)?.0.freeze())
 }

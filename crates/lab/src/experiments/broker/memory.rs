@@ -1,5 +1,5 @@
 //! Growth of a broker's memory while records pass through it. Each run sends and reads the same
-//! amount again, so that rounds show further growth.
+//! amount, so that the rounds show any further growth.
 
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
@@ -19,7 +19,7 @@ const FETCH_BYTES: i32 = 8 << 20;
 pub struct Memory<'b> {
     bench: &'b Bench,
     nodes: Vec<Node>,
-    /// Topics so far; each run has its own.
+    /// Number of topics so far; each run creates a new one.
     topics: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Throughput of two connections compared with one: nothing is pinned, and both read from the page
-//! cache.
+//! Throughput of two connections compared with one. Both read from the page cache, and no thread is
+//! bound to a processor.
 
 use std::time::Instant;
 
@@ -26,10 +26,10 @@ pub struct Parallel {
 }
 
 impl Parallel {
-    /// Starts the brokers, on all processors, and fills a topic.
+    /// Starts the brokers without binding them to a processor, and fills a topic.
     ///
     /// # Errors
-    /// A broker does not start or refuses, or there is no room.
+    /// A broker does not start or refuses a request, or the device has too little space.
     pub fn new(bench: &Bench, systems: &Systems) -> Result<Self, LabError> {
         let bytes = bench.scale().choose(1 << 20, 128 << 20, 256 << 20, 512 << 20);
         bench.reserve(bytes * systems.all().len() as u64)?;
@@ -59,7 +59,7 @@ impl Experiment for Parallel {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        // The rate ranks.
+        // The first metric ranks the cases: here it is the rate.
         super::moving().into_iter().rev().collect()
     }
 

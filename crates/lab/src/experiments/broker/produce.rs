@@ -15,7 +15,7 @@ use crate::harness::process::Spent;
 use crate::method::experiment::{Case, Experiment, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 
-/// The largest batch that brokers take by default is some bytes above 1 MiB.
+/// Batch sizes. The largest batch that brokers accept by default is slightly above 1 MiB.
 const SIZES: [(&str, usize); 4] =
     [("16 KiB", 16 << 10), ("64 KiB", 64 << 10), ("256 KiB", 256 << 10), ("1 MiB", 1 << 20)];
 
@@ -24,7 +24,7 @@ const SIZES: [(&str, usize); 4] =
 pub struct Produce<'b> {
     bench: &'b Bench,
     nodes: Vec<Node>,
-    /// Topics so far; each run has its own.
+    /// Number of topics so far; each run creates a new one.
     topics: usize,
 }
 
@@ -37,7 +37,7 @@ impl<'b> Produce<'b> {
         Ok(Produce { bench, nodes: super::started(bench, systems)?, topics: 0 })
     }
 
-    /// Runs a case once: returns its cost, after a check of all records if requested.
+    /// Runs a case once. Returns its cost, or with `verify` the result of a check of all records.
     fn once(&mut self, case: &Case, (len, bytes): (usize, u64), verify: bool) -> Result<Outcome, LabError> {
         self.topics += 1;
         let place = TopicPartition { topic: format!("produce-{:04}", self.topics), partition: 0 };
@@ -53,7 +53,7 @@ impl<'b> Produce<'b> {
             Some(node) => {
                 topic::create(node, &filled.place.topic, 1, &[("file.delete.delay.ms", "1000")])?;
                 let mut connection = Connection::open(node.address())?;
-                // The first batch makes files.
+                // The first batch creates files.
                 topic::send(&mut connection, &frame, &Filled { batches: 1, ..filled.clone() }, 0)?;
                 let (before, start) = (Spent::of(node.pid()), Instant::now());
                 topic::send(&mut connection, &frame, &filled, filled.offset(1))?;
@@ -72,7 +72,7 @@ impl<'b> Produce<'b> {
                     |stream| floor::produce(&filled, frame.len(), &file, stream),
                     |address| topic::send(&mut Connection::open(address)?, &frame, &filled, 0),
                 )?;
-                let len = file.metadata().map_err(LabError::step("a file of ours"))?.len();
+                let len = file.metadata().map_err(LabError::step("cannot read the length of a file"))?.len();
                 outcome =
                     verify.then(|| Verdict { sound: len == filled.bytes(), what: format!("{len} bytes") });
                 (cpu, start.elapsed())

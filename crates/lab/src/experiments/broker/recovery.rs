@@ -1,6 +1,6 @@
-//! Time until a killed broker serves again: its first partition, and all of them. Every system gets
-//! a copy of the same directory, which Levada filled before it was killed. No batch is recorded as
-//! flushed, so that all of them must be checked.
+//! Time until a killed broker serves its first partition and all of its partitions. Every system
+//! gets a copy of the same directory, which a killed Levada left. No batch in it is recorded as
+//! flushed, so that the broker must check all batches.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,29 +21,29 @@ use crate::record::{Metric, Verdict};
 
 const TOPIC: &str = "recovery";
 
-/// Kafka's default: for this time its controller considers the killed broker alive, and registers
-/// no other broker of its number.
+/// Kafka's default session timeout. Until it expires, the controller considers the killed broker
+/// alive and registers no other broker with the same id.
 const SESSION: (&str, &str) = ("broker.session.timeout.ms", "9000");
 
-/// From the launch on.
+/// Limit from the start of the process until all partitions are served.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Interval between two checks of the served partitions.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// The experiment.
+/// The experiment, which starts brokers in its runs.
 #[derive(Debug)]
 pub struct Recovery<'b> {
     bench: &'b Bench,
     systems: Systems,
     partitions: i32,
     bytes: u64,
-    /// The killed broker, and the contents of each of its partitions; made when first needed.
+    /// The killed broker, and the contents of each of its partitions; none before the first run.
     left: Option<(Node, Filled)>,
 }
 
 impl<'b> Recovery<'b> {
-    /// Nothing is started yet.
+    /// Creates the experiment without a broker.
     ///
     /// # Errors
     /// None.
@@ -57,10 +57,11 @@ impl<'b> Recovery<'b> {
         Ok(Recovery { bench, systems: systems.clone(), partitions, bytes, left: None })
     }
 
-    /// The directory that a killed broker left, on the device.
+    /// Returns the data directory of the killed broker, and the contents of each of its partitions.
+    /// The first call starts, fills and kills the broker.
     fn left(&mut self) -> Result<(PathBuf, Filled), LabError> {
         if self.left.is_none() {
-            // The killed broker's data, and one copy at a time.
+            // Space for the killed broker's data and for one copy.
             self.bench.reserve(2 * self.bytes)?;
             let mut node = Node::new(self.bench, &self.systems, System::Levada)?.anywhere();
             node.start(self.bench)?;
@@ -80,12 +81,12 @@ impl<'b> Recovery<'b> {
             node.kill()?;
             self.left = Some((node, filled));
         }
-        let (node, filled) = self.left.as_ref().expect("it was just made");
+        let (node, filled) = self.left.as_ref().expect("the branch above creates the broker");
         Ok((node.data(), filled.clone()))
     }
 
-    /// Starts a broker and looks until it serves everything; how long the first partition took, and
-    /// all.
+    /// Starts a broker and waits until it serves everything. Returns the time until the first
+    /// partition and until all partitions.
     fn await_all(&self, node: &mut Node) -> Result<(Duration, Duration), LabError> {
         let start = Instant::now();
         node.start(self.bench)?;
@@ -100,7 +101,7 @@ impl<'b> Recovery<'b> {
                 return Ok((first, took));
             }
             if took > LIMIT {
-                return Err(node.failed("does not serve what it had"));
+                return Err(node.failed("does not serve all partitions that it had"));
             }
             if Interrupt::asked() {
                 return Err(LabError::Interrupted);
@@ -109,7 +110,7 @@ impl<'b> Recovery<'b> {
         }
     }
 
-    /// Reads some partitions from end to end, including the last ones.
+    /// Reads some partitions completely, including the last one.
     fn verify(&self, node: &Node, filled: &Filled) -> Result<Verdict, LabError> {
         let step = usize::try_from(self.partitions / 8).unwrap_or(1).max(1);
         let mut what = String::new();
@@ -181,12 +182,12 @@ impl Experiment for Recovery<'_> {
     }
 }
 
-/// Contents of another partition: the same.
+/// Returns `filled` for another partition, because all partitions have the same contents.
 fn of(filled: &Filled, partition: i32) -> Filled {
     Filled { place: TopicPartition { partition, ..filled.place.clone() }, ..filled.clone() }
 }
 
-/// Copies a directory, by sharing blocks where the file system can; its lock stays behind.
+/// Copies a directory without its lock. The copy shares blocks if the file system supports that.
 fn copy(from: &Path, to: &Path) -> Result<(), LabError> {
     let mut command = Command::new("cp");
     command.args(["-a", "--reflink=auto", "--"]).arg(from).arg(to).stdin(Stdio::null());

@@ -1,6 +1,6 @@
-//! Recovery of evicted pages: sealed segments are in the page cache except for a small part that
+//! Recovery of evicted pages. Closed segments are in the page cache, except for a small part that
 //! was evicted once. The experiment measures the device reads of each later pass of a consumer, and
-//! its speed compared with a pass without missing pages.
+//! the rate of the pass compared with a pass without missing pages.
 
 use std::fs::File;
 use std::num::NonZeroU64;
@@ -25,10 +25,11 @@ const SIZES: [(&str, i32); 2] = [("50 MiB", 50 << 20), ("1 MiB", 1 << 20)];
 
 const BATCH_LEN: usize = 16 << 10;
 
-/// One of this number of bytes is evicted.
+/// One byte in this number is evicted.
 const SHARE: u64 = 256;
 
-/// Hot passes before and after, so that changes of the processor affect both sides.
+/// Number of hot passes before the eviction. One more follows the cold passes, so that a change of
+/// the processor's speed affects both sides of the comparison.
 const HOT_PASSES: usize = 2;
 
 /// The experiment, with its brokers.
@@ -39,10 +40,10 @@ pub struct Reheat<'b> {
 }
 
 impl<'b> Reheat<'b> {
-    /// Starts the brokers and writes two segments and a little more for each.
+    /// Starts the brokers and writes slightly more than two segments for each.
     ///
     /// # Errors
-    /// A broker does not start or refuses, or there is no room.
+    /// A broker does not start or refuses a request, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let segment_bytes: u64 = bench.scale().choose(2 << 20, 64 << 20, 512 << 20, 1 << 30);
         let bytes = 2 * segment_bytes + segment_bytes / 8;
@@ -82,15 +83,15 @@ impl<'b> Reheat<'b> {
     }
 }
 
-/// Cost of one consumer that read everything.
+/// Cost of one consumer that reads everything.
 pub(super) struct Sweep {
     pub(super) time: Duration,
-    /// None if the kernel does not report it.
+    /// Bytes that the broker read from the device; none if the kernel does not report them.
     pub(super) device_bytes: Option<u64>,
 }
 
 impl Sweep {
-    /// Reads everything by a separate connection.
+    /// Reads everything on a new connection.
     pub(super) fn over(node: &Node, filled: &Filled, max_bytes: i32) -> Result<Self, LabError> {
         let before = process::device_bytes(node.pid());
         let start = Instant::now();
@@ -101,7 +102,7 @@ impl Sweep {
     }
 }
 
-/// Puts a file into the page cache.
+/// Reads a file into the page cache.
 fn heat(file: &File) -> Result<(), LabError> {
     let mut reader = file.try_clone().map_err(LabError::step("cannot share a file"))?;
     std::io::Seek::rewind(&mut reader).map_err(LabError::step("cannot read a segment"))?;
@@ -109,17 +110,17 @@ fn heat(file: &File) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Pushes a piece in the middle of a file out of the page cache; how many bytes. `None` where that
-/// does not work or cannot be seen.
+/// Evicts a range in the middle of a file from the page cache and returns the number of evicted
+/// bytes; none if the kernel keeps the pages or does not report them.
 fn evict_some(file: &File) -> Result<Option<u64>, LabError> {
     let file = file.try_clone().map_err(LabError::step("cannot share a file"))?;
-    let bytes = file.metadata().map_err(LabError::step("cannot look at a segment"))?.len();
+    let bytes = file.metadata().map_err(LabError::step("cannot read the size of a segment"))?.len();
     let len = (bytes / SHARE).max(16 << 10);
-    // At a boundary that no large page of the cache crosses.
+    // No large folio of the page cache crosses this boundary.
     let offset = (bytes / 2).next_multiple_of(2 << 20).min(bytes - len);
     let extent = Extent { file: Arc::new(file), offset, len };
     rustix::fs::fadvise(&extent.file, offset, NonZeroU64::new(len), Advice::DontNeed)
-        .map_err(LabError::step("cannot push pages out"))?;
+        .map_err(LabError::step("cannot evict pages"))?;
     Ok(residency::cached_bytes(&extent).map(|cached| len - cached).filter(|missing| *missing > 0))
 }
 
@@ -172,9 +173,9 @@ impl Experiment for Reheat<'_> {
         let _others = super::alone(nodes, subject.0.system());
         Ok(match self.once(subject, *max_bytes)? {
             Some(metrics) => Outcome::Measured(metrics),
-            None => {
-                Outcome::Skipped("this file system does not let go of pages; use another --dir".to_owned())
-            }
+            None => Outcome::Skipped(
+                "this file system does not drop pages from the page cache; use another --dir".to_owned(),
+            ),
         })
     }
 }

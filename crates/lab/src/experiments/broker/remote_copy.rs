@@ -1,6 +1,6 @@
-//! Cost of copying closed segments to a remote store in a directory. The *floor* is this process,
-//! which copies a file of the same length: it reads and writes inside the kernel where it can, and
-//! syncs each copy, as Levada does. Kafka's `LocalTieredStorage` does not sync.
+//! Cost of copying closed segments to a remote store in a directory. The *floor* is a copy of a
+//! file of the same length by this process. It copies inside the kernel if possible, and syncs each
+//! copy, as Levada does. Kafka's `LocalTieredStorage` does not sync.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -28,9 +28,9 @@ pub struct RemoteCopy<'b> {
     systems: Vec<System>,
     sizes: Sizes,
     nodes: Vec<Node>,
-    /// The floor's file, and its length and checksum.
+    /// File that the floor copies, with its length in bytes and its checksum.
     source: (File, (u64, u64)),
-    /// Topics so far; each run has its own.
+    /// Number of topics so far; each run creates a new one.
     topics: usize,
 }
 
@@ -38,18 +38,18 @@ impl<'b> RemoteCopy<'b> {
     /// Starts the brokers.
     ///
     /// # Errors
-    /// A broker does not start, or there is no room.
+    /// A broker does not start, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let sizes = Sizes::of(bench);
         let (source, sum) = bench.filled_file(sizes.bytes)?;
-        // A log and its copy, of one broker at a time.
+        // Space for the log of one broker at a time, and for its copy.
         bench.reserve(3 * sizes.bytes)?;
         let nodes = tiers::started(bench, systems)?;
         let source = (source, (sizes.bytes, sum));
         Ok(Self { bench, systems: systems.all(), sizes, nodes, source, topics: 0 })
     }
 
-    /// Lets a broker copy the closed segments of a new topic.
+    /// Measures a broker that copies the closed segments of a new topic.
     fn tier(&self, node: &Node, pass: Pass) -> Result<Outcome, LabError> {
         let topic = format!("remote-copy-{:04}", self.topics);
         let filled = tiers::fill(node, &topic, self.sizes, &[])?;
@@ -57,10 +57,10 @@ impl<'b> RemoteCopy<'b> {
         let (before, start) = (Spent::of(node.pid()), Instant::now());
         config::alter(node, (config::TOPIC, &topic), &[("remote.storage.enable", Some("true"))])?;
         tiers::await_copied(node, &filled)?;
-        // Levada copies each segment by a thread of its own.
+        // Levada copies each segment on a separate thread, which may have ended.
         let (spent, wall) = (Spent::whole_since(node.pid(), &before), start.elapsed());
         let outcome = if pass == Pass::Integrity {
-            // The last one is not closed.
+            // The last segment is not closed.
             segments.pop();
             let open = |path: PathBuf| File::open(&path).map_err(LabError::file("cannot open", &path));
             let copies = tiers::copies(node, &filled.place).into_iter().map(open);
@@ -73,7 +73,7 @@ impl<'b> RemoteCopy<'b> {
         Ok(outcome)
     }
 
-    /// Copies the floor's file, in files of a segment's length.
+    /// Copies the floor's file into files of a segment's length.
     fn floor(&self, pass: Pass) -> Result<Outcome, LabError> {
         let (source, expected) = &self.source;
         rewind(source)?;
@@ -101,7 +101,7 @@ fn rewind(mut file: &File) -> Result<(), LabError> {
     file.rewind().map_err(LabError::step("cannot read a file from its start"))
 }
 
-/// Length and checksum of files, one after the other.
+/// Total length and checksum of files in this order.
 fn sum(files: &[File]) -> Result<(u64, u64), LabError> {
     let (mut digest, mut block, mut count) = (payload::digest(), vec![0; 1 << 20], 0);
     for mut file in files {

@@ -1,6 +1,6 @@
-//! Cost of old records that only the remote store has: one consumer reads them from the first to
-//! the last. Levada keeps what it has read in a cache on its disk: its first replay reads the
-//! store, and a later one does not.
+//! Cost of old records that only the remote store contains: one consumer reads them from the first
+//! to the last. Levada caches these records on its disk, so that only its first replay reads the
+//! store.
 
 use std::time::Instant;
 
@@ -20,10 +20,10 @@ const TOPIC: &str = "remote-replay";
 
 const FETCHES: [(&str, i32); 2] = [("1 MiB", 1 << 20), ("8 MiB", 8 << 20)];
 
-/// Levada's second replay.
+/// Name of Levada's second replay.
 const AGAIN: &str = "levada, again";
 
-/// Bytes that Levada has read from the store into its cache.
+/// Name of Levada's metric for the bytes that it has read from the store into its cache.
 const FETCHED: &str = "levada_remote_cache_fetched_bytes_total";
 
 /// The experiment, with its brokers.
@@ -36,13 +36,14 @@ pub struct RemoteReplay<'b> {
 }
 
 impl<'b> RemoteReplay<'b> {
-    /// Starts the brokers, fills a topic, and waits until only the store has its closed segments.
+    /// Starts the brokers, fills a topic, and waits until only the store contains its closed
+    /// segments.
     ///
     /// # Errors
-    /// A broker does not start or refuses, or there is no room.
+    /// A broker does not start or refuses a request, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let sizes = Sizes::of(bench);
-        // The log, the store, and the cache.
+        // Space for the log, the store and the cache.
         bench.reserve(3 * sizes.bytes * systems.all().len() as u64)?;
         let filled = |node: Node| {
             let config = [("remote.storage.enable", "true"), ("local.retention.bytes", "1")];

@@ -1,6 +1,6 @@
 //! Cost of replication: three brokers of Kafka, of Levada, or of both, with three replicas of each
-//! partition and acks=all. Every broker leads one partition of three. All variants are brokers of
-//! one cluster, whose controller is Kafka's and does not count.
+//! partition and acks=all. Each broker leads one of three partitions. All variants belong to one
+//! cluster. Its controller is Kafka's, and the cost of the controller does not count.
 
 use std::time::{Duration, Instant};
 
@@ -29,10 +29,12 @@ const NEW_REPLICA: &str = "new replica";
 const RECORD_LEN: usize = 1024;
 const PER_SECOND: f64 = 5000.0;
 
-/// Deleted topics make room for the next ones.
+/// Settings of topics that one run uses. Their files go soon after the deletion, which frees space
+/// for the next run.
 const SHORT_LIVED: [(&str, &str); 1] = [("file.delete.delay.ms", "1000")];
 
-const NO_CONTROLLER: &str = "the controller of the cluster is Kafka's: name its jars with --kafka-libs";
+const NO_CONTROLLER: &str =
+    "the cluster needs Kafka's controller: name the directory of its jars with --kafka-libs";
 
 /// One run of a case.
 #[derive(Debug, Clone, Copy)]
@@ -40,18 +42,18 @@ struct Run<'a> {
     bench: &'a Bench,
     cluster: &'a Cluster,
     variant: &'a Variant,
-    /// Name of a topic that no other run has.
+    /// Name of the topic, which no other run uses.
     topic: &'a str,
     pass: Pass,
 }
 
-/// The experiment, with its cluster if there is a Kafka.
+/// The experiment, with its cluster if Kafka's jars are available.
 #[derive(Debug)]
 pub struct Replicate<'b> {
     bench: &'b Bench,
     cluster: Option<Cluster>,
     catch_up: CatchUp,
-    /// Topics so far; each run has its own.
+    /// Number of topics so far; each run creates a new one.
     topics: usize,
 }
 
@@ -65,7 +67,7 @@ impl<'b> Replicate<'b> {
         Ok(Replicate { bench, cluster, catch_up: CatchUp::new(bench), topics: 0 })
     }
 
-    /// Sends batches of a size to all partitions together.
+    /// Sends batches of a size to all partitions in parallel.
     fn produce(run: Run<'_>, (len, bytes): (usize, u64)) -> Result<Outcome, LabError> {
         let Run { bench, cluster, variant, topic, pass } = run;
         bench.reserve(bytes * REPLICAS as u64)?;
@@ -82,7 +84,7 @@ impl<'b> Replicate<'b> {
             let place = TopicPartition { topic: topic.to_owned(), partition: partition as i32 };
             let frame = frames::produce(&place, batch.clone(), -1)?;
             let mut connection = Connection::open(nodes[partition].address())?;
-            // The first batch makes files and wakes fetchers.
+            // The first batch creates files and starts the fetches of the followers.
             let first = Filled { place: place.clone(), batches: 1, ..filled.clone() };
             topic::send(&mut connection, &frame, &first, 0)?;
             Ok((connection, frame, Filled { place, ..filled.clone() }))
@@ -111,7 +113,7 @@ impl<'b> Replicate<'b> {
         Ok(outcome)
     }
 
-    /// Reads every partition from its leader, and compares the files of all replicas.
+    /// Reads every partition from its leader and compares the files of all replicas.
     fn check(cluster: &Cluster, variant: &Variant, filled: &Filled) -> Result<Verdict, LabError> {
         let mut what = String::new();
         for (partition, node) in (0..).zip(cluster.nodes(variant)) {
@@ -119,7 +121,7 @@ impl<'b> Replicate<'b> {
             let own = Filled { place, ..filled.clone() };
             let verdict = topic::verify(node.address(), &own, 0, 8 << 20)?;
             if !verdict.sound || !cluster.replicas_are_equal((&own.place, &variant.brokers), own.bytes())? {
-                let what = format!("partition {partition}: {}; or replicas differ", verdict.what);
+                let what = format!("partition {partition}: {}; or the replicas differ", verdict.what);
                 return Ok(Verdict { sound: false, what });
             }
             what = verdict.what;
@@ -151,11 +153,11 @@ impl<'b> Replicate<'b> {
     }
 }
 
-/// Time for connections and fetchers before latencies count. A fetcher takes a new partition after
-/// its present fetch, which waits for half a second at most.
+/// Time in ms for connections and fetchers before latencies count. A fetcher begins to fetch a new
+/// partition after its current fetch, which waits for at most 500 ms.
 const WARM_UP_MS: u64 = 1_000;
 
-/// Producers without consumers, to every broker's partition.
+/// Producers for the partition of every broker, without consumers.
 fn live(topic: &str, per_second: f64) -> Live {
     Live {
         topic: topic.to_owned(),
@@ -167,7 +169,7 @@ fn live(topic: &str, per_second: f64) -> Live {
     }
 }
 
-/// Partitions led by the brokers in turn, with replicas on all.
+/// Replicas of three partitions. Each broker leads one partition and has replicas of all.
 fn balanced(variant: &Variant) -> [Vec<i32>; REPLICAS] {
     std::array::from_fn(|first| {
         let mut replicas = variant.brokers.to_vec();

@@ -1,5 +1,5 @@
-//! Cost of records that a member of a share group acquires and acknowledges, one by one or all of a
-//! fetch in one request.
+//! Cost of records that a member of a share group acquires and acknowledges, either one by one or
+//! all records of a fetch in one request.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ const TOPIC: &str = "share-acknowledge";
 const RECORD_LEN: usize = 1024;
 const BATCH_LEN: usize = 16 << 10;
 
-/// As many as Kafka's consumer takes from one poll.
+/// Limits of a fetch. The number of records is that of one poll of Kafka's consumer.
 const LIMITS: FetchLimits = FetchLimits { max_bytes: 50 << 20, max_records: 500, max_wait_ms: 500 };
 
 const ONE_BY_ONE: &str = "one by one";
@@ -31,7 +31,7 @@ const TOGETHER: &str = "all of a fetch";
 pub struct ShareAcknowledge<'b> {
     bench: &'b Bench,
     nodes: Vec<Node>,
-    /// Groups so far; each run has its own.
+    /// Number of groups so far; each run creates a new one.
     groups: usize,
 }
 
@@ -39,10 +39,10 @@ impl<'b> ShareAcknowledge<'b> {
     /// Starts the brokers and fills a topic.
     ///
     /// # Errors
-    /// A broker does not start or refuses, or there is no room.
+    /// A broker does not start or refuses a request, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let nodes = super::started_with(bench, systems, &share::SETTINGS)?;
-        // A fetch acquires whole batches.
+        // Reserve more records than a run needs, because a fetch acquires whole batches.
         let bytes = (2 * records(bench, TOGETHER) + 4_000) * RECORD_LEN as u64;
         bench.reserve(bytes * nodes.len() as u64)?;
         for node in &nodes {
@@ -53,7 +53,7 @@ impl<'b> ShareAcknowledge<'b> {
         Ok(Self { bench, nodes, groups: 0 })
     }
 
-    /// Number of the records that were acquired and acknowledged, and figures.
+    /// Returns the number of records that were acquired and acknowledged, and their metrics.
     fn once(&mut self, case: &Case) -> Result<Option<(u64, Metrics)>, LabError> {
         self.groups += 1;
         let Some(node) = self.nodes.iter().find(|node| node.system().label() == case.name) else {
@@ -62,7 +62,7 @@ impl<'b> ShareAcknowledge<'b> {
         let _pinned = self.bench.places().pin_receiver();
         let mut members = share::join(node, &format!("share-acknowledge-{}", self.groups), TOPIC, 1)?;
         let mut member = members.remove(0);
-        // The session opens, and the state of the group is loaded.
+        // Fetch until the session is open and the state of the group is loaded.
         while member.held.is_empty() {
             member.fetch(FetchLimits { max_records: 1, ..LIMITS })?;
         }
@@ -86,7 +86,7 @@ impl<'b> ShareAcknowledge<'b> {
     }
 }
 
-/// Records of a run.
+/// Number of records in a run.
 fn records(bench: &Bench, group: &str) -> u64 {
     match group {
         ONE_BY_ONE => bench.scale().choose(20, 500, 2_000, 5_000),
@@ -94,7 +94,7 @@ fn records(bench: &Bench, group: &str) -> u64 {
     }
 }
 
-/// Acknowledges each record with a request of its own; how many there were.
+/// Acknowledges each record in a separate request. Returns the number of records.
 fn each(member: &mut Member) -> Result<u64, LabError> {
     let held = std::mem::take(&mut member.held);
     let mut count = 0;
@@ -107,7 +107,7 @@ fn each(member: &mut Member) -> Result<u64, LabError> {
     Ok(count)
 }
 
-/// Acknowledges all records of a fetch in one request; how many there were.
+/// Acknowledges all records of a fetch in one request. Returns the number of records.
 fn together(member: &mut Member) -> Result<u64, LabError> {
     let range = |held: &[Acquired]| Some((held.first()?.0, *held.first()?.1.start()..=*held.last()?.1.end()));
     let Some(all) = range(&std::mem::take(&mut member.held)) else { return Ok(0) };
@@ -115,8 +115,9 @@ fn together(member: &mut Member) -> Result<u64, LabError> {
     Ok((all.1.end() - all.1.start() + 1).unsigned_abs())
 }
 
-/// Memory that a broker counts for each record that is tracked alone: every second record of a
-/// fetch is acknowledged. None if the broker does not tell. Afterwards all are acknowledged.
+/// Returns the memory in bytes per record that a broker counts if it must track records one by one,
+/// because every second record of a fetch is acknowledged. None if the broker does not report this
+/// memory. Acknowledges the other records afterwards.
 fn tracked_alone(bench: &Bench, (node, member): (&Node, &mut Member)) -> Result<Option<f64>, LabError> {
     let Some(before) = Scrape::of(node.http())?.sum(TRACKED) else { return Ok(None) };
     member.settle()?;
@@ -126,7 +127,7 @@ fn tracked_alone(bench: &Bench, (node, member): (&Node, &mut Member)) -> Result<
     let offsets =
         || held.iter().flat_map(|(partition, offsets)| offsets.clone().map(|offset| (*partition, offset)));
     let alone = |(partition, offset): (i32, i64)| (partition, offset..=offset);
-    // The first one stays, so that the start of the group does.
+    // The first record remains unacknowledged, so that the start offset of the group does not move.
     offsets().skip(1).step_by(2).try_for_each(|at| member.acknowledge(&alone(at)))?;
     let after = Scrape::of(node.http())?.sum(TRACKED).unwrap_or_default();
     offsets().step_by(2).try_for_each(|at| member.acknowledge(&alone(at)))?;

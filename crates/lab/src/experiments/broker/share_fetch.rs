@@ -1,6 +1,6 @@
 //! Cost of share fetches from the page cache: one member of a new group acquires all records of a
-//! topic, and acknowledges none while it is measured. Beside it, Levada's fetches of the same
-//! bytes.
+//! topic and acknowledges none during the measurement. The case for comparison is plain fetches of
+//! the same bytes from Levada.
 
 use std::time::{Duration, Instant};
 
@@ -20,13 +20,13 @@ use crate::record::{Metric, Verdict};
 const TOPIC: &str = "share-fetch";
 const FETCH_BYTES: i32 = 1 << 20;
 
-/// One record a batch: a group may have 10 000 records in flight.
+/// Bytes of a batch, which has one record: a group may have 10 000 records in flight.
 const BATCH_LEN: usize = 16 << 10;
 
-/// The case of plain fetches.
+/// Name of the case with plain fetches.
 const PLAIN: &str = "levada, Fetch";
 
-/// Memory for records in flight, as Levada counts it.
+/// Name of Levada's metric for the memory of records in flight, in bytes.
 pub(super) const TRACKED: &str = "levada_share_tracked_bytes";
 
 const LIMITS: FetchLimits = FetchLimits { max_bytes: FETCH_BYTES, max_records: 10_000, max_wait_ms: 500 };
@@ -36,7 +36,7 @@ const LIMITS: FetchLimits = FetchLimits { max_bytes: FETCH_BYTES, max_records: 1
 pub struct ShareFetch<'b> {
     bench: &'b Bench,
     subjects: Vec<(Node, Filled)>,
-    /// Groups so far; each run has its own.
+    /// Number of groups so far; each run creates a new one.
     groups: usize,
 }
 
@@ -44,7 +44,7 @@ impl<'b> ShareFetch<'b> {
     /// Starts the brokers and fills a topic.
     ///
     /// # Errors
-    /// A broker does not start or refuses, or there is no room.
+    /// A broker does not start or refuses a request, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let bytes = bench.scale().choose(3 << 20, 50 << 20, 100 << 20, 150 << 20);
         bench.reserve(bytes * systems.all().len() as u64)?;
@@ -60,7 +60,8 @@ impl<'b> ShareFetch<'b> {
         Ok(Self { bench, subjects, groups: 0 })
     }
 
-    /// A member of a new group that has opened its session.
+    /// Returns a member of a new group with an open session, and the number of records that it has
+    /// acquired.
     fn member(&self, node: &Node) -> Result<(Member, i64), LabError> {
         let mut members = share::join(node, &format!("share-fetch-{}", self.groups), TOPIC, 1)?;
         let mut member = members.remove(0);
@@ -72,7 +73,7 @@ impl<'b> ShareFetch<'b> {
         Ok((member, acquired))
     }
 
-    /// Acquires all records. Only what is not timed looks at the acquired offsets.
+    /// Acquires all records. Only a run that checks integrity reads the acquired offsets.
     fn share(&mut self, at: usize, pass: Pass) -> Result<(Metrics, i64), LabError> {
         self.groups += 1;
         let (node, filled) = &self.subjects[at];
@@ -108,7 +109,7 @@ impl<'b> ShareFetch<'b> {
     }
 }
 
-/// Number of the records that the last fetch has acquired. The member drops them.
+/// Removes the acquired records from the member and returns their number.
 fn taken(member: &mut Member) -> i64 {
     let held = std::mem::take(&mut member.held);
     held.iter().map(|(_, offsets)| offsets.end() - offsets.start() + 1).sum()

@@ -23,23 +23,23 @@ use crate::record::{Metric, Verdict};
 
 const RECORD_LEN: usize = 1024;
 
-/// As the consumer of Kafka waits.
+/// Limits of a fetch, as in Kafka's consumer by default.
 const LIMITS: FetchLimits = FetchLimits { max_bytes: 50 << 20, max_records: 500, max_wait_ms: 500 };
 
-/// Time for records that are late.
+/// Time to wait for records that are late.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The share of the time at the beginning that is not counted.
+/// Share of the records at the beginning that does not count, from 0 to 1.
 const WARM_UP: f64 = 0.1;
 
-/// Groups, their members, and the records that all of them get.
+/// Number of groups and members, and the rate of the records that every group receives.
 #[derive(Debug, Clone, Copy)]
 struct Crowd {
     groups: usize,
-    /// Of each group.
+    /// Members of each group.
     members: usize,
     partitions: i32,
-    /// Records a second.
+    /// Records per second.
     per_second: f64,
 }
 
@@ -81,11 +81,11 @@ pub struct ShareMembers<'b> {
 }
 
 impl<'b> ShareMembers<'b> {
-    /// Starts the brokers, and lets all members join.
+    /// Starts the brokers and lets all members join.
     ///
     /// # Errors
-    /// A broker does not start or refuses, or this process may not open a connection for each
-    /// member.
+    /// A broker does not start or refuses a request, or this process may not open a connection for
+    /// each member.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let crowds = Crowd::all(bench);
         let members: usize = crowds.iter().map(|crowd| crowd.groups * crowd.members).sum();
@@ -107,7 +107,7 @@ impl<'b> ShareMembers<'b> {
         Ok(Self { bench, subjects })
     }
 
-    /// Finds the subject of a case, and its crowd.
+    /// Index of the subject of a case, and index of its crowd.
     fn find(&self, case: &Case) -> Option<(usize, usize)> {
         let at = self.subjects.iter().position(|subject| subject.node.system().label() == case.name)?;
         let crowds = self.subjects[at].crowds.iter();
@@ -115,19 +115,20 @@ impl<'b> ShareMembers<'b> {
     }
 }
 
-/// Records on their way.
+/// A load of records for one crowd.
 struct Flow<'a> {
     crowd: Crowd,
     pace: FixedRate,
     /// Number of records.
     count: u64,
-    /// Deliveries so far, and true once no more are awaited.
+    /// Number of deliveries so far; `is_over` is true once the members need not wait for more.
     delivered: &'a AtomicU64,
     is_over: &'a AtomicBool,
 }
 
 impl Flow<'_> {
-    /// Sends each record when it is due, and waits until every group has it.
+    /// Sends each record at its due time. Waits until every group has received all records, or
+    /// until [`PATIENCE`] is over, and then sets `is_over`.
     fn produce(&self, node: &Node) -> Result<(), LabError> {
         let sent = self.send(node);
         let (start, all) = (Instant::now(), self.count * self.crowd.groups as u64);
@@ -157,7 +158,7 @@ impl Flow<'_> {
             .try_for_each(|number| frames::produced(connection.receive(4)?, &place(number)).map(drop))
     }
 
-    /// Takes records until no more are awaited, and acknowledges each with the next fetch.
+    /// Fetches records until `is_over`. Each fetch acknowledges the records of the previous one.
     fn consume(&self, member: &mut Member) -> Result<Latencies, LabError> {
         let mut latencies = Latencies::new()?;
         while !self.is_over.load(Ordering::Acquire) {
@@ -177,7 +178,7 @@ impl Flow<'_> {
     }
 }
 
-/// Numbers of the acquired records of a partition.
+/// Numbers of the acquired records in the response of a partition.
 fn acquired(data: &PartitionData) -> Vec<u64> {
     let (mut numbers, mut records): (_, &[u8]) = (Vec::new(), &data.records);
     while let Ok(view) = BatchView::parse(records) {
@@ -185,7 +186,7 @@ fn acquired(data: &PartitionData) -> Vec<u64> {
             .acquired_records
             .iter()
             .any(|one| (one.first_offset..=one.last_offset).contains(&view.base_offset()));
-        // The value ends before the number of headers.
+        // The last byte of a batch is the number of headers; the value ends before it.
         let end = view.size_bytes() - 1;
         let number = records[..end].last_chunk().copied().map(u64::from_be_bytes);
         numbers.extend(number.filter(|_| is_acquired));
@@ -195,7 +196,8 @@ fn acquired(data: &PartitionData) -> Vec<u64> {
 }
 
 impl Subject {
-    /// Lets records flow for a time.
+    /// Runs the load for `time`. Returns the latencies, and the actual and the expected number of
+    /// deliveries.
     fn run(
         &mut self,
         bench: &Bench,

@@ -11,21 +11,22 @@ use crate::record::{Metric, Verdict};
 
 const EMPTY: &str = "on an empty directory";
 
-/// Partitions of one topic: Kafka's controller changes no more than 10 000 in a request.
+/// Partitions of one topic. Kafka's controller changes at most 10 000 partitions in a request.
 const TOPIC_PARTITIONS: i32 = 1000;
 
-/// The experiment.
+/// The experiment, which starts brokers in its runs.
 #[derive(Debug)]
 pub struct Start<'b> {
     bench: &'b Bench,
     systems: Systems,
     partitions: i32,
-    /// Brokers with many partitions, started when they are first needed and stopped between runs.
+    /// Brokers with many partitions. The first run of a system creates its broker, which is stopped
+    /// between runs.
     large: Vec<Node>,
 }
 
 impl<'b> Start<'b> {
-    /// Nothing is started yet.
+    /// Creates the experiment without a broker.
     ///
     /// # Errors
     /// None.
@@ -38,7 +39,7 @@ impl<'b> Start<'b> {
         format!("with {} partitions", self.partitions)
     }
 
-    /// A stopped broker whose directory has the partitions.
+    /// Returns a stopped broker whose directory contains the partitions.
     fn large(&mut self, system: System) -> Result<&mut Node, LabError> {
         let found = self.large.iter().position(|node| node.system() == system);
         let index = match found {

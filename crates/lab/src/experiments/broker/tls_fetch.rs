@@ -1,5 +1,5 @@
-//! Cost of fetches over TLS, encrypted by the broker: one connection, TLS 1.3 with AES-128-GCM,
-//! compared with rustls alone on the same bytes.
+//! Cost of fetches over TLS with encryption in the broker: one connection, TLS 1.3 with
+//! AES-128-GCM. For comparison, rustls alone encrypts the same bytes.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -29,13 +29,13 @@ const SIZES: [(&str, i32); 2] = [("50 MiB", 50 << 20), ("1 MiB", 1 << 20)];
 
 const BATCH_LEN: usize = 16 << 10;
 
-/// In tables: the library that Levada encrypts with, and nothing else.
+/// Case with only the library that Levada uses for encryption.
 const ALONE: &str = "rustls alone";
 
 /// Bytes that the bare loop reads and encrypts at a time.
 const CHUNK: usize = 256 << 10;
 
-/// For each wait and write.
+/// Limit for each wait and each write.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The experiment, with its brokers.
@@ -43,11 +43,11 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub struct TlsFetch<'b> {
     bench: &'b Bench,
     subjects: Vec<(Node, SocketAddr, Filled)>,
-    /// A segment of Levada's, for the bare loop.
+    /// A segment of Levada, for the bare loop.
     segment: File,
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
-    /// Directory of the brokers' certificate.
+    /// Directory of the brokers' certificate, which is removed with the experiment.
     _folder: TempDir,
 }
 
@@ -55,7 +55,7 @@ impl<'b> TlsFetch<'b> {
     /// Starts the brokers and fills a topic.
     ///
     /// # Errors
-    /// A broker does not start or refuses, or there is no room.
+    /// A broker does not start or refuses a request, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let bytes = bench.scale().choose(1 << 20, 50 << 20, 100 << 20, 200 << 20);
         bench.reserve(bytes * systems.all().len() as u64)?;
@@ -69,7 +69,7 @@ impl<'b> TlsFetch<'b> {
             topic::create(&node, "fetch", 1, &[])?;
             let place = TopicPartition { topic: "fetch".to_owned(), partition: 0 };
             let filled = topic::fill(&node, place, BATCH_LEN, bytes)?;
-            // Written now, so that it is not written while something is measured.
+            // Sync now, so that no writeback runs during a measurement.
             topic::sync(&node, &filled.place)?;
             Ok((node, address, filled))
         };
@@ -79,13 +79,15 @@ impl<'b> TlsFetch<'b> {
             Some((node, _, filled)) => topic::segments(node, &filled.place)?.into_iter().next(),
             None => None,
         };
-        let path =
-            path.ok_or_else(|| LabError::step("a segment")(io::Error::from(io::ErrorKind::NotFound)))?;
+        let path = path.ok_or_else(|| {
+            LabError::step("cannot find a segment of Levada")(io::Error::from(io::ErrorKind::NotFound))
+        })?;
         let segment = File::open(&path).map_err(LabError::file("cannot open", path))?;
         Ok(TlsFetch { bench, subjects, segment, client, server, _folder: folder })
     }
 
-    /// Lets `work` use the case's subject; returns the processor time of the subject.
+    /// Runs `work` with a connection to the case's subject. Returns the processor time of the
+    /// subject.
     fn beside(
         &self,
         case: &Case,
@@ -95,7 +97,7 @@ impl<'b> TlsFetch<'b> {
         match self.subjects.iter().find(|(node, ..)| node.system().label() == case.name) {
             Some((node, address, filled)) => {
                 let mut client = self.connect(*address)?;
-                // The handshake comes with the first request, and is not measured.
+                // Complete the handshake, which the first request triggers, before the measurement.
                 let first = Wanted { offset: 0, max_bytes: 1, max_wait_ms: 0 };
                 ask(&mut client, &frames::fetch(&filled.place, first)?)?;
                 let before = Spent::of(node.pid());
@@ -123,10 +125,10 @@ impl<'b> TlsFetch<'b> {
             let tls = ClientConnection::new(config, name).map_err(io::Error::other)?;
             Ok(Box::new(StreamOwned::new(tls, socket)))
         });
-        connected.map_err(|error| LabError::step("cannot connect by TLS")(io::Error::other(error)))
+        connected.map_err(|error| LabError::step("cannot connect over TLS")(io::Error::other(error)))
     }
 
-    /// Encrypts the data of a fetch as it is read, and does nothing else.
+    /// Bare loop that encrypts the data of each fetch as it reads the data.
     fn alone(&self, mut stream: &TcpStream, fetches: &Fetches<'_>) -> io::Result<()> {
         let mut tls = ServerConnection::new(self.server.clone()).map_err(io::Error::other)?;
         tls.set_buffer_limit(None);
@@ -159,10 +161,10 @@ impl<'b> TlsFetch<'b> {
 
 fn ask(client: &mut Connection, frame: &[u8]) -> Result<Bytes, LabError> {
     let answer = client.send(frame).and_then(|()| client.receive());
-    answer.map_err(|error| LabError::step("no response by TLS")(io::Error::other(error)))
+    answer.map_err(|error| LabError::step("no response over TLS")(io::Error::other(error)))
 }
 
-/// Reads the topic once; how many bytes of records came.
+/// Reads the topic once. Returns the bytes of the records.
 fn read(client: &mut Connection, filled: &Filled, max_bytes: i32) -> Result<u64, LabError> {
     let mut batch = 0;
     while batch < filled.batches {
@@ -171,7 +173,7 @@ fn read(client: &mut Connection, filled: &Filled, max_bytes: i32) -> Result<u64,
         let (len, _) = frames::fetched(&response, &filled.place)?;
         if len < filled.batch_len {
             let what = format!("no batch at number {batch}");
-            return Err(LabError::step("a fetch")(io::Error::other(what)));
+            return Err(LabError::step("a fetch failed")(io::Error::other(what)));
         }
         batch += len / filled.batch_len;
     }
@@ -209,7 +211,7 @@ impl Experiment for TlsFetch<'_> {
                 verdict = Some(topic::verify_by(filled, 0, max_bytes, |frame| ask(client, frame))?);
                 Ok(())
             })?;
-            let nothing = || Verdict { sound: false, what: "nothing was read".to_owned() };
+            let nothing = || Verdict { sound: false, what: "no batch was read".to_owned() };
             return Ok(Outcome::Checked(verdict.unwrap_or_else(nothing)));
         }
         let pinned = self.bench.places().pin_receiver();

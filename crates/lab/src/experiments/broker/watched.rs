@@ -1,6 +1,6 @@
-//! Cost of observation: the cost of produce and fetch requests in a broker with many partitions,
-//! with and without an open page of its console and scrapes by Prometheus, or clients that push
-//! their own metrics.
+//! Cost of observation: the cost of produce and fetch requests in a broker with many partitions.
+//! Each is measured without observers and with observers: an open page of the console and scrapes
+//! by Prometheus, or clients that push their own metrics.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -32,7 +32,7 @@ const BATCH_LEN: usize = 64 << 10;
 const FETCH_BYTES: i32 = 1 << 20;
 /// Batches that are sent between two readings of the clock.
 const TURN: usize = 64;
-/// Time between two scrapes, as Prometheus is often configured.
+/// Interval of the scrapes, a common setting of Prometheus.
 const SCRAPED_EVERY: Duration = Duration::from_secs(5);
 
 /// Observers of the broker in the second case of each group.
@@ -40,12 +40,12 @@ const SCRAPED_EVERY: Duration = Duration::from_secs(5);
 enum Observers {
     /// A page of the console and a scraper.
     Watchers,
-    /// This number of clients with telemetry.
+    /// This number of clients that push metrics.
     Pushers(usize),
 }
 
 impl Observers {
-    /// Names of the case without them, and of the case with them.
+    /// Names of the case without observers and of the case with observers.
     fn names(self) -> [&'static str; 2] {
         match self {
             Self::Watchers => ["nobody looks", "watched"],
@@ -54,11 +54,11 @@ impl Observers {
     }
 }
 
-/// Observers at work.
+/// Observers of a run, which end when the value is dropped.
 enum Observing {
     Nobody,
-    /// Dropping them closes the page.
-    Watchers(#[expect(dead_code, reason = "kept until it is dropped")] Watchers),
+    /// Drop closes the page and ends the scrapes.
+    Watchers(#[expect(dead_code, reason = "only its drop has an effect")] Watchers),
     Pushers(Pushers),
 }
 
@@ -69,11 +69,12 @@ pub struct Watched<'b> {
     observers: Observers,
     node: Node,
     filled: Filled,
-    /// Topics so far; each run of producing has its own.
+    /// Number of topics so far; each run that produces creates a new one.
     topics: usize,
 }
 
-/// A page of the console that follows the broker, and a scraper. Dropping it closes both.
+/// A page of the console that follows the broker, and a scraper. Drop closes the page and ends the
+/// scraper.
 struct Watchers {
     page: TcpStream,
     reader: Option<JoinHandle<()>>,
@@ -81,7 +82,8 @@ struct Watchers {
 }
 
 impl Watchers {
-    /// Opens the page and returns when it has shown the first figures. The first scrape is soon.
+    /// Opens the page and returns once it has received the first figures. The first scrape follows
+    /// soon.
     fn open(http: SocketAddr) -> Result<Self, LabError> {
         let failed = LabError::step(format!("cannot follow http://{http}/live"));
         let (page, mut stream) = follow(http).map_err(failed)?;
@@ -91,7 +93,8 @@ impl Watchers {
         });
         let (stop, stopped) = mpsc::channel();
         let scraper = thread::spawn(move || {
-            // A failed scrape would show as a cost of zero. The page has answered.
+            // The scraper ends if a scrape fails, because failed scrapes would look like
+            // observation without cost. The broker has already answered the page.
             while Scrape::of(Some(http)).is_ok() {
                 match stopped.recv_timeout(SCRAPED_EVERY) {
                     Err(RecvTimeoutError::Timeout) => {}
@@ -103,7 +106,7 @@ impl Watchers {
     }
 }
 
-/// Requests the stream of the console's overview, and waits for its first event.
+/// Requests the event stream of the console's overview, and waits for its first event.
 fn follow(http: SocketAddr) -> io::Result<(TcpStream, TcpStream)> {
     let mut stream = TcpStream::connect(http)?;
     write!(stream, "GET /live HTTP/1.1\r\nhost: {http}\r\n\r\n")?;
@@ -120,7 +123,7 @@ fn follow(http: SocketAddr) -> io::Result<(TcpStream, TcpStream)> {
 
 impl Drop for Watchers {
     fn drop(&mut self) {
-        // Fails only if the broker has closed the page already.
+        // The call fails only if the broker has already closed the page.
         let _ = self.page.shutdown(Shutdown::Both);
         let reader = self.reader.take();
         let scraper = self.scraper.take().map(|(stop, scraper)| {
@@ -128,25 +131,25 @@ impl Drop for Watchers {
             scraper
         });
         for thread in reader.into_iter().chain(scraper) {
-            // A panic has been printed.
+            // The thread has already printed its panic.
             let _ = thread.join();
         }
     }
 }
 
 impl<'b> Watched<'b> {
-    /// Starts a broker of Levada with many partitions, and fills a topic.
+    /// Starts a Levada broker with many partitions and fills a topic.
     ///
     /// # Errors
-    /// The broker does not start or refuses, or there is no room.
+    /// The broker does not start or refuses a request, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         Self::by(Observers::Watchers, bench, systems)
     }
 
-    /// The same, observed by clients with telemetry.
+    /// Starts the same broker for observation by clients that push metrics.
     ///
     /// # Errors
-    /// As of [`Watched::new`], and this process may not open a connection for each client.
+    /// As [`Watched::new`], or this process may not open a connection for each client.
     pub fn telemetry(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let clients = bench.scale().choose(20, 1_000, 1_000, 1_000);
         allow_descriptors(clients as u64 + 200)?;
@@ -166,7 +169,8 @@ impl<'b> Watched<'b> {
         Ok(Watched { bench, observers, node, filled, topics: 0 })
     }
 
-    /// Produces until the time is over; returns the bytes of records, and their cost.
+    /// Produces until `time` is over. Returns the bytes of the records, and the processor time of
+    /// the broker.
     fn produce(&mut self, time: Duration) -> Result<(u64, Duration), LabError> {
         self.topics += 1;
         let place = TopicPartition { topic: format!("written-{:04}", self.topics), partition: 0 };
@@ -186,7 +190,8 @@ impl<'b> Watched<'b> {
         Ok((turn.bytes() * turns as u64, spent))
     }
 
-    /// Reads the same topic until the time is over.
+    /// Reads the same topic again and again until `time` is over. Returns the bytes of the records,
+    /// and the processor time of the broker.
     fn fetch(&self, time: Duration) -> Result<(u64, Duration), LabError> {
         let mut connection = Connection::open(self.node.address())?;
         let (mut batches, before, start) = (0, Spent::of(self.node.pid()), Instant::now());
@@ -206,7 +211,8 @@ impl<'b> Watched<'b> {
         })
     }
 
-    /// An observed broker has returned the expected values, and its records are complete.
+    /// Checks that an observed broker reports the expected values and that its records are
+    /// complete.
     fn check(&self, observing: &Observing) -> Result<Verdict, LabError> {
         let verdict = topic::verify(self.node.address(), &self.filled, 0, FETCH_BYTES)?;
         let scrape = Scrape::of(self.node.http())?;
@@ -218,7 +224,7 @@ impl<'b> Watched<'b> {
             _ => ("partitions", scrape.sum("levada_partitions"), 2.0),
         };
         if value.is_none_or(|value| value < least) {
-            return Ok(Verdict { sound: false, what: format!("a scrape tells of {value:?} {what}") });
+            return Ok(Verdict { sound: false, what: format!("a scrape reports {value:?} {what}") });
         }
         Ok(verdict)
     }

@@ -1,4 +1,4 @@
-//! Thresholds from summaries: a pure function, so that its rules can be tested and discussed.
+//! Thresholds from summaries: a pure function, so that unit tests can check its rules.
 
 use levada_io::Thresholds;
 use serde::Serialize;
@@ -9,28 +9,29 @@ use crate::record::summary::{Group, Row, Summary};
 /// One threshold and the reason for its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Its key in the file.
+    /// Key in the file of thresholds.
     pub key: &'static str,
-    /// Best value on this machine.
+    /// Best value on this machine, in bytes.
     pub bytes: u64,
-    /// Defaults without calibration.
+    /// Default without calibration, in bytes.
     pub default_bytes: u64,
-    /// In words.
+    /// Reason for the value, for users.
     pub why: String,
 }
 
-/// A pipe whose cost is surely at most this times that of the default one is as good, and the
-/// smallest of those is chosen: large pipes are scarce.
+/// A pipe is as good as the default if the upper bound of its cost is at most this factor times the
+/// cost of the default. The decision takes the smallest of these pipes, because the kernel limits
+/// the memory of pipes.
 const AS_GOOD: f64 = 1.03;
 
-/// Sent by reference never: the largest size that may be set.
+/// Threshold for messages that must never be sent by reference: the largest valid value.
 const NEVER_BYTES: usize = 64 << 20;
 
-/// An interval with less confidence than this is ignored: five rounds reach it.
+/// Least confidence of an interval that counts; five rounds reach it.
 const CONFIDENCE: f64 = 0.93;
 
-/// The thresholds that the summaries support. A default changes only if the measurement is surely
-/// against it.
+/// Returns the thresholds that the summaries support, with the reasons. A default changes only if
+/// the confidence interval excludes it.
 pub fn decide(summaries: &[Summary]) -> (Thresholds, Vec<Finding>) {
     let defaults = Thresholds::default();
     let mut thresholds = defaults;
@@ -65,14 +66,14 @@ pub fn decide(summaries: &[Summary]) -> (Thresholds, Vec<Finding>) {
             Crossing::Never => *threshold = NEVER_BYTES,
             Crossing::Unknown | Crossing::Default => {}
         }
-        reasons.push(crossing.why(name, "not measured: there is no device here that takes references"));
+        reasons.push(crossing.why(name, "not measured: no device of this machine accepts references"));
     }
     let finding = |(((key, bytes), (_, default_bytes)), why)| Finding { key, bytes, default_bytes, why };
     let findings = thresholds.calibrated().zip(defaults.calibrated()).zip(reasons).map(finding).collect();
     (thresholds, findings)
 }
 
-/// By size, ascending: how many times better the row is than the first one of its group.
+/// Factors by which a row of a group is better than the first row, sorted by ascending size.
 fn points(groups: &[Group], size: &str, wanted: impl Fn(&Row) -> bool) -> Vec<(usize, Interval)> {
     let rows = groups.iter().filter_map(|group| group.rows.iter().find(|row| wanted(row)));
     let point = |row: &Row| Some((row.params.get(size)?.parse().ok()?, row.relative?));
@@ -81,23 +82,24 @@ fn points(groups: &[Group], size: &str, wanted: impl Fn(&Row) -> bool) -> Vec<(u
     points
 }
 
-/// The size from which references are better than copying.
+/// Size from which references cost less than copies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Crossing {
-    /// A size, with the factor by which references are better there; and the next smaller size that
-    /// was measured.
+    /// The size, the next smaller measured size, and the factor by which references are better at
+    /// the size.
     At { below: Option<usize>, at: usize, gain: f64 },
-    /// Copying is surely better at every size.
+    /// Copies are better at every size.
     Never,
     /// The measurement does not contradict the default.
     Default,
-    /// No measurement.
+    /// The experiment has no rows.
     Unknown,
 }
 
-/// Copying is surely better up to some size, references are surely better from some size on; in
-/// between the result is open. A default in between stays. Otherwise the threshold is where the
-/// medians cross.
+/// Finds the threshold in the measured points. Up to some size the intervals show that copies are
+/// better, and from another size on that references are better. Between these sizes the result is
+/// open. A default in this range stays. Otherwise the threshold is the size at which the medians
+/// cross.
 fn crossing(points: &[(usize, Interval)], default: usize) -> Crossing {
     let Some((largest, _)) = points.last() else { return Crossing::Unknown };
     let sure = |relation: &Interval| relation.confidence >= CONFIDENCE;
@@ -126,19 +128,19 @@ impl Crossing {
     fn why(self, what: &str, unknown: &str) -> String {
         match self {
             Self::At { at, gain, .. } if gain <= 1.0 => {
-                format!("below {at} bytes copying was surely better, and nothing is sure from there on")
+                format!("below {at} bytes a copy is certainly better; from there on the result is open")
             }
             Self::At { at, gain, .. } => {
                 format!("from {at} bytes on {what} are better ({gain:.2}× there)")
             }
-            Self::Never => "copying was surely better at every size".to_owned(),
+            Self::Never => "a copy is certainly better at every size".to_owned(),
             Self::Default => "the measurement does not contradict the default".to_owned(),
             Self::Unknown => unknown.to_owned(),
         }
     }
 }
 
-/// The smallest pipe that is surely as good as the default one, and why.
+/// Returns the smallest pipe that is as good as the default, and the reason.
 fn pipe(groups: &[Group], default: usize) -> (usize, String) {
     let rows = groups.iter().flat_map(|group| &group.rows);
     let as_good = rows.clone().filter_map(|row| {
@@ -149,9 +151,9 @@ fn pipe(groups: &[Group], default: usize) -> (usize, String) {
     let as_good: Option<usize> = as_good.min();
     match as_good {
         Some(bytes) if bytes < default => {
-            (bytes, "surely as good as the default, to 3 %, and scarce memory saved".to_owned())
+            (bytes, "certainly within 3 % of the default, with less memory for pipes".to_owned())
         }
         _ if rows.count() == 0 => (default, "no pipes were measured".to_owned()),
-        _ => (default, "no smaller one is surely as good".to_owned()),
+        _ => (default, "no smaller pipe is certainly as good".to_owned()),
     }
 }

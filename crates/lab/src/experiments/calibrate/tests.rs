@@ -1,4 +1,4 @@
-//! The measurements work, and the decision follows from them.
+//! The measurements work, and the decision follows from their summaries.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use crate::record::summary::{Group, Row, Summary};
 use crate::tests::tiny;
 
 #[test]
-fn responses_arrive_whole() {
+fn responses_arrive_with_all_their_bytes() {
     let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap();
     for make in EXPERIMENTS {
         let mut experiment = make(&bench).unwrap();
-        // If no namespace may be made, the sends have no route.
+        // Without permission for a network namespace, the sends have no route.
         if experiment.name() != "send"
             || crate::harness::memory_sender::Worker::start(&bench, Route::Ifb).is_ok()
         {
@@ -25,8 +25,8 @@ fn interval(median: f64, low: f64) -> Interval {
     Interval { median, low, high: 2.0 * median - low, confidence: 0.95, count: 15 }
 }
 
-/// An experiment with one case beside the first one in each group, which is so many times better
-/// (with its lower end).
+/// Summary of an experiment. Each group has a first case, and a second case that is better by a
+/// median factor, of which the tuple also contains the lower bound.
 fn summary(name: &str, case: &str, size: &str, relations: &[(usize, f64, f64)]) -> Summary {
     let group = |(bytes, median, low): &(usize, f64, f64)| {
         let row = |case: &str, relative| Row {
@@ -62,27 +62,27 @@ fn extent_threshold_changes_only_if_default_is_wrong() {
     }
     const DEFAULT: u64 = 16 << 10;
     check(&[], DEFAULT);
-    // Surely copied to 8 KiB, surely by reference from 32 KiB on: the default lies between.
+    // Copies are better up to 8 KiB, and references from 32 KiB on: the default lies between.
     check(&[(8192, 0.8, 0.7), (16_384, 0.9, 0.7), (24_576, 1.1, 0.9), (32_768, 2.0, 1.9)], DEFAULT);
-    // References pay earlier here.
+    // References are better from a smaller size on.
     check(
         &[(4096, 0.8, 0.7), (8192, 1.1, 0.9), (12_288, 1.3, 1.2), (16_384, 1.5, 1.4), (32_768, 2.0, 1.9)],
         4096,
     );
-    // And here from the smallest on.
+    // References are better even at the smallest size.
     check(&[(4096, 1.2, 1.1), (8192, 1.3, 1.2), (16_384, 1.3, 1.2)], 2048);
-    // Copying pays longer here.
+    // Copies are better up to a larger size.
     check(
         &[(8192, 0.5, 0.4), (16_384, 0.6, 0.5), (24_576, 0.8, 0.7), (32_768, 0.9, 0.85), (65_536, 1.5, 1.4)],
         32_768,
     );
     check(&[(8192, 0.5, 0.4), (131_072, 0.6, 0.5)], 131_072);
-    // Nothing is sure.
+    // The intervals decide nothing.
     check(&[(8192, 0.9, 0.5), (16_384, 1.2, 0.5), (32_768, 0.7, 0.2)], DEFAULT);
 }
 
 #[test]
-fn intervals_of_a_few_rounds_say_nothing() {
+fn calibration_ignores_intervals_of_too_few_rounds() {
     let mut few = summary("extents", "splice", "extent_bytes", &[(4096, 2.0, 1.9), (8192, 2.0, 1.9)]);
     for row in few.groups.iter_mut().flat_map(|group| &mut group.rows) {
         row.relative.as_mut().unwrap().confidence = 0.75;
@@ -97,7 +97,7 @@ fn calibration_uses_memory_references_only_if_surely_better() {
             decide(&[summary("send", "SEND_ZC registered", "message_bytes", relations)]);
         assert_eq!(thresholds.registered_send_bytes, expected, "{findings:?}");
         assert_eq!(thresholds.zero_copy_send_bytes, Thresholds::default().zero_copy_send_bytes);
-        // Decisions may be written down and read again.
+        // A file keeps the decision unchanged.
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("thresholds");
         std::fs::write(&path, thresholds.to_text("")).unwrap();
@@ -110,7 +110,7 @@ fn calibration_uses_memory_references_only_if_surely_better() {
 }
 
 #[test]
-fn calibration_takes_smallest_pipe_surely_as_good() {
+fn calibration_takes_smallest_pipe_of_equal_cost() {
     fn check(relations: &[(usize, f64, f64)], expected: (usize, usize)) {
         let mut pipes = summary("pipes", "", "", &[]);
         let row = |(size, median, low): &(usize, f64, f64)| Row {

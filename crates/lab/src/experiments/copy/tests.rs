@@ -1,4 +1,4 @@
-//! Every way makes a copy, and every call is on the clock.
+//! Every method makes a correct copy, and every call is timed.
 
 use super::*;
 use crate::method::limits::Scale;
@@ -11,13 +11,13 @@ fn bench() -> Bench {
 }
 
 #[test]
-fn every_way_copies_every_byte() {
+fn every_method_copies_every_byte() {
     let bench = bench();
     tiny(&bench, &mut Copies::new(&bench).unwrap());
 }
 
 #[test]
-fn calls_are_counted_as_the_steps_say() {
+fn number_of_calls_matches_the_step_size() {
     let bench = bench();
     let mut recorder = Recorder::in_memory();
     let mut copies = Copies::new(&bench).unwrap();
@@ -39,7 +39,7 @@ fn calls_are_counted_as_the_steps_say() {
 }
 
 #[test]
-fn a_copy_that_differs_is_seen() {
+fn check_detects_a_copy_that_differs() {
     let bench = bench();
     let mut copies = Copies::new(&bench).unwrap();
     copies.checksum ^= 1;

@@ -1,4 +1,4 @@
-//! The loops of system calls, each call on a clock.
+//! The loops of system calls, each call timed.
 
 use std::fs::File;
 use std::io;
@@ -10,24 +10,24 @@ use rustix::pipe::{PipeFlags, SpliceFlags};
 use super::named;
 use crate::method::experiment::Metrics;
 
-/// A way from file to file.
+/// A method to copy a file to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CopyMethod {
     ReadWrite(usize),
-    /// This number of bytes a call.
+    /// Copies this number of bytes per call.
     Sendfile(usize),
     CopyFileRange,
-    /// Through a pipe of this size.
+    /// Copies through a pipe of this number of bytes.
     Splice(usize),
     Reflink,
 }
 
-/// The maximum of one call.
+/// Most bytes of one call.
 const ALL_BYTES: usize = 0x7fff_f000;
 
-/// The reason why a copy was not made.
+/// Reason why a method made no copy.
 pub(super) enum Failed {
-    /// This kernel or file system does not do it.
+    /// This kernel or file system does not support the method.
     NotHere(String),
     Error(io::Error),
 }
@@ -44,7 +44,7 @@ impl From<Errno> for Failed {
 }
 
 impl CopyMethod {
-    /// All methods, that of the textbooks first.
+    /// All methods; the textbook method is first.
     pub(super) const ALL: [Self; 10] = [
         Self::ReadWrite(4 << 10),
         Self::ReadWrite(64 << 10),
@@ -76,7 +76,7 @@ impl CopyMethod {
         }
     }
 
-    /// Copies the first `len` bytes and returns the duration of each system call.
+    /// Copies the first `len` bytes. Returns the durations of each kind of system call.
     pub(super) fn copy(self, from: &File, to: &File, len: u64) -> Result<Vec<Clock>, Failed> {
         match self {
             Self::ReadWrite(bytes) => read_write(from, to, len, bytes),
@@ -157,7 +157,7 @@ fn splice(from: &File, to: &File, len: u64, bytes: usize) -> Result<Vec<Clock>, 
     Ok(vec![fill, drain])
 }
 
-/// Time that the calls of one name took.
+/// Number of calls of one system call, and their total, least and greatest duration.
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
     name: &'static str,
@@ -183,7 +183,8 @@ impl Clock {
         result
     }
 
-    /// As `call.NAME.VALUE`, in milliseconds: the input of [`crate::record::summary::Row::calls`].
+    /// Adds metrics `call.NAME.VALUE` in milliseconds, the input of
+    /// [`crate::record::summary::Row::calls`].
     pub(super) fn report(&self, metrics: &mut Metrics) {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         for (value, number) in [

@@ -1,5 +1,5 @@
-//! The client: closed loops of requests over any number of connections, in the clear or behind TLS,
-//! on the receiver's processor.
+//! The client: closed loops of requests over any number of connections, without TLS or with it, on
+//! the receiver's processor.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,25 +18,26 @@ use crate::experiments::files::site::SiteFile;
 use crate::harness::identity::NAME;
 use crate::harness::payload;
 
-/// Bytes that are read at a time.
+/// Most bytes of one read.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Most bytes of an answer's head.
+/// Most bytes of the head of a response.
 const HEAD_BYTES: usize = 4096;
 
-/// Patience with a server that does not answer.
+/// Limit for the time that a server takes to respond.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Requests to be made.
+/// Requests of a run.
 #[derive(Debug)]
 pub(super) struct Load<'a> {
-    /// The files, one after the other, again from the first after the last.
+    /// The requested files in order; after the last one the first follows again.
     pub(super) files: Vec<&'a SiteFile>,
     pub(super) requests: usize,
     pub(super) connections: usize,
-    /// True if a connection is for one request.
+    /// True if each connection has only one request.
     pub(super) is_short: bool,
-    /// True if the bytes are compared with those of the files; else the kernel discards them.
+    /// True if the client compares the bytes with those of the files. Otherwise the kernel discards
+    /// them.
     pub(super) is_checked: bool,
 }
 
@@ -54,7 +55,7 @@ impl<'a> Load<'a> {
     }
 }
 
-/// The request for a file.
+/// Returns the request for a file.
 pub(super) fn request(file: &SiteFile, is_last: bool) -> String {
     let close = if is_last { "Connection: close\r\n" } else { "" };
     format!(
@@ -63,12 +64,12 @@ pub(super) fn request(file: &SiteFile, is_last: bool) -> String {
     )
 }
 
-/// An answer in progress.
+/// A response of which the client has received a part.
 struct Answer<'a> {
     file: &'a SiteFile,
-    /// Bytes of the body that are still to come; none before the head.
+    /// Remaining bytes of the body; none before the head has arrived.
     left: Option<u64>,
-    /// Of the bytes so far, if they are compared.
+    /// Checksum of the received bytes, if the client compares them.
     digest: Option<crc_fast::Digest>,
 }
 
@@ -77,7 +78,7 @@ impl<'a> Answer<'a> {
         Answer { file, left: None, digest: is_checked.then(payload::digest) }
     }
 
-    /// Takes bytes; true if the answer is whole.
+    /// Consumes bytes of the response. Returns true if the response is complete.
     fn take(&mut self, bytes: &[u8]) -> io::Result<bool> {
         let file = self.file;
         let body = match self.left {
@@ -85,7 +86,10 @@ impl<'a> Answer<'a> {
             None => {
                 let (head, len) = head(bytes)?;
                 if len != file.len {
-                    return Err(io::Error::other(format!("{len} bytes of {}", file.name)));
+                    return Err(io::Error::other(format!(
+                        "the response has {len} bytes instead of all of {}",
+                        file.name
+                    )));
                 }
                 self.left = Some(len);
                 &bytes[head..]
@@ -99,40 +103,44 @@ impl<'a> Answer<'a> {
             return Ok(false);
         }
         if self.digest.take().is_some_and(|digest| digest.finalize() != file.checksum) {
-            return Err(io::Error::other(format!("other bytes than those of {}", file.name)));
+            return Err(io::Error::other(format!("the bytes differ from those of {}", file.name)));
         }
         Ok(true)
     }
 
-    /// Counts bytes of the body.
+    /// Subtracts received bytes of the body.
     fn passed(&mut self, count: u64) -> io::Result<()> {
         let left = self.left.and_then(|left| left.checked_sub(count));
-        self.left = Some(left.ok_or_else(|| io::Error::other("more bytes than were asked for"))?);
+        self.left = Some(left.ok_or_else(|| io::Error::other("the body is longer than its content length"))?);
         Ok(())
     }
 }
 
-/// The length of an answer's head, and of its body. A head comes whole with the first bytes.
+/// Returns the lengths of the head and of the body of a response. The head must arrive with the
+/// first bytes.
 fn head(bytes: &[u8]) -> io::Result<(usize, u64)> {
     let wrong = |what: &str| {
         io::Error::other(format!("{what}: {:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(200)])))
     };
     let seen = &bytes[..bytes.len().min(HEAD_BYTES)];
-    let end = seen.windows(4).position(|four| four == b"\r\n\r\n").ok_or_else(|| wrong("no head"))?;
-    let text = std::str::from_utf8(&seen[..end]).map_err(|_| wrong("no text"))?;
+    let end = seen
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .ok_or_else(|| wrong("the response has no complete head"))?;
+    let text = std::str::from_utf8(&seen[..end]).map_err(|_| wrong("the head is not text"))?;
     if !text.starts_with("HTTP/1.1 200 ") {
-        return Err(wrong("not answered"));
+        return Err(wrong("the status is not 200"));
     }
     let length = text.lines().find_map(|line| {
         let (name, value) = line.split_once(": ")?;
         name.eq_ignore_ascii_case("content-length").then(|| value.parse().ok())?
     });
-    Ok((end + 4, length.ok_or_else(|| wrong("no length"))?))
+    Ok((end + 4, length.ok_or_else(|| wrong("the head has no content length"))?))
 }
 
-/// Makes all requests, in the clear; the bytes of their bodies.
+/// Sends all requests without TLS. Returns the bytes of the response bodies.
 pub(super) fn run(address: SocketAddr, load: &Load<'_>) -> Result<u64, LabError> {
-    closed_loop(address, load).map_err(LabError::step("the client of a file server"))
+    closed_loop(address, load).map_err(LabError::step("the client of a file server failed"))
 }
 
 fn closed_loop(address: SocketAddr, load: &Load<'_>) -> io::Result<u64> {
@@ -183,7 +191,7 @@ fn watch(set: impl AsFd, stream: &TcpStream, at: usize) -> io::Result<()> {
     Ok(epoll::add(set, stream, data, epoll::EventFlags::IN)?)
 }
 
-/// Receives what there is of an answer; true if it is whole.
+/// Receives the available bytes of a response. Returns true if the response is complete.
 fn receive(stream: &TcpStream, answer: &mut Answer<'_>, buffer: &mut [u8]) -> io::Result<bool> {
     loop {
         let (room, flags) = match answer.left {
@@ -191,7 +199,8 @@ fn receive(stream: &TcpStream, answer: &mut Answer<'_>, buffer: &mut [u8]) -> io
                 (usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len()), RecvFlags::TRUNC)
             }
             Some(_) => (buffer.len(), RecvFlags::empty()),
-            // Not much of a body that could be discarded comes with its head.
+            // With its head, at most a small part of the body arrives that the kernel could
+            // discard.
             None => (HEAD_BYTES, RecvFlags::empty()),
         };
         let count = match rustix::net::recv(stream, &mut buffer[..room], flags | RecvFlags::DONTWAIT) {
@@ -212,7 +221,7 @@ fn receive(stream: &TcpStream, answer: &mut Answer<'_>, buffer: &mut [u8]) -> io
     }
 }
 
-/// Waits for the server's end of a connection and opens another one.
+/// Waits until the server closes a connection, and opens another one.
 fn replaced(
     address: SocketAddr,
     old: &mut TcpStream,
@@ -220,14 +229,14 @@ fn replaced(
 ) -> io::Result<TcpStream> {
     epoll::delete(&set, &*old)?;
     if old.read(&mut [0; 1])? > 0 {
-        return Err(io::Error::other("more bytes than were asked for"));
+        return Err(io::Error::other("the server sent bytes after the response"));
     }
     let stream = connect(address)?;
     watch(set, &stream, at)?;
     Ok(stream)
 }
 
-/// Connects. A connection that is dropped is reset, which frees its port immediately.
+/// Opens a connection. Drop resets it, which frees its port immediately.
 pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
@@ -236,14 +245,14 @@ pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Opens a connection that has had one answer.
+/// Opens a connection and receives one response.
 pub(super) fn keep(address: SocketAddr, file: &SiteFile) -> Result<TcpStream, LabError> {
     let mut stream = connect(address).map_err(LabError::step("cannot connect"))?;
     once(&mut stream, file)?;
     Ok(stream)
 }
 
-/// Requests a file and compares its bytes.
+/// Requests a file and compares the bytes of the response.
 pub(super) fn once(stream: &mut TcpStream, file: &SiteFile) -> Result<(), LabError> {
     let mut ask = || {
         stream.write_all(request(file, false).as_bytes())?;
@@ -258,10 +267,11 @@ pub(super) fn once(stream: &mut TcpStream, file: &SiteFile) -> Result<(), LabErr
             }
         }
     };
-    ask().map_err(LabError::step::<io::Error>("no answer"))
+    ask().map_err(LabError::step::<io::Error>("no valid response"))
 }
 
-/// Downloads a file, or as much of it as comes until it is over; bytes.
+/// Downloads a file, or the part of it that arrives until `over` is set. Returns the number of
+/// bytes.
 pub(super) fn download(address: SocketAddr, file: &SiteFile, over: &AtomicBool) -> Result<u64, LabError> {
     let mut stream = connect(address).map_err(LabError::step("cannot connect"))?;
     let mut receive = || {
@@ -279,16 +289,17 @@ pub(super) fn download(address: SocketAddr, file: &SiteFile, over: &AtomicBool) 
             }
         }
     };
-    receive().map_err(LabError::step::<io::Error>("no download"))
+    receive().map_err(LabError::step::<io::Error>("the download failed"))
 }
 
-/// Makes all requests behind TLS, one connection at a time; the bytes of their bodies.
+/// Sends all requests over TLS, with one connection at a time. Returns the bytes of the response
+/// bodies.
 pub(super) fn run_sealed(
     address: SocketAddr,
     config: &Arc<ClientConfig>,
     load: &Load<'_>,
 ) -> Result<u64, LabError> {
-    sealed_loop(address, config, load).map_err(LabError::step("the client of a file server behind TLS"))
+    sealed_loop(address, config, load).map_err(LabError::step("the TLS client of a file server failed"))
 }
 
 fn sealed_loop(address: SocketAddr, config: &Arc<ClientConfig>, load: &Load<'_>) -> io::Result<u64> {

@@ -1,6 +1,6 @@
 //! Latency of small readers during a large download: many readers of 4 KiB at a steady rate, alone,
-//! during a download from memory, and during one from the disk. Each server has one worker on one
-//! processor.
+//! during a download from memory, and during a download from the disk. Each server has one worker
+//! on one processor.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ const COLD: &str = "beside a large download from the disk";
 
 const GROUPS: [&str; 3] = [ALONE, HOT, COLD];
 
-/// Requests a second of all small readers together.
+/// Requests per second of all small readers together.
 const PER_SECOND: f64 = 1000.0;
 
 /// The experiment, with its servers.
@@ -36,10 +36,10 @@ pub struct FilesFairness<'b> {
 }
 
 impl<'b> FilesFairness<'b> {
-    /// Makes the files and starts the servers.
+    /// Creates the files and starts the servers.
     ///
     /// # Errors
-    /// A server does not start, or there is no room.
+    /// A server does not start, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &FileServers) -> Result<Self, LabError> {
         let scale = bench.scale();
         let large = scale.choose(3 << 20, 512 << 20, 1 << 30, 2 << 30);
@@ -48,7 +48,8 @@ impl<'b> FilesFairness<'b> {
         Ok(FilesFairness { bench, servers, site, readers: scale.choose(5, 50, 50, 50) })
     }
 
-    /// One run; the latencies of the small readers, and the bytes a second of the large one.
+    /// Executes one run. Returns the latencies of the small readers and the rate of the download in
+    /// bytes per second.
     fn measure(
         &self,
         address: SocketAddr,
@@ -71,7 +72,7 @@ impl<'b> FilesFairness<'b> {
             let readers: Vec<_> = (0_u32..)
                 .zip(connections)
                 .map(|(reader, stream)| {
-                    // The readers take turns.
+                    // The due times of the readers are evenly spaced.
                     let start = begin + Duration::from_secs_f64(f64::from(reader) / PER_SECOND);
                     let pace = FixedRate::new(start, PER_SECOND / f64::from(self.readers));
                     scope.spawn(move || {
@@ -91,8 +92,8 @@ impl<'b> FilesFairness<'b> {
         })
     }
 
-    /// Downloads a file again and again, each time from the disk if it is to be cold; bytes a
-    /// second.
+    /// Downloads a file again and again until `over`, from the disk each time if `is_cold`. Returns
+    /// bytes per second.
     fn download(
         &self,
         (address, file): (SocketAddr, &SiteFile),
@@ -110,14 +111,15 @@ impl<'b> FilesFairness<'b> {
     }
 }
 
-/// A connection for each small reader, on which one request has been answered. A run has so few
-/// requests on each that the first ones, which wait for the server to accept a connection, would
-/// determine the p99.
+/// Opens a connection for each small reader and receives one response. The first request waits
+/// until the server accepts the connection. A run has so few requests per connection that the first
+/// ones would determine the p99.
 fn answered(address: SocketAddr, file: &SiteFile, readers: u32) -> Result<Vec<TcpStream>, LabError> {
     (0..readers).map(|_| client::keep(address, file)).collect()
 }
 
-/// Sends a request whenever one is due, on one connection.
+/// Sends a request at each due time on one connection. Returns the latencies, which begin at the
+/// due times.
 fn read_small(
     (mut stream, file): (TcpStream, &SiteFile),
     (pace, count): (FixedRate, u64),

@@ -1,5 +1,5 @@
 //! The machine's limit: a bare loop of `epoll` that finds the file by name and sends a prepared
-//! response by one call, or by `splice` if that is cheaper.
+//! response with one call, or with `splice` if that costs less.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,21 +16,21 @@ use crate::harness::bench::Bench;
 use crate::harness::event_loop::{self, Interest};
 use crate::harness::spliced::{self, Spliced};
 
-/// Up to this length a file is kept in memory and copied to the socket.
+/// Largest file, in bytes, that is kept in memory and copied to the socket.
 const COPIED_BYTES: u64 = 32 << 10;
 
-/// An answer that was made beforehand.
+/// A prepared response.
 struct Prepared {
-    /// The first line of a request for it.
+    /// Request line that selects this response.
     asked: String,
-    /// The head, and the body of a small file.
+    /// Head of the response, and the body of a small file.
     bytes: Vec<u8>,
-    /// The file of a large one.
+    /// A large file and its length.
     rest: Option<(File, u64)>,
 }
 
-/// Serves the site to all connections while `clients` runs; returns the result, and the processor
-/// time of the loop.
+/// Serves the site to all connections while `clients` runs. Returns the result of `clients`, and
+/// the processor time of the loop.
 pub(super) fn beside<T>(
     bench: &Bench,
     site: &Site,
@@ -84,7 +84,7 @@ impl Connection {
         Ok(Self { stream, file: 0, rest: Spliced::default(), is_last: false })
     }
 
-    /// Takes a request, or sends more of the answer.
+    /// Receives a request, or sends more of the response.
     fn turn(&mut self, answers: &[Prepared]) -> io::Result<Interest> {
         match self.try_turn(answers) {
             Err(error) if spliced::is_gone(&error) => Ok(Interest::Nothing),
@@ -106,8 +106,8 @@ impl Connection {
         })
     }
 
-    /// Receives a request, which arrives whole, and answers it, except for the part that `splice`
-    /// sends; false if the client has disconnected.
+    /// Receives a request, which must arrive in one read, and sends its response, except for the
+    /// part that `splice` sends later. Returns false if the client has disconnected.
     fn begin(&mut self, answers: &[Prepared]) -> io::Result<bool> {
         let mut request = [0; 1024];
         let len = self.stream.read(&mut request)?;
@@ -116,15 +116,15 @@ impl Connection {
             return Ok(false);
         }
         let found = answers.iter().position(|answer| request.starts_with(answer.asked.as_bytes()));
-        self.file = found.ok_or_else(|| io::Error::other("nobody asked for this"))?;
+        self.file = found.ok_or_else(|| io::Error::other("the request names no file of the site"))?;
         self.is_last = request.windows(5).any(|word| word == b"close");
         match &answers[self.file] {
             Prepared { bytes, rest: Some((_, len)), .. } => {
                 rustix::net::send(&self.stream, bytes, SendFlags::MORE | SendFlags::NOSIGNAL)?;
                 self.rest.begin(0, *len);
             }
-            // The client reads an answer before its next request, so that there is room for a small
-            // one.
+            // The client reads a response before its next request, so that the socket has space for
+            // a small response.
             Prepared { bytes, .. } => self.stream.write_all(bytes)?,
         }
         Ok(true)

@@ -12,8 +12,7 @@ use crate::harness::program::allow_descriptors;
 use crate::method::experiment::{Case, Experiment, Outcome, Pass};
 use crate::record::Metric;
 
-/// The experiment. Each run has a fresh server, because memory that was used once is not given
-/// back.
+/// The experiment. Each run has a new server, because a process does not return used memory.
 #[derive(Debug)]
 pub struct FilesIdle<'b> {
     bench: &'b Bench,
@@ -22,7 +21,7 @@ pub struct FilesIdle<'b> {
 }
 
 impl<'b> FilesIdle<'b> {
-    /// Nothing is started yet.
+    /// Creates the experiment without a server.
     pub fn new(bench: &'b Bench, systems: &FileServers) -> Self {
         let count = bench.scale().choose(50, 5_000, 5_000, 5_000);
         FilesIdle { bench, systems: systems.clone(), count }

@@ -1,5 +1,5 @@
-//! Cost of a request for a server: small files that are in memory, by connections that stay, by a
-//! connection for each request, and by TLS.
+//! Cost of a request for a server: small files in memory, with permanent connections, with a
+//! connection for each request, and with TLS.
 
 use std::time::{Duration, Instant};
 
@@ -15,19 +15,19 @@ use crate::record::{Metric, Verdict};
 
 const MOST_CONNECTIONS: usize = 5_000;
 
-/// Least number of requests of a connection that stays, which pay for its beginning.
+/// Least number of requests on a permanent connection, so that its setup has little weight.
 const LEAST_REQUESTS: usize = 8;
 
-/// Requests that are alike.
+/// Requests of one kind.
 #[derive(Debug, Clone, Copy)]
 struct Work {
     group: &'static str,
-    /// The kinds of files, with the number of requests in a hundred.
+    /// Names of files, with their number of requests in a hundred.
     files: &'static [(&'static str, usize)],
     connections: usize,
     is_short: bool,
     is_sealed: bool,
-    /// Divisor of the usual number of requests.
+    /// Divisor of the usual number of requests, for requests that take longer.
     share: usize,
 }
 
@@ -66,12 +66,12 @@ pub struct Requests<'b> {
 }
 
 impl<'b> Requests<'b> {
-    /// Makes the files and starts the servers.
+    /// Creates the files and starts the servers.
     ///
     /// # Errors
-    /// A server does not start, or there is no room.
+    /// A server does not start, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &FileServers) -> Result<Self, LabError> {
-        // The bare loop and the client have the two ends of a connection in this process.
+        // With the bare loop, both ends of each connection are in this process.
         allow_descriptors(2 * MOST_CONNECTIONS as u64 + 200)?;
         let site = Site::new(bench, &FILES.map(|(name, len)| (name.to_owned(), len)))?;
         let servers = super::started(bench, systems, &site)?;
@@ -85,7 +85,7 @@ impl<'b> Requests<'b> {
             let file = self.site.file(name)?;
             files.extend(std::iter::repeat_n(file, *count));
         }
-        // The kinds come mixed: 37 and 100 have no divisor in common.
+        // Mix the files: 37 and 100 have no common divisor.
         let files = (0..files.len()).map(|at| files[at * 37 % files.len()]).collect();
         let checked = pass == Pass::Integrity;
         let least = if work.is_short { work.connections } else { work.connections * LEAST_REQUESTS };
@@ -94,7 +94,7 @@ impl<'b> Requests<'b> {
         Ok(Load { files, requests, connections, is_short, is_checked: checked })
     }
 
-    /// Makes the requests; the server's processor time.
+    /// Sends the requests. Returns the processor time of the server.
     fn once(&self, case: &Case, work: &Work, load: &Load<'_>) -> Result<Duration, LabError> {
         let _pinned = self.bench.places().pin_receiver();
         let client = &self.site.identity.client;

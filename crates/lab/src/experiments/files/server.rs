@@ -1,4 +1,4 @@
-//! A measured server: a process with one worker, on the sender's processor.
+//! A measured server: a process with one worker on the sender's processor.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
@@ -20,14 +20,14 @@ use crate::machine::interrupt::{Interrupt, ProcessGroup};
 /// Implementation of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileServer {
-    /// `levada files`: this very binary.
+    /// Levada, as `levada files` of the measured program.
     Levada,
     /// nginx, with the configuration of Debian's package and an open-file cache.
     Nginx,
 }
 
 impl FileServer {
-    /// The name in tables.
+    /// Name of the server in tables.
     pub fn label(self) -> &'static str {
         match self {
             Self::Levada => "levada",
@@ -36,7 +36,7 @@ impl FileServer {
     }
 }
 
-/// A running server. Dropping it kills its processes.
+/// A running server. Drop kills its processes.
 #[derive(Debug)]
 pub(super) struct Server {
     system: FileServer,
@@ -48,14 +48,14 @@ pub(super) struct Server {
     home: TempDir,
 }
 
-/// Time that a server may take to start.
+/// Limit for the time in which a server starts.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Between two attempts to connect to a server that starts.
+/// Interval between two attempts to connect to a server that starts.
 const KNOCK: Duration = Duration::from_millis(1);
 
 impl Server {
-    /// Starts a server of the site and waits until it accepts connections.
+    /// Starts a server for the site and waits until it accepts connections.
     pub(super) fn start(
         bench: &Bench,
         systems: &FileServers,
@@ -72,7 +72,7 @@ impl Server {
         let said = home.path().join("stderr");
         let file = File::create(&said).map_err(LabError::file("cannot write", &said))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
-        // Children run where the thread runs that starts them.
+        // A child process inherits the processor of the thread that starts it.
         let pinned = bench.places().pin_sender();
         let child = command.spawn().map_err(LabError::step(format!("cannot start {command:?}")))?;
         drop(pinned);
@@ -99,7 +99,7 @@ impl Server {
         Ok(())
     }
 
-    /// The worker of a process that starts one and does no work itself.
+    /// Process id of the worker, if the started process has a worker and does no work itself.
     fn only_child(&self) -> Result<u32, LabError> {
         let path = format!("/proc/{0}/task/{0}/children", self.child.id());
         let start = Instant::now();
@@ -113,7 +113,7 @@ impl Server {
         Err(self.failed("starts no worker"))
     }
 
-    /// An error of this server, with the last lines that it printed.
+    /// Error of this server, with the last lines of its output.
     fn failed(&self, what: &str) -> LabError {
         const LINES: usize = 5;
         let said = fs::read_to_string(self.home.path().join("stderr")).unwrap_or_default();
@@ -126,22 +126,22 @@ impl Server {
         self.system
     }
 
-    /// The process that serves.
+    /// Process id of the worker.
     pub(super) fn worker(&self) -> u32 {
         self.worker
     }
 
-    /// Address in the clear.
+    /// Address without TLS.
     pub(super) fn plain(&self) -> SocketAddr {
         self.plain
     }
 
-    /// Address behind TLS.
+    /// Address with TLS.
     pub(super) fn sealed(&self) -> SocketAddr {
         self.sealed
     }
 
-    /// Runs `work`; returns its result, and the processor time of the server.
+    /// Runs `work`. Returns its result, and the processor time of the server.
     pub(super) fn beside<T>(
         &self,
         work: impl FnOnce() -> Result<T, LabError>,
@@ -155,15 +155,15 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
-            // The worker is in the group of its master. The group may have ended already, which is
-            // the goal.
+            // The process group contains the worker and its master. The call fails only if the
+            // group has already ended.
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
         let _ = self.child.wait();
     }
 }
 
-/// The defaults of `levada files`, with one shard.
+/// `levada files` with its defaults and one shard.
 fn levada(program: &Path, site: &Site, (plain, sealed): (SocketAddr, SocketAddr)) -> Command {
     let mut command = bare(program);
     command.arg("files").arg(site.root()).args(["--shards", "1"]).env("LEVADA_LOG", "warn");
@@ -172,14 +172,15 @@ fn levada(program: &Path, site: &Site, (plain, sealed): (SocketAddr, SocketAddr)
     command
 }
 
-/// nginx with a separate configuration in `home`.
+/// nginx with its own configuration in `home`.
 fn nginx(
     program: Option<&Path>,
     site: &Site,
     (home, plain, sealed): (&Path, SocketAddr, SocketAddr),
 ) -> Result<Command, LabError> {
-    let program = program
-        .ok_or_else(|| LabError::step("nginx is to be started")(std::io::Error::other("no --nginx")))?;
+    let program = program.ok_or_else(|| {
+        LabError::step("cannot start nginx")(std::io::Error::other("name its program with --nginx"))
+    })?;
     let path = home.join("nginx.conf");
     let text = configuration(&found(program), site, (home, plain, sealed));
     fs::write(&path, text).map_err(LabError::file("cannot write", &path))?;
@@ -188,22 +189,23 @@ fn nginx(
     Ok(command)
 }
 
-/// The path of a program that may be named without one.
+/// Returns the path of a program that the command line may name without a directory.
 fn found(program: &Path) -> PathBuf {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let mut paths = std::env::split_paths(&folders).map(|folder| folder.join(program));
     paths.find(|path| path.exists()).unwrap_or_else(|| program.to_owned())
 }
 
-/// The settings of `nginx.conf` in Debian's package, one worker, and settings that favour a server
-/// of files: no access log, open files kept, connections kept for any number of requests.
+/// Returns the settings of `nginx.conf` in Debian's package with one worker, and with settings for
+/// fast file service: no access log, a cache of open files, and no limit on the requests of a
+/// connection.
 fn configuration(
     program: &Path,
     site: &Site,
     (home, plain, sealed): (&Path, SocketAddr, SocketAddr),
 ) -> String {
     let user = if rustix::process::geteuid().is_root() { "user root root;" } else { "" };
-    // Next to the program, in the directory of the unpacked package.
+    // Relative to the program, in the directory of the unpacked package.
     let types = program.ancestors().nth(3).map(|top| top.join("etc/nginx/mime.types"));
     let types = types.filter(|types| types.exists());
     let types = types.map(|types| format!("include {};", types.display())).unwrap_or_default();

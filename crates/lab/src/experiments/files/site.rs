@@ -1,4 +1,4 @@
-//! The served directory: files of a few sizes, on the device, with known checksums.
+//! The served directory: files of several sizes on the device, with known checksums.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::harness::bench::{Bench, chill};
 use crate::harness::identity::Identity;
 use crate::harness::payload;
 
-/// A directory of files, and the certificate that its servers have.
+/// A directory of files, and the certificate of its servers.
 #[derive(Debug)]
 pub(super) struct Site {
     dir: TempDir,
@@ -18,7 +18,7 @@ pub(super) struct Site {
     pub(super) identity: Identity,
 }
 
-/// A file of the directory.
+/// Name, length and checksum of a file.
 #[derive(Debug, Clone)]
 pub(super) struct SiteFile {
     pub(super) name: String,
@@ -27,7 +27,7 @@ pub(super) struct SiteFile {
 }
 
 impl Site {
-    /// A directory with a file of each name and length.
+    /// Creates a directory with a file for each name and length in bytes.
     pub(super) fn new(bench: &Bench, files: &[(String, u64)]) -> Result<Self, LabError> {
         bench.reserve(files.iter().map(|(_, len)| len).sum())?;
         let dir = tempfile::Builder::new().prefix("site").tempdir_in(bench.dir());
@@ -50,19 +50,19 @@ impl Site {
         self.dir.path().join("root")
     }
 
-    /// A file by its name.
+    /// Finds a file by its name.
     pub(super) fn file(&self, name: &str) -> Result<&SiteFile, LabError> {
         let found = self.files.iter().find(|file| file.name == name);
         found.ok_or_else(|| LabError::Peer(format!("the site has no file {name}")))
     }
 
-    /// Takes a file out of the page cache.
+    /// Evicts a file from the page cache.
     pub(super) fn chill(&self, file: &SiteFile) -> Result<(), LabError> {
         let path = self.root().join(&file.name);
         chill(&File::open(&path).map_err(LabError::file("cannot open", &path))?)
     }
 
-    /// A directory next to the served one.
+    /// Directory that contains the served one.
     pub(super) fn beside(&self) -> &Path {
         self.dir.path()
     }

@@ -1,4 +1,4 @@
-//! Cost of bytes for a server: large files that are in memory, behind TLS, and on the disk only.
+//! Cost per byte for a server: large files in memory, over TLS, and only on the disk.
 
 use std::time::{Duration, Instant};
 
@@ -28,10 +28,10 @@ pub struct Volume<'b> {
 }
 
 impl<'b> Volume<'b> {
-    /// Makes the files and starts the servers.
+    /// Creates the files and starts the servers.
     ///
     /// # Errors
-    /// A server does not start, or there is no room.
+    /// A server does not start, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &FileServers) -> Result<Self, LabError> {
         let scale = bench.scale();
         let large = scale.choose(3 << 20, 100 << 20, 100 << 20, 100 << 20);

@@ -4,14 +4,14 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
-/// Counts since the start of the process, or between two looks.
+/// Counts since the start of the process, or between two readings.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Faults {
-    /// Minor and major faults.
+    /// Number of minor and major faults.
     pub(super) faults: u64,
-    /// Faults that waited for the device.
+    /// Number of major faults, which wait for the device.
     pub(super) large: u64,
-    /// In ticks of 10 ms.
+    /// Processor time in user mode, with a resolution of 10 ms.
     pub(super) user: Duration,
 }
 
@@ -22,7 +22,8 @@ impl Faults {
     }
 
     fn parse(stat: &str) -> Self {
-        // After the name in brackets: minflt is field 10 of the line, majflt 12, utime 14.
+        // The values follow the name in brackets: minflt is field 10 of the line, majflt 12, utime
+        // 14.
         let fields: Vec<u64> = stat
             .rsplit(") ")
             .next()
@@ -39,7 +40,7 @@ impl Faults {
         }
     }
 
-    /// Faults since then.
+    /// Returns the difference between the counts now and these counts.
     pub(super) fn since(self) -> Self {
         let now = Self::now();
         Self {
@@ -55,7 +56,7 @@ pub(super) fn switches() -> u64 {
     waited(&fs::read_to_string("/proc/thread-self/status").unwrap_or_default())
 }
 
-/// True if this process has a mapping of a file some pages of which are huge.
+/// True if a file mapping of this process contains huge pages.
 pub(super) fn has_huge_pages() -> io::Result<bool> {
     let rollup = fs::read_to_string("/proc/self/smaps_rollup")?;
     let line = rollup.lines().find_map(|line| line.strip_prefix("FilePmdMapped:"));
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_told_apart() {
+    fn fields_of_proc_files_are_parsed() {
         let stat = "7 (a) b) S 1 2 3 4 5 6 100 7 20 8 30 40 0 0";
         let faults = Faults::parse(stat);
         assert_eq!((faults.faults, faults.large), (120, 20));

@@ -1,11 +1,11 @@
-//! Every way reads every byte, in whatever order.
+//! Every method reads every byte, in any order.
 
 use super::*;
 use crate::method::limits::Scale;
 use crate::tests::tiny;
 
 #[test]
-fn every_way_reads_every_byte() {
+fn every_method_reads_every_byte() {
     let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap();
     tiny(&bench, &mut Reads::new(&bench).unwrap());
 }
@@ -21,7 +21,7 @@ fn faults_reading_more_than_a_block_are_reported() {
 }
 
 #[test]
-fn shares_are_the_whole_without_overlap() {
+fn shares_contain_each_block_once() {
     let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap();
     let reads = Reads::new(&bench).unwrap();
     for setting in SETTINGS {
@@ -38,7 +38,7 @@ fn shares_are_the_whole_without_overlap() {
 }
 
 #[test]
-fn a_block_that_differs_is_seen() {
+fn check_detects_a_changed_block() {
     let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap();
     let mut reads = Reads::new(&bench).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&*reads.file, b"other", 1000).unwrap();
@@ -48,14 +48,14 @@ fn a_block_that_differs_is_seen() {
 }
 
 #[test]
-fn a_reader_loads_the_pages_of_its_buffer() {
-    // Pages of this thread that had to be loaded or made, so far.
+fn touch_faults_every_page_of_a_buffer() {
+    // Page faults of this thread so far.
     let faults = || -> u64 {
         let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
         let mut fields = stat.rsplit(") ").next().unwrap().split_whitespace();
         fields.nth(7).unwrap().parse().unwrap()
     };
-    // The kernel makes pages of zeros with their first access, 2 MiB together if it has huge pages.
+    // The kernel allocates zero pages on their first access: 2 MiB together if it has huge pages.
     let fresh = vec![0; 256 << 20];
     let before = faults();
     way::touch(&fresh);

@@ -1,4 +1,4 @@
-//! The ways to read blocks of a file.
+//! Methods to read the blocks of a file.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,29 +14,30 @@ use rustix::io::ReadWriteFlags;
 
 use super::clocked;
 
-/// A way.
+/// A method to read blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadMethod {
-    /// `pread` into one buffer.
+    /// Reads with `pread` into one buffer.
     Pread,
-    /// `preadv` into [`BUFFERS`] buffers, which are reused, or made again for each call.
+    /// Reads with `preadv` into [`BUFFERS`] buffers, which are reused or allocated for each call.
     Preadv { pooled: bool },
-    /// A mapping, touched page by page; copied from if it is to be checked.
+    /// Reads one word of each page of a mapping. With `copied`, also copies the block, so that a
+    /// check sees all bytes.
     Mapping { access: Access, copied: bool },
-    /// Through a ring.
+    /// Reads with `io_uring`.
     Ring(Depth),
 }
 
 /// Use of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Depth {
-    /// Reads under way at a time.
+    /// Most reads in flight.
     reads: u16,
-    /// File and buffers are registered.
+    /// True if the file and the buffers are registered.
     registered: bool,
-    /// A thread of the kernel takes reads up.
+    /// True if a kernel thread polls the submission queue.
     polled: bool,
-    /// All of them are waited for, and taken in immediately.
+    /// True if the reader waits for all reads together instead of one at a time.
     together: bool,
     /// Treatment of the page cache.
     cache: Cache,
@@ -45,30 +46,30 @@ pub(super) struct Depth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cache {
     Keep,
-    /// `RWF_DONTCACHE`.
+    /// Reads with `RWF_DONTCACHE`.
     Drop,
-    /// `O_DIRECT`.
+    /// Reads with `O_DIRECT`.
     Around,
 }
 
-/// Of a `preadv`.
+/// Number of buffers of a `preadv`.
 const BUFFERS: usize = 8;
 
-/// Range of one reader.
+/// Blocks of one reader, in reading order.
 #[derive(Debug, Clone)]
 pub(super) struct Share {
     blocks: Vec<u64>,
     block_bytes: usize,
 }
 
-/// A block that was read.
+/// A block that a method has read.
 pub(super) struct Block<'a> {
     pub(super) number: u64,
-    /// Its bytes, in the parts of the reads.
+    /// Bytes of the block, in the buffers of the read.
     pub(super) parts: &'a [&'a [u8]],
 }
 
-/// Takes blocks, in any order.
+/// Consumer of blocks, which arrive in any order.
 pub(super) type Taker<'a> = dyn FnMut(Block<'_>) + 'a;
 
 const RING: Depth = Depth { reads: 1, registered: false, polled: false, together: false, cache: Cache::Keep };
@@ -84,7 +85,7 @@ impl Share {
 }
 
 impl ReadMethod {
-    /// All of them, the plain one first.
+    /// All methods; the simplest one is first.
     pub(super) const ALL: [Self; 17] = [
         Self::Pread,
         Self::Preadv { pooled: false },
@@ -139,7 +140,7 @@ impl ReadMethod {
         }
     }
 
-    /// The same way such that all bytes are seen.
+    /// Returns the method in the form that shows all bytes to a check.
     pub(super) fn checked(self) -> Self {
         match self {
             Self::Mapping { access, .. } => Self::Mapping { access, copied: true },
@@ -167,8 +168,9 @@ impl ReadMethod {
         matches!(self, Self::Ring(Depth { cache: Cache::Around, .. }))
     }
 
-    /// Prepares reads of blocks of this size: buffers and rings are made before the clock starts.
-    /// Mappings are not, because some of them read during their creation.
+    /// Prepares reads of blocks of this size: allocates buffers and creates rings, before the clock
+    /// starts. Mappings follow in [`Reader::read`], because the creation of some of them reads the
+    /// file.
     pub(super) fn ready(self, file: &Arc<File>, block_bytes: usize) -> io::Result<Reader> {
         let means = match self {
             Self::Pread | Self::Preadv { .. } => Means::Buffer(touched(block_bytes)),
@@ -179,7 +181,7 @@ impl ReadMethod {
     }
 }
 
-/// A way that is ready.
+/// A method that is ready to read.
 pub(super) struct Reader {
     way: ReadMethod,
     file: Arc<File>,
@@ -194,7 +196,7 @@ enum Means {
 
 struct RingMeans {
     ring: Ring,
-    /// Number of completions that are waited for at a time.
+    /// Number of completions that one wait expects.
     at_once: usize,
     pool: BufferPool,
     target: Target,
@@ -202,7 +204,7 @@ struct RingMeans {
 }
 
 impl Reader {
-    /// Reads a share; how long each block took.
+    /// Reads a share. Returns the duration of each block's read.
     pub(super) fn read(&mut self, share: &Share, take: &mut Taker<'_>) -> io::Result<Vec<Duration>> {
         match (self.way, &mut self.means) {
             (ReadMethod::Preadv { pooled: false }, _) => preadv_anew(&self.file, share, take),
@@ -219,7 +221,7 @@ impl RingMeans {
         let mode = if depth.polled { Mode::Polled { idle_ms: 10 } } else { Mode::Deferred };
         let mut ring = Ring::new(&RingOptions { mode, ..RingOptions::default() })?;
         let pool = BufferPool::new(block_bytes, depth.reads)?;
-        // Their pages come with the first write.
+        // The first write allocates the pages of the buffers.
         let mut all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
         all.iter_mut().for_each(|buffer| buffer.space().fill(1));
         drop(all);
@@ -235,15 +237,15 @@ impl RingMeans {
     }
 }
 
-/// A buffer whose pages are there.
+/// Returns a buffer whose pages are allocated.
 fn touched(bytes: usize) -> Vec<u8> {
     vec![1; bytes]
 }
 
-/// Reads a byte of each page.
+/// Reads one byte of each page.
 pub(super) fn touch(bytes: &[u8]) {
     const PAGE_BYTES: usize = 4096;
-    // The value: a reference would not be followed.
+    // `black_box` of a reference would not read the byte.
     bytes.iter().step_by(PAGE_BYTES).for_each(|byte| {
         std::hint::black_box(*byte);
     });
@@ -291,14 +293,14 @@ fn preadv_anew(file: &File, share: &Share, take: &mut Taker<'_>) -> io::Result<V
     share.blocks.iter().map(one).collect()
 }
 
-/// Reads a block in one call, and checks it.
+/// Reads a block with one call and checks its length.
 fn vectored(file: &File, share: &Share, number: u64, slices: &mut [IoSliceMut<'_>]) -> io::Result<()> {
     let got = rustix::io::preadv2(file, slices, share.offset(number), ReadWriteFlags::empty())?;
     slices.iter().for_each(|slice| touch(slice));
     if got == share.block_bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// Maps the file, reads a share and unmaps it.
+/// Maps the file, reads a share and unmaps the file.
 fn mapping(
     file: &File,
     (access, copied): (Access, bool),

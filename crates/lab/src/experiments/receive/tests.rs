@@ -1,4 +1,4 @@
-//! Every way brings every batch, and a batch that is none is found.
+//! Every method receives every batch, and a damaged batch is detected.
 
 use super::*;
 use crate::method::limits::Scale;
@@ -9,7 +9,7 @@ fn bench() -> Bench {
 }
 
 #[test]
-fn every_way_brings_every_batch() {
+fn every_method_receives_every_batch() {
     let bench = bench();
     tiny(&bench, &mut Receives::new(&bench).unwrap());
 }

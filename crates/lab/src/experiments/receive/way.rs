@@ -1,4 +1,4 @@
-//! The ways of a batch from a socket to a file, with their system calls.
+//! Methods to move batches from a socket to a file, with their system calls.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,27 +11,27 @@ use levada_io::map::WriteMap;
 use rustix::fs::FallocateFlags;
 use rustix::pipe::SpliceFlags;
 
-/// Way of batches from the socket to the file.
+/// A method to move batches from the socket to the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReceiveMethod {
-    /// As the broker does it.
+    /// Reads into a buffer and writes it, as the broker does.
     Buffer { checked: bool },
-    /// Past this process, except for the part that is read back.
+    /// Splices the bytes to the file, and with `checked` reads them back.
     Splice { checked: bool },
-    /// Into a mapping of the file, without a check.
+    /// Receives into a mapping of the file, without a check.
     Mapping,
 }
 
-/// The leader epoch that every batch gets.
+/// Leader epoch that the receiver writes into every batch.
 pub(super) const EPOCH: i32 = 7;
 
-/// Position of the leader epoch in a batch: after its offset and length.
+/// Position of the leader epoch in a batch: after offset and length.
 const EPOCH_AT: usize = 12;
 
-/// Length of each mapped window, whose pages are made before bytes arrive.
+/// Bytes of each mapped window, whose pages are allocated before bytes arrive.
 const WINDOW_BYTES: u64 = 8 << 20;
 
-/// The maximum size of an unprivileged pipe.
+/// Maximum size of an unprivileged pipe, in bytes.
 const PIPE_BYTES: usize = 1 << 20;
 
 impl ReceiveMethod {
@@ -58,7 +58,7 @@ impl ReceiveMethod {
     }
 }
 
-/// Sends this number of batches, each after its length.
+/// Sends this number of copies of `sent`, each after its length.
 pub(super) fn send(mut socket: &TcpStream, sent: &[u8], batches: usize) -> io::Result<()> {
     let mut frame = u32::try_from(sent.len()).map_err(io::Error::other)?.to_be_bytes().to_vec();
     frame.extend_from_slice(sent);
@@ -68,7 +68,7 @@ pub(super) fn send(mut socket: &TcpStream, sent: &[u8], batches: usize) -> io::R
     Ok(())
 }
 
-/// Takes batches one after the other.
+/// Receiver of batches, which writes each after the previous one.
 pub(super) struct Taker<'a> {
     way: ReceiveMethod,
     socket: &'a TcpStream,
@@ -81,8 +81,10 @@ pub(super) struct Taker<'a> {
 }
 
 impl<'a> Taker<'a> {
+    /// Creates a receiver.
+    ///
     /// # Errors
-    /// There is no pipe.
+    /// The kernel gives no pipe of the necessary size.
     pub(super) fn new(way: ReceiveMethod, socket: &'a TcpStream, file: &'a File) -> io::Result<Self> {
         let pipe = if way.splices() {
             let pipe = rustix::pipe::pipe()?;
@@ -98,7 +100,7 @@ impl<'a> Taker<'a> {
         self.calls
     }
 
-    /// Takes the next batch, which gets this offset.
+    /// Receives the next batch and gives it this offset.
     pub(super) fn take(&mut self, offset: i64) -> io::Result<()> {
         let mut len = [0; 4];
         self.read(&mut len)?;
@@ -135,7 +137,7 @@ impl<'a> Taker<'a> {
             self.calls += 1;
             self.file.read_exact_at(buffer, self.end)?;
             if let Err(error) = batch::check_stored(buffer) {
-                // No other process may find the name.
+                // The file has no name, so no other process has read the batch.
                 self.file.set_len(self.end)?;
                 return Err(io::Error::other(error));
             }
@@ -167,7 +169,7 @@ impl<'a> Taker<'a> {
         Ok(())
     }
 
-    /// The next window, with room for at least `len` bytes.
+    /// Maps the next window, with space for at least `len` bytes.
     fn window_at(&mut self, at: u64, len: u64) -> io::Result<WriteMap> {
         let end = at + len.max(WINDOW_BYTES);
         rustix::fs::fallocate(self.file, FallocateFlags::empty(), at, end - at)?;
@@ -182,8 +184,8 @@ impl<'a> Taker<'a> {
         if self.window.is_some() { self.file.set_len(self.end) } else { Ok(()) }
     }
 
-    /// Moves the available bytes of the socket, at most up to `end`; returns the new position in
-    /// the file.
+    /// Moves the available bytes of the socket, at most up to the position `end`. Returns the new
+    /// position in the file.
     fn splice(&mut self, mut at: u64, end: u64) -> io::Result<u64> {
         let Some((reader, writer)) = &self.pipe else { return Err(io::ErrorKind::Unsupported.into()) };
         let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIPE_BYTES);

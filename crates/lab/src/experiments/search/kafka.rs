@@ -1,5 +1,5 @@
-//! Kafka's own search: its `FileRecords`, in a separate virtual machine, on the same file and for
-//! the same offsets.
+//! Kafka's own search: its class `FileRecords`, in a separate virtual machine, on the same file and
+//! for the same offsets.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -13,11 +13,11 @@ use crate::harness::program::bare;
 
 const PROGRAM: &str = include_str!("FileRecordsSearch.java");
 
-/// The names of its cases, and their names in the program.
+/// Names of the cases with Kafka, and their names in the program.
 pub(super) const WAYS: [(&str, &str); 2] =
     [("Kafka, last offset of each", "each"), ("Kafka, searchForOffsetFromPosition", "search")];
 
-/// A virtual machine with the log open.
+/// A Java virtual machine that has opened the log.
 #[derive(Debug)]
 pub(super) struct Kafka {
     child: Child,
@@ -25,12 +25,12 @@ pub(super) struct Kafka {
     answers: BufReader<ChildStdout>,
 }
 
-/// Results of some lookups.
+/// Results of several lookups.
 pub(super) struct Searched {
     /// Position and size of each batch.
     pub(super) found: Vec<(u64, u64)>,
     pub(super) took: Vec<Duration>,
-    /// Of the thread that looked them up.
+    /// Processor time of the thread that executed the lookups.
     pub(super) cpu: Duration,
 }
 
@@ -38,14 +38,14 @@ impl Kafka {
     /// Compiles the program and starts it.
     ///
     /// # Errors
-    /// In words, why there is no such thing here.
+    /// The reason why this machine cannot run the program, as text.
     pub(super) fn start(bench: &Bench, libs: &Path, log: &File) -> Result<Self, String> {
         let source = bench.dir().join("FileRecordsSearch.java");
         std::fs::write(&source, PROGRAM)
             .map_err(|error| format!("cannot write {}: {error}", source.display()))?;
         let mut command = bare(Path::new("java"));
         command.arg("-cp").arg(libs.join("*")).arg(&source);
-        // The log has no name.
+        // The file has no name in a directory.
         command.arg(format!("/proc/{}/fd/{}", std::process::id(), log.as_raw_fd()));
         let said =
             File::create(bench.dir().join("FileRecordsSearch.said")).map_err(|error| error.to_string())?;
@@ -61,13 +61,13 @@ impl Kafka {
             _ => {
                 let said =
                     std::fs::read_to_string(bench.dir().join("FileRecordsSearch.said")).unwrap_or_default();
-                let first = said.lines().next().unwrap_or("it ended without a word").to_owned();
-                Err(format!("Kafka's FileRecords of {} cannot be used: {first}", libs.display()))
+                let first = said.lines().next().unwrap_or("the program ended without output").to_owned();
+                Err(format!("Kafka's FileRecords of {} failed to start: {first}", libs.display()))
             }
         }
     }
 
-    /// Looks up offsets behind positions.
+    /// Looks up offsets from file positions on.
     pub(super) fn search(
         &mut self,
         way: &str,
@@ -97,13 +97,13 @@ impl Kafka {
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
         let numbers: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
-        numbers.try_into().map_err(|_| io::Error::other(format!("java said {line:?}")))
+        numbers.try_into().map_err(|_| io::Error::other(format!("java sent {line:?}")))
     }
 }
 
 impl Drop for Kafka {
     fn drop(&mut self) {
-        // Both fail only if it has ended already, which is the goal.
+        // Both calls fail only if the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Every way finds the batch, and reads what it is said to read.
+//! Every method finds the batch, and reads the expected number of bytes.
 
 use super::*;
 use crate::method::limits::Scale;
@@ -11,13 +11,13 @@ fn searches() -> (Bench, Searches) {
 }
 
 #[test]
-fn every_way_finds_every_batch() {
+fn every_method_finds_every_batch() {
     let (bench, mut searches) = searches();
     tiny(&bench, &mut searches);
 }
 
 #[test]
-fn what_is_read_follows_from_the_way() {
+fn number_of_reads_depends_on_the_method() {
     let (_bench, searches) = searches();
     let check = |search: Search, calls: u64, bytes: u64| {
         let mut reads = Reads::default();
@@ -28,12 +28,12 @@ fn what_is_read_follows_from_the_way() {
     };
     let (batches, start, header) = (BATCHES as u64, START_LEN as u64, HEADER_LEN as u64);
     check(by_last_offset, 2 * batches, batches * (start + header));
-    // One start beyond the batch shows that it is the one, and its header is read at the end.
+    // The start after the batch shows that the batch is the right one; its header is read last.
     check(by_base_offset, batches + 2, (batches + 1) * start + header);
 }
 
 #[test]
-fn the_last_batch_of_the_log_is_found() {
+fn every_method_finds_the_last_batch() {
     let (_bench, searches) = searches();
     let (last, from) = (searches.positions.len() - 1, searches.positions[searches.positions.len() - 2]);
     for (name, search) in WAYS {
@@ -43,7 +43,7 @@ fn the_last_batch_of_the_log_is_found() {
 }
 
 #[test]
-fn an_offset_before_the_position_is_an_error() {
+fn search_refuses_an_offset_before_the_position() {
     let (_bench, searches) = searches();
     for search in [by_base_offset, by_window] {
         assert!(search(&searches.file, searches.positions[1], 0, &mut Reads::default()).is_err());
@@ -51,7 +51,7 @@ fn an_offset_before_the_position_is_an_error() {
 }
 
 #[test]
-fn missing_kafka_jars_leave_out_only_kafka() {
+fn missing_jars_skip_only_kafka_cases() {
     let (bench, searches) = searches();
     let mut searches = searches.beside_kafka(&bench, std::path::Path::new("/nowhere"));
     assert_eq!(searches.cases().len(), WANTED.len() * (WAYS.len() + kafka::WAYS.len()));

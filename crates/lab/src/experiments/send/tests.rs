@@ -1,4 +1,4 @@
-//! Every way of sending memory carries every byte, on every route that this machine has.
+//! Every method of sending memory transfers every byte, on every route of this machine.
 
 use super::*;
 use crate::method::limits::Scale;
@@ -9,13 +9,13 @@ fn bench() -> Bench {
 }
 
 #[test]
-fn every_way_carries_every_byte() {
+fn every_method_sends_every_byte() {
     let bench = bench();
     tiny(&bench, &mut Sends::new(&bench));
 }
 
 #[test]
-fn mixed_messages_arrive_whole() {
+fn mixed_messages_arrive_with_all_bytes() {
     let bench = bench();
     tiny(&bench, &mut Mixed::new(&bench));
 }
@@ -35,7 +35,7 @@ fn worker_sends_more_messages_than_ring_capacity() {
 }
 
 #[test]
-fn a_device_that_takes_references_copies_nothing() {
+fn ifb_device_copies_no_referenced_message() {
     let Ok(mut worker) = Worker::start(&bench(), Route::Ifb) else { return };
     let how = How::RingZeroCopy { registered: true, wait: Wait::Result };
     if missing(&bench(), how).is_some() {

@@ -1,4 +1,5 @@
-//! The ways from file to socket, each ready to send a part of a file and to return its cost.
+//! Methods to move a file to a socket, each ready to send a part of the file and to return its
+//! cost.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,31 +19,32 @@ use crate::error::LabError;
 use crate::harness::memory_sender::{FileSender, How, Wait};
 use crate::harness::tls_records::{self, Sealer};
 
-/// A way from file to socket.
+/// A method to move a file to a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TransferMethod {
     pub(super) kind: Kind,
-    /// Of the buffer or the pipe.
+    /// Bytes of the buffer or of the pipe.
     pub(super) step_bytes: usize,
 }
 
 /// Implementation that moves the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A path of the transfer engine.
+    /// Uses a path of the transfer engine.
     Engine(Path),
-    /// Reading into buffers, and sending those by reference.
+    /// Reads into buffers and sends the buffers by reference.
     Memory(How),
-    /// Reading into a buffer, encrypting it here, and sending that.
+    /// Reads into a buffer, encrypts it in this process, and sends it.
     UserTls,
-    /// `splice` into a socket that encrypts.
+    /// Uses `splice` into a socket that encrypts.
     KernelTls,
 }
 
 const BUFFERS: [usize; 4] = [4 << 10, 8 << 10, 64 << 10, 1 << 20];
 const PIPES: [usize; 5] = [64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
 
-/// Number of parked sends by reference that fit under the users' limit of locked memory.
+/// Bytes of each parked send by reference, so that all of them fit into the usual limit of locked
+/// memory for users.
 const REFERENCED_BYTES: usize = 256 << 10;
 
 const REFERENCED: [(&str, How); 3] = [
@@ -52,7 +54,7 @@ const REFERENCED: [(&str, How); 3] = [
 ];
 
 impl TransferMethod {
-    /// All of them, those that copy first.
+    /// All methods; those that copy are first.
     pub(super) fn all() -> Vec<Self> {
         let of = |path: Path| move |step_bytes: usize| Self { kind: Kind::Engine(path), step_bytes };
         let mut ways: Vec<Self> = BUFFERS.into_iter().map(of(Path::ReadWrite)).collect();
@@ -85,7 +87,7 @@ impl TransferMethod {
         }
     }
 
-    /// The path under which the transfer engine counts such bytes.
+    /// Path under which the transfer engine counts the bytes.
     pub(super) fn path(self) -> Path {
         match self.kind {
             Kind::Engine(path) => path,
@@ -96,7 +98,7 @@ impl TransferMethod {
         }
     }
 
-    /// The path of an engine that has no pipe left for a connection.
+    /// Path of the bytes if the engine has no pipe left for a connection.
     fn without_pipe(self) -> Option<Path> {
         match self.kind {
             Kind::Engine(Path::Splice) => Some(Path::Sendfile),
@@ -105,12 +107,12 @@ impl TransferMethod {
         }
     }
 
-    /// True if the kernel copies pages for it: from a descriptor with `O_DIRECT`.
+    /// True if the kernel copies pages for the method, because the descriptor has `O_DIRECT`.
     pub(super) fn copies_pages(self) -> bool {
         self.kind == Kind::Engine(Path::SpliceCopy)
     }
 
-    /// True for ways that are measured with many connections: one of each path of the engine.
+    /// True for methods that are measured with many connections: one of each path of the engine.
     pub(super) fn is_for_many(self) -> bool {
         let Kind::Engine(path) = self.kind else { return false };
         path == Path::Sendfile || self.step_bytes == 1 << 20
@@ -121,7 +123,7 @@ impl TransferMethod {
         matches!(self.kind, Kind::UserTls | Kind::KernelTls)
     }
 
-    /// The reason why this machine does not have it, and what would help.
+    /// Reason why this machine cannot use the method, with a remedy.
     pub(super) fn missing(self, caps: &Caps) -> Option<String> {
         let needed = match self.path() {
             _ if self.kind == Kind::KernelTls => &caps.kernel_tls,
@@ -137,7 +139,8 @@ impl TransferMethod {
         }
     }
 
-    /// Gets ready to send over connections. Only the [ways for many](Self::is_for_many) use all.
+    /// Prepares to send over connections. Only [methods for many connections](Self::is_for_many)
+    /// use more than the first.
     pub(super) fn ready(
         self,
         caps: &Caps,
@@ -177,7 +180,7 @@ impl TransferMethod {
     }
 }
 
-/// A way that is ready.
+/// A method that is ready to send.
 pub(super) enum Sender {
     Engine(Box<Engine>, Arc<Counters>, Source),
     Memory(Box<FileSender>),
@@ -190,11 +193,11 @@ pub(super) struct Source {
     sealer: Option<Sealer>,
 }
 
-/// Bytes that a connection sends before the next one has its turn.
+/// Bytes that a connection sends before the turn of the next one.
 const TURN_BYTES: u64 = 1 << 20;
 
 impl Source {
-    /// Sends adjacent parts of the file, of this length each, one over each connection.
+    /// Sends adjacent parts of the file, each of `share` bytes, one over each connection.
     fn send(&mut self, engine: &mut Engine, share: u64) -> Result<(), LabError> {
         let failed = |error| LabError::Step {
             what: "cannot send the file".to_owned(),
@@ -238,8 +241,8 @@ impl Source {
     }
 }
 
-/// Waits until some of these connections take bytes, and says which. A signal that requests a stop
-/// takes effect after the run.
+/// Waits until one of these connections is writable. Returns true for each writable connection. A
+/// signal that requests a stop takes effect after the run.
 fn await_any(sockets: &[TcpStream], indices: &[usize]) -> Result<Vec<bool>, LabError> {
     let mut polled: Vec<PollFd<'_>> =
         indices.iter().map(|index| PollFd::new(&sockets[*index], PollFlags::OUT)).collect();
@@ -250,16 +253,16 @@ fn await_any(sockets: &[TcpStream], indices: &[usize]) -> Result<Vec<bool>, LabE
 /// Progress of a sender.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally {
-    /// System calls.
+    /// Number of system calls.
     pub(super) calls: u64,
-    /// Bytes that left by the way itself.
+    /// Bytes that took the path of the method.
     pub(super) by_way: u64,
-    /// Copies of bytes, by the process or the kernel.
+    /// Bytes copied by the process or by the kernel.
     pub(super) copies: u64,
 }
 
 impl Sender {
-    /// Sends this number of bytes over each connection, and waits whenever all are full.
+    /// Sends `share` bytes over each connection, and waits while all connections are full.
     pub(super) fn send(&mut self, share: u64) -> Result<(), LabError> {
         match self {
             Self::Engine(engine, _, source) => source.send(engine, share),
@@ -280,7 +283,7 @@ impl Sender {
             Self::Memory(sender) => Tally {
                 calls: sender.calls(),
                 by_way: sender.sent_bytes(),
-                // Each byte was read into a buffer.
+                // The sender has read each byte into a buffer.
                 copies: sender.sent_bytes() + sender.copied_bytes(),
             },
         }

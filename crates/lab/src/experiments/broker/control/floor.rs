@@ -1,5 +1,5 @@
-//! The machine's limit for one request at a time: a bare loop that receives the request of the
-//! shortest operation, and sends the response of a broker to it.
+//! The machine's limit for one request at a time: a bare loop that receives the shortest request
+//! and sends a recorded response of a broker.
 
 use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use crate::experiments::broker::harness::node::Node;
 use crate::harness::bench::Bench;
 use crate::method::experiment::Metrics;
 
-/// The frames of one request and of its response, with their lengths.
+/// Frames of one request and of its response, including their length prefixes.
 pub(super) struct Floor {
     request: Bytes,
     response: Vec<u8>,
 }
 
 impl Floor {
-    /// Takes the response of a broker to this frame.
+    /// Records the response of a broker to a request frame.
     pub(super) fn of(node: &Node, request: Bytes) -> Result<Self, LabError> {
         let mut connection = Connection::open(node.address())?;
         connection.send(&request)?;
@@ -29,7 +29,7 @@ impl Floor {
         Ok(Self { request, response: [&length[..], &body].concat() })
     }
 
-    /// Runs the loop for this time, with the client of the other cases.
+    /// Runs the loop for `time` with the client of the other cases.
     pub(super) fn measure(&self, bench: &Bench, time: Duration) -> Result<Metrics, LabError> {
         let (start, mut count) = (Instant::now(), 0_u32);
         let spent = floor::beside(

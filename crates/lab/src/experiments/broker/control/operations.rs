@@ -1,6 +1,6 @@
-//! The operations: the request of each, and the parts of its answer that are checked.
+//! The operations: the request of each, and the checked fields of its response.
 //!
-//! The versions are the newest that Kafka 4.3 and 4.4 both have, or the newest that names topics.
+//! The versions are the newest that Kafka 4.3 and 4.4 share, or the newest that names topics.
 
 use bytes::Bytes;
 use levada_wire::messages::create_topics_request::CreatableTopic;
@@ -27,18 +27,19 @@ use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic;
 use crate::method::experiment::Pass;
 
-/// One operation, to be repeated: it owns its connections. [`Pass::Integrity`] checks the answer.
+/// One operation that can be repeated, with its own connections. [`Pass::Integrity`] checks the
+/// response.
 pub(super) type Work = Box<dyn FnMut(Pass) -> Result<(), LabError>>;
 
-/// A kind of operation.
+/// Description of an operation.
 pub(super) struct Operation {
-    /// Name in tables; `#` is the number of its parts.
+    /// Name in tables; `#` stands for the number of parts.
     pub(super) name: &'static str,
-    /// Parts of a request.
+    /// Number of parts of a request, such as partitions.
     pub(super) count: usize,
-    /// The same where nothing is measured.
+    /// Number of parts in tests, which measure nothing.
     pub(super) few: usize,
-    /// Makes what the operation needs.
+    /// Creates the topics and connections of the operation.
     pub(super) begin: fn(&Node, usize) -> Result<Work, LabError>,
 }
 
@@ -50,10 +51,10 @@ const fn operation(
     Operation { name, count, few: if count > 10 { 10 } else { count }, begin }
 }
 
-/// Name of the operation with the least work.
+/// Name of the operation with the shortest request and the least work.
 pub(super) const SHORTEST: &str = "ApiVersions";
 
-/// All operations, in the order of the tables.
+/// All operations, in table order.
 pub(super) const OPERATIONS: [Operation; 15] = [
     operation(SHORTEST, 1, api_versions),
     operation("Metadata of # partition", 1, metadata),
@@ -72,26 +73,27 @@ pub(super) const OPERATIONS: [Operation; 15] = [
     operation("create and delete # topic", 1, topics),
 ];
 
-/// Heartbeats of streams groups.
+/// Heartbeats of streams groups, in table order.
 pub(super) const STREAMS: [Operation; 2] = [
     operation("heartbeat of a streams group of # members", 1_000, streams::begin),
     operation("heartbeat of a streams group of # member", 1, streams::begin),
 ];
 
-/// Partitions of a topic, where an operation has many.
+/// Partitions of a topic for operations on many partitions.
 const TOPIC_PARTITIONS: usize = 100;
 
 const GROUP: &str = "control";
 
-/// Number of parts of an answer, and the first error of one of them.
+/// Number of parts of a response, and the first error code of a part or 0.
 type Answered = (usize, i16);
 
-/// Counts the parts of an answer.
+/// Counts the parts of a response from their error codes.
 fn answered(codes: impl Iterator<Item = i16>) -> Answered {
     codes.fold((0, 0), |(count, error), code| (count + 1, if error == 0 { code } else { error }))
 }
 
-/// The same request again and again, whose answer has this number of parts.
+/// Returns an operation that repeats one request. Its response must have `parts` parts without
+/// errors.
 fn repeat<R: RequestResponsePair + 'static>(
     node: &Node,
     (version, request): (i16, R),
@@ -113,13 +115,13 @@ fn repeat<R: RequestResponsePair + 'static>(
     }))
 }
 
-/// A topic of the operation, and its partitions.
+/// Creates a topic for an operation.
 fn topic(node: &Node, name: &str, partitions: usize) -> Result<StrBytes, LabError> {
     topic::create(node, name, i32::try_from(partitions).unwrap_or(i32::MAX), &[])?;
     Ok(StrBytes::from(name))
 }
 
-/// The numbers of partitions.
+/// Partition indexes from 0.
 fn indexes(partitions: usize) -> impl Iterator<Item = i32> {
     (0..).take(partitions)
 }
@@ -131,7 +133,7 @@ fn api_versions_request() -> (i16, ApiVersionsRequest) {
     (4, request)
 }
 
-/// Frame of a request of [`SHORTEST`].
+/// Request frame of [`SHORTEST`].
 pub(super) fn shortest() -> Result<Bytes, LabError> {
     let (version, request) = api_versions_request();
     frames::request(version, &request)
@@ -156,7 +158,7 @@ fn metadata(node: &Node, partitions: usize) -> Result<Work, LabError> {
     })
 }
 
-/// A commit of one offset of each of these partitions.
+/// Request that commits one offset for each of the partitions of a topic.
 fn commit(topic: StrBytes, partitions: usize) -> OffsetCommitRequest {
     let mut committed = OffsetCommitRequestTopic::default();
     let partition = |index| {
@@ -168,7 +170,7 @@ fn commit(topic: StrBytes, partitions: usize) -> OffsetCommitRequest {
     committed.partitions = indexes(partitions).map(partition).collect();
     let mut request = OffsetCommitRequest::default();
     request.group_id = StrBytes::from(GROUP);
-    // A consumer that assigns its partitions itself.
+    // A consumer without group membership, which assigns its partitions itself.
     request.generation_id_or_member_epoch = -1;
     request.topics = vec![committed];
     request
@@ -185,7 +187,7 @@ fn offset_commit(node: &Node, partitions: usize) -> Result<Work, LabError> {
 
 fn offset_fetch(node: &Node, partitions: usize) -> Result<Work, LabError> {
     let name = topic(node, &format!("committed-{partitions}"), partitions)?;
-    // The operations on offsets before this one have waited for the coordinator.
+    // The earlier operations on offsets have waited for the coordinator.
     Connection::open(node.address())?.ask(9, &commit(name.clone(), partitions))?;
     let mut topics = OffsetFetchRequestTopics::default();
     (topics.name, topics.partition_indexes) = (name, indexes(partitions).collect());
@@ -195,7 +197,7 @@ fn offset_fetch(node: &Node, partitions: usize) -> Result<Work, LabError> {
     request.groups = vec![group];
     repeat(node, (9, request), partitions, |response| {
         let topics = response.groups.iter().flat_map(|group| &group.topics);
-        // Only a partition with an offset counts.
+        // Count only partitions with the committed offset.
         let committed = topics.flat_map(|topic| &topic.partitions).filter(|one| one.committed_offset == 1);
         answered(committed.map(|one| one.error_code))
     })
@@ -220,7 +222,7 @@ fn list_offsets(node: &Node, partitions: usize) -> Result<Work, LabError> {
     })
 }
 
-/// A producer without transactions.
+/// Requests a producer id without a transactional id.
 fn init_producer_id(node: &Node, _: usize) -> Result<Work, LabError> {
     let mut request = InitProducerIdRequest::default();
     (request.transactional_id, request.transaction_timeout_ms) = (None, i32::MAX);
@@ -228,7 +230,7 @@ fn init_producer_id(node: &Node, _: usize) -> Result<Work, LabError> {
     repeat(node, (5, request), 1, |response| (1, response.error_code))
 }
 
-/// All keys of a topic.
+/// Requests all keys of a topic.
 fn describe_configs(node: &Node, _: usize) -> Result<Work, LabError> {
     const TOPIC: i8 = 2;
     let mut resource = DescribeConfigsResource::default();
@@ -238,7 +240,7 @@ fn describe_configs(node: &Node, _: usize) -> Result<Work, LabError> {
     repeat(node, (4, request), 1, |response| answered(response.results.iter().map(|one| one.error_code)))
 }
 
-/// One small record to each partition.
+/// Writes one small record to each partition.
 fn produce(node: &Node, partitions: usize) -> Result<Work, LabError> {
     let batch: Bytes = frames::batch(190, 100, 1)?.0.freeze();
     let partition = |index| {
@@ -257,7 +259,7 @@ fn produce(node: &Node, partitions: usize) -> Result<Work, LabError> {
     })
 }
 
-/// Nothing new in any partition, without a session: each request names all partitions.
+/// Requests records that do not exist yet, without a session: each request names all partitions.
 fn fetch(node: &Node, partitions: usize) -> Result<Work, LabError> {
     let partition = |index| {
         let mut partition = FetchPartition::default();
@@ -279,7 +281,7 @@ fn fetch(node: &Node, partitions: usize) -> Result<Work, LabError> {
     })
 }
 
-/// A new name each time.
+/// Creates and deletes a topic; each time with a new name.
 fn topics(node: &Node, _: usize) -> Result<Work, LabError> {
     let (mut connection, mut number) = (Connection::open(node.address())?, 0);
     Ok(Box::new(move |_| {

@@ -1,5 +1,5 @@
-//! Members of a streams group, one task each, whose heartbeats follow one another. Each member has
-//! a connection.
+//! Members of a streams group, each with one task and its own connection. Their heartbeats follow
+//! one another.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic;
 use crate::method::experiment::Pass;
 
-/// The version that Kafka 4.3 and 4.4 have.
+/// Heartbeat version that Kafka 4.3 and 4.4 have.
 const VERSION: i16 = 0;
 
 pub(super) fn begin(node: &Node, count: usize) -> Result<Work, LabError> {
@@ -50,14 +50,14 @@ pub(super) fn begin(node: &Node, count: usize) -> Result<Work, LabError> {
     }))
 }
 
-/// A member as its application keeps it.
+/// State of a member, as an application keeps it.
 struct Member {
     connection: Connection,
     group: StrBytes,
     id: StrBytes,
     epoch: i32,
     tasks: Vec<TaskIds>,
-    /// True if the coordinator does not know yet that the member has these tasks.
+    /// True if the member has not reported these tasks to the coordinator yet.
     is_news: bool,
 }
 
@@ -90,7 +90,8 @@ impl Member {
         request
     }
 
-    /// Sends a heartbeat; true if it changed nothing, and the member has one task.
+    /// Sends a heartbeat. Returns true if the heartbeat changed nothing and the member has one
+    /// task.
     fn beat(&mut self) -> Result<bool, LabError> {
         let request = self.request();
         let response = self.connection.ask(VERSION, &request)?;

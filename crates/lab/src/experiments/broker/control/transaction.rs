@@ -1,5 +1,5 @@
-//! Transactions as producers of Kafka 4 have them: the first record adds the partition, and the end
-//! gives the next epoch.
+//! Transactions in the protocol of Kafka 4 (KIP-890): the first record adds the partition, and the
+//! end of the transaction increments the producer epoch.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::experiments::broker::harness::topic;
 
 const NAME: &str = "transaction";
 
-/// Pause while the former transaction of the producer ends.
+/// Pause while the previous transaction of the producer ends.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A producer's id and epoch.
+/// Producer id and producer epoch.
 type Producer = (i64, i16);
 
 pub(super) fn begin(node: &Node, _: usize) -> Result<Work, LabError> {
@@ -51,7 +51,7 @@ fn init(connection: &mut Connection) -> Result<Producer, LabError> {
     }
 }
 
-/// One record; each epoch begins at sequence 0.
+/// Writes one record; each epoch begins at sequence 0.
 fn produce(connection: &mut Connection, (id, epoch): Producer) -> Result<(), LabError> {
     let mut batch = Builder::new().producer(id, epoch, 0).transactional();
     batch.push(1_700_000_000_000, None, Some(&[0; 100]));
@@ -74,7 +74,7 @@ fn produce(connection: &mut Connection, (id, epoch): Producer) -> Result<(), Lab
     }
 }
 
-/// Ends the transaction; the producer of the next one.
+/// Commits the transaction. Returns the producer id and epoch for the next one.
 fn commit(connection: &mut Connection, (id, epoch): Producer) -> Result<Producer, LabError> {
     let mut request = EndTxnRequest::default();
     request.transactional_id = StrBytes::from(NAME);

@@ -1,6 +1,6 @@
 //! The machine's limit for readers of one thread: a bare loop of `epoll` and `splice` on the
-//! broker's processor, with turns of the same size as a broker's shard. No broker with one thread
-//! can make small readers wait less during a large fetch.
+//! broker's processor, with turns of the same size as in a broker's shard. With one thread, no
+//! broker gives small readers a shorter latency during a large fetch.
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,8 @@ use crate::harness::bench::Bench;
 use crate::harness::event_loop::{self, Interest};
 use crate::harness::spliced::{self, Spliced};
 
-/// Serves all connections, from the first of `topics` that a request names, while `clients` runs.
+/// Serves all connections while `clients` runs. Each request gets batches of the first element of
+/// `topics` that it names.
 pub(super) fn beside<T>(
     bench: &Bench,
     topics: &[Fetches<'_>],
@@ -32,7 +33,7 @@ fn serve(listener: &TcpListener, topics: &[Fetches<'_>], over: &AtomicBool) -> i
 
 struct Connection {
     stream: TcpStream,
-    /// The topic whose file the rest of an answer comes from.
+    /// Index of the topic whose file contains the rest of the response.
     topic: usize,
     rest: Spliced,
 }
@@ -49,7 +50,7 @@ impl Connection {
         Ok(Self { stream, topic: 0, rest: Spliced::default() })
     }
 
-    /// Takes a request, or sends more of the answer.
+    /// Receives a request, or sends more of the response.
     fn turn(&mut self, topics: &[Fetches<'_>]) -> io::Result<Interest> {
         if self.rest.is_done() && !self.begin(topics)? {
             return Ok(Interest::Nothing);
@@ -63,8 +64,8 @@ impl Connection {
         }
     }
 
-    /// Receives a request, which arrives whole, and answers it, except for the part that `splice`
-    /// sends; true if the client is still connected.
+    /// Receives a request, which must arrive in one read, and sends its response, except for the
+    /// part that `splice` sends later. Returns true if the client is still connected.
     fn begin(&mut self, topics: &[Fetches<'_>]) -> io::Result<bool> {
         let mut request = [0; 256];
         let len = match (&self.stream).read(&mut request) {
@@ -76,7 +77,8 @@ impl Connection {
         let request = &request[..len];
         let asked = |fetches: &Fetches<'_>| fetches.number(request);
         let found = topics.iter().enumerate().find_map(|(at, fetches)| Some((at, asked(fetches)?)));
-        let (at, batch) = found.ok_or_else(|| io::Error::other("nobody asked for this"))?;
+        let (at, batch) =
+            found.ok_or_else(|| io::Error::other("the request names no batch of these topics"))?;
         let fetches = &topics[at];
         let (from, len) = fetches.range(batch);
         let header = fetches.header(len)?;

@@ -1,4 +1,4 @@
-//! The latencies of small readers are those of fetches.
+//! The latencies of small readers exclude the setup of their connections.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -22,7 +22,7 @@ fn small_reader_p99_excludes_connection_setup() {
         let clients = scope.spawn(|| answered(address, &filled, READERS).map(|open| open.len()));
         for _ in 0..READERS {
             let (mut stream, _) = listener.accept().unwrap();
-            stream.read_exact(&mut request).expect("a reader begins with a fetch");
+            stream.read_exact(&mut request).expect("the reader sends a fetch first");
             fetches.copy(&stream, &fetches.header(100).unwrap(), (0, 100)).unwrap();
         }
         assert_eq!(clients.join().unwrap().unwrap(), READERS as usize);

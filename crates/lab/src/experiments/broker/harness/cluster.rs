@@ -1,5 +1,6 @@
-//! A cluster of one Kafka controller with brokers of both systems. Each variant has three of them:
-//! of Kafka, of Levada, or of both; brokers of other variants are paused while one is measured.
+//! A cluster of one Kafka controller with brokers of both systems. A variant consists of three
+//! brokers: of Kafka, of Levada, or of both. While one variant is measured, the brokers of the
+//! others are paused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -24,47 +25,47 @@ use crate::harness::pace::joined;
 use crate::harness::process::{Paused, Spent};
 use crate::machine::interrupt::Interrupt;
 
-/// Brokers of a variant, and replicas of its topics.
+/// Number of brokers of a variant, and of replicas of its topics.
 pub(crate) const REPLICAS: usize = 3;
 
-/// Three brokers: the name in tables, and their ids. The first broker leads partitions with a
-/// single leader.
+/// Name in tables and ids of three brokers. The first broker leads partitions with a single leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Variant {
     pub(crate) name: &'static str,
     pub(crate) brokers: [i32; REPLICAS],
 }
 
-/// Ids of Levada's brokers begin here; those below are Kafka's.
+/// Smallest id of a Levada broker; lower ids are Kafka's.
 const LEVADA: i32 = 20;
 
-/// Kafka first: the others are compared with it.
+/// Variants in table order. Kafka is first, because the tables compare the others with it.
 pub(crate) const VARIANTS: [Variant; 3] = [
     Variant { name: "kafka", brokers: [11, 12, 13] },
     Variant { name: "mixed", brokers: [11, 21, 22] },
     Variant { name: "levada", brokers: [21, 22, 23] },
 ];
 
-/// A paused broker must neither lose its session nor its place among the replicas in sync.
+/// Settings that let a paused broker keep its session and its replicas in sync.
 const PATIENT: [(&str, &str); 3] = [
     ("broker.session.timeout.ms", "3600000"),
     ("replica.lag.time.max.ms", "3600000"),
     ("replica.socket.timeout.ms", "3600000"),
 ];
 
-/// Time for a change of replicas without data: both ends of a connection may have to open it again.
+/// Limit for a change of replicas without data, during which either end of a connection may have to
+/// connect again.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Interval between two requests for the metadata.
+/// Interval between two metadata requests.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Bytes compared at a time.
+/// Bytes of a file that one comparison reads.
 const CHUNK: usize = 1 << 20;
 
-/// The controller and all brokers, running on all processors.
+/// The controller and all brokers, none of which is bound to one processor.
 #[derive(Debug)]
 pub(crate) struct Cluster {
-    /// Stops last.
+    /// Brokers by id. The declaration precedes the controller's, so that the controller stops last.
     brokers: BTreeMap<i32, Node>,
     _controller: Node,
 }
@@ -78,7 +79,7 @@ impl Cluster {
         let mut controller = patient(controller.with("controller.quorum.voters", &voters));
         controller.start(bench)?;
         let ids: BTreeSet<i32> = VARIANTS.iter().flat_map(|variant| variant.brokers).collect();
-        // A Java virtual machine takes seconds to start, so that all do so together.
+        // A Java virtual machine needs seconds to start, so all brokers start in parallel.
         let brokers = std::thread::scope(|scope| {
             let start = |id: i32| {
                 let voters = voters.as_str();
@@ -96,7 +97,7 @@ impl Cluster {
         variant.brokers.iter().filter_map(|id| self.brokers.get(id)).collect()
     }
 
-    /// Pauses the brokers of other variants, until the returned value is dropped.
+    /// Pauses the brokers of other variants until the caller drops the returned value.
     pub(crate) fn alone(&self, variant: &Variant) -> Vec<Paused> {
         let others = self.brokers.iter().filter(|(id, _)| !variant.brokers.contains(id));
         let paused = others.map(|(_, node)| node.pause()).collect();
@@ -104,8 +105,8 @@ impl Cluster {
         paused
     }
 
-    /// Creates a topic with these replicas of each partition; returns when all are in sync and the
-    /// leaders serve it.
+    /// Creates a topic with these replicas for each partition. Returns once all replicas are in
+    /// sync and the leaders serve their partitions.
     pub(crate) fn create(
         &self,
         variant: &Variant,
@@ -133,7 +134,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Gives a partition other replicas; the cluster moves them afterwards.
+    /// Requests other replicas for a partition. The cluster moves the data after the call has
+    /// returned.
     pub(crate) fn reassign(
         &self,
         variant: &Variant,
@@ -157,12 +159,12 @@ impl Cluster {
             None => Ok(()),
             Some(code) => {
                 let cause = io::Error::other(format!("Kafka's error code {code}"));
-                Err(LabError::step("a change of replicas is refused")(cause))
+                Err(LabError::step("the cluster refused other replicas of a partition")(cause))
             }
         }
     }
 
-    /// Waits until a partition has exactly these replicas, and all are in sync.
+    /// Waits until a partition has exactly these replicas and all of them are in sync.
     pub(crate) fn await_replicas(
         &self,
         variant: &Variant,
@@ -184,7 +186,9 @@ impl Cluster {
             let mut request = MetadataRequest::default();
             request.topics = Some(vec![named]);
             request.allow_auto_topic_creation = false;
-            let response = client.request(&request).map_err(topic::failed("cannot ask for replicas"))?;
+            let response = client
+                .request(&request)
+                .map_err(topic::failed("cannot request the replicas of a partition"))?;
             let is_whole = |partition: &MetadataResponsePartition| {
                 partition.partition_index == place.partition
                     && sorted(&partition.replica_nodes) == wanted
@@ -194,7 +198,7 @@ impl Cluster {
                 return Ok(());
             }
             if start.elapsed() > limit {
-                return Err(node.failed(&format!("has not all replicas of {} in sync", place.topic)));
+                return Err(node.failed(&format!("does not have all replicas of {} in sync", place.topic)));
             }
             if Interrupt::asked() {
                 return Err(LabError::Interrupted);
@@ -203,12 +207,12 @@ impl Cluster {
         }
     }
 
-    /// Processor time of a variant's brokers so far.
+    /// Processor time of a variant's brokers so far, with their process ids.
     pub(crate) fn spent(&self, variant: &Variant) -> Vec<(u32, Spent)> {
         self.nodes(variant).iter().map(|node| (node.pid(), Spent::of(node.pid()))).collect()
     }
 
-    /// True if the logs of these replicas have the same bytes, and as many as this.
+    /// True if the logs of these replicas contain the same bytes and have the expected length.
     pub(crate) fn replicas_are_equal(
         &self,
         (place, replicas): (&TopicPartition, &[i32]),
@@ -242,12 +246,12 @@ impl Cluster {
     }
 }
 
-/// Processor time since then, of all processes.
+/// Processor time of all processes since the earlier reading.
 pub(crate) fn spent_since(before: &[(u32, Spent)]) -> Duration {
     before.iter().map(|(pid, before)| Spent::since(*pid, before)).sum()
 }
 
-/// A broker that has joined the cluster.
+/// Starts a broker that joins the cluster.
 fn broker(bench: &Bench, systems: &Systems, (id, voters): (i32, &str)) -> Result<Node, LabError> {
     let system = if id < LEVADA { System::Kafka } else { System::Levada };
     let node = Node::new(bench, systems, system)?.anywhere();

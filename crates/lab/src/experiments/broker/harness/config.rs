@@ -9,16 +9,16 @@ use crate::experiments::broker::harness::frames;
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic;
 
-/// Kinds of resources.
+/// Resource types of Kafka's protocol.
 pub(crate) const TOPIC: i8 = 2;
 pub(crate) const CLIENT_METRICS: i8 = 16;
 pub(crate) const GROUP: i8 = 32;
 
-/// Operations on a key.
+/// Operations on a key in Kafka's protocol.
 const SET: i8 = 0;
 const DELETE: i8 = 1;
 
-/// Sets keys of a resource, and deletes those without a value.
+/// Sets keys of a resource, and deletes the keys without a value.
 pub(crate) fn alter(
     node: &Node,
     (kind, name): (i8, &str),

@@ -1,10 +1,11 @@
-//! The client of every measurement: one connection, frames made beforehand, responses read and
-//! thrown away.
+//! The client of every measurement: one connection that sends prepared frames, reads the responses
+//! and discards them.
 //!
-//! The low-water mark of the socket is the number of expected bytes, up to [`LOW_WATER`], so that
-//! the client is woken once for all of them and the broker's cost does not depend on the times at
-//! which the client was awake. The client waits with `poll` and then reads the available bytes: a
-//! blocking receive that began with some of them would continue to wait for the whole mark in
+//! The low-water mark of the socket is the number of expected bytes, up to [`LOW_WATER`]. The
+//! kernel wakes the client once for all of these bytes, so that the broker's cost does not depend
+//! on when the client was awake. The client waits with `poll` and then reads the available bytes. A
+//! blocking receive would not do: after it has taken some of the bytes, it waits for the whole mark
+//! again, and so many bytes may never arrive.
 //! addition, which may never arrive.
 
 use std::io::{self, Write};
@@ -21,26 +22,26 @@ use rustix::net::RecvFlags;
 use crate::error::LabError;
 use crate::experiments::broker::harness::frames;
 
-/// Read at a time.
+/// Bytes of one read.
 const CHUNK: usize = 256 << 10;
 
-/// The most that is waited for. A broker with a small send buffer (Kafka's has 100 KiB by default)
-/// cannot have more under way: a client that waited for it would wait until the kernel acknowledges
-/// unasked, 40 ms later.
+/// Largest low-water mark. A broker with a small send buffer (Kafka's has 100 KiB by default)
+/// cannot have more bytes in flight. A client that waits for more would wait for the kernel's
+/// delayed acknowledgement, 40 ms later.
 const LOW_WATER: usize = 64 << 10;
 
-/// Room for small responses that come together.
+/// Least capacity of the buffer, for small responses that arrive together.
 const LEAST: usize = 4 << 10;
 
-/// For each wait and write.
+/// Limit for each wait and each write.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const PATIENCE: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
 
-/// A connection to a broker.
+/// A connection from the laboratory to a broker.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// Received bytes that are not handed out yet: `start..end`.
+    /// Received bytes; the caller has not consumed `start..end` yet.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -60,24 +61,24 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::new(), start: 0, end: 0, scratch: Vec::new(), low_water: 1 })
     }
 
-    /// Sends a frame, its length included.
+    /// Sends a frame that includes its length prefix.
     pub(crate) fn send(&mut self, frame: &[u8]) -> Result<(), LabError> {
         self.stream.write_all(frame).map_err(LabError::step("cannot send a request"))
     }
 
-    /// A second handle on the socket, for a thread that only sends.
+    /// Returns a second handle on the socket, for a thread that only sends.
     pub(crate) fn sender(&self) -> Result<TcpStream, LabError> {
         self.stream.try_clone().map_err(LabError::step("cannot share a socket"))
     }
 
-    /// The first bytes of the next response, without its length: all of it if it is at most a
-    /// chunk. At least `expected` bytes of it (its length included) will arrive: the client does
-    /// not wake before.
+    /// Returns the first bytes of the next response, without its length prefix: the whole response
+    /// if it has at most [`CHUNK`] bytes. The client does not wake until `expected` bytes have
+    /// arrived, so the response, with its prefix, must have at least that many.
     pub(crate) fn receive(&mut self, expected: usize) -> Result<&[u8], LabError> {
         self.respond(expected).map_err(LabError::step("no response"))
     }
 
-    /// The next response, all of it.
+    /// Returns a copy of the whole next response.
     pub(crate) fn receive_whole(&mut self) -> Result<Vec<u8>, LabError> {
         let mut whole = || -> io::Result<Vec<u8>> {
             self.fill(4)?;
@@ -97,7 +98,7 @@ impl Connection {
         whole().map_err(LabError::step("no response"))
     }
 
-    /// Sends a request and takes its response apart.
+    /// Sends a request and decodes its response.
     pub(crate) fn ask<R: RequestResponsePair>(
         &mut self,
         version: i16,
@@ -105,7 +106,9 @@ impl Connection {
     ) -> Result<R::Response, LabError> {
         self.send(&frames::request(version, request)?)?;
         let whole = Bytes::from(self.receive_whole()?);
-        let failed = |error| LabError::step(format!("the answer to {}", R::NAME))(io::Error::other(error));
+        let failed = |error| {
+            LabError::step(format!("cannot decode the response to {}", R::NAME))(io::Error::other(error))
+        };
         Ok(decode_response(whole, version).map_err(failed)?.1)
     }
 
@@ -126,7 +129,7 @@ impl Connection {
         Ok(&self.buffer[head])
     }
 
-    /// Reads until there are `least` bytes.
+    /// Reads until the buffer contains `least` bytes.
     fn fill(&mut self, least: usize) -> io::Result<()> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -146,7 +149,7 @@ impl Connection {
         taken.map(drop)
     }
 
-    /// Reads and discards.
+    /// Reads and discards `left` bytes.
     fn skip(&mut self, mut left: usize) -> io::Result<()> {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(CHUNK, 0);
@@ -160,8 +163,8 @@ impl Connection {
         taken.map(drop)
     }
 
-    /// Reads the available bytes once there are `owed` bytes, or as many as expected; as much as
-    /// `into` has room for.
+    /// Waits until `owed` bytes are available, or as many as the low-water mark, then reads the
+    /// available bytes, at most the length of `into`. Returns their number.
     fn take(&mut self, owed: usize, into: &mut [u8]) -> io::Result<usize> {
         self.wake_at(owed)?;
         loop {

@@ -1,6 +1,6 @@
-//! The machine's limit: bare loops of the system calls that a broker cannot avoid. They implement
-//! enough of the protocol for the same client to check their responses, run on the broker's
-//! processor, and have all requests in advance.
+//! The machine's limit: bare loops of the system calls that a broker cannot avoid. The loops
+//! implement enough of the protocol for the same client to check their responses. They run on the
+//! broker's processor and know all requests in advance.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -23,18 +23,19 @@ use crate::experiments::broker::harness::topic::Filled;
 use crate::harness::bench::Bench;
 use crate::machine::cpu;
 
-/// The name in tables.
+/// Name of the floor in tables.
 pub(crate) const LABEL: &str = "floor";
 
-/// Serves one connection with `work` on the broker's processor while `client` runs; returns the
-/// work's processor time.
+/// Serves one connection with `work` on the broker's processor while `client` runs. Returns the
+/// processor time of `work`.
 pub(crate) fn beside(
     bench: &Bench,
     work: impl FnOnce(&TcpStream) -> io::Result<()> + Send,
     client: impl FnOnce(SocketAddr) -> Result<(), LabError>,
 ) -> Result<Duration, LabError> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(LabError::step("no port is free"))?;
-    let address = listener.local_addr().map_err(LabError::step("a listener has an address"))?;
+    let listener =
+        TcpListener::bind("127.0.0.1:0").map_err(LabError::step("cannot listen on a free port"))?;
+    let address = listener.local_addr().map_err(LabError::step("cannot read the address of a listener"))?;
     std::thread::scope(|scope| {
         let server: ScopedJoinHandle<'_, io::Result<Duration>> = scope.spawn(|| {
             cpu::pin(bench.places().sender());
@@ -42,7 +43,7 @@ pub(crate) fn beside(
             stream.set_nodelay(true)?;
             let before = cpu::of_this_thread();
             match work(&stream) {
-                // The client has ended the connection: it needs no more.
+                // The client has closed the connection because it has all responses.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
                 other => other?,
             }
@@ -50,7 +51,7 @@ pub(crate) fn beside(
         });
         let asked = client(address);
         if asked.is_err() {
-            // Perhaps no client has connected.
+            // If the client did not connect, this connection ends the wait in `accept`.
             drop(TcpStream::connect(address));
         }
         let spent = server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -59,7 +60,7 @@ pub(crate) fn beside(
     })
 }
 
-/// Receives a frame, writes its batch to a file, answers.
+/// Receives frames, writes the batch of each to a file, and sends a response.
 pub(crate) fn produce(
     filled: &Filled,
     frame_len: usize,
@@ -78,7 +79,7 @@ pub(crate) fn produce(
     Ok(())
 }
 
-/// The answer to a batch for a place, and where in it the offset is.
+/// Returns the response to a batch for a partition, and the position of the offset in it.
 pub(crate) fn produced(place: &TopicPartition) -> io::Result<(BytesMut, usize)> {
     let partition =
         ProducedPartition { index: place.partition, base_offset: 0, ..ProducedPartition::default() };
@@ -89,30 +90,29 @@ pub(crate) fn produced(place: &TopicPartition) -> io::Result<(BytesMut, usize)> 
     Ok((BytesMut::from(&response[..]), 4 + frames::produced_offset_at(place)))
 }
 
-/// Data of a fetch loop: batches of a file, as many as fit.
+/// Data of a fetch loop: the batches of a file, of which each response contains as many as fit.
 #[derive(Debug)]
 pub(crate) struct Fetches<'a> {
     pub(crate) filled: &'a Filled,
-    /// The first segment, which holds all.
+    /// The first segment, which contains all batches.
     pub(crate) file: &'a File,
     pub(crate) max_bytes: i32,
 }
 
-/// Below this, reading into the header's buffer and one write is less than two calls that move
-/// references.
+/// Length in bytes from which two calls that move references cost less than one read and one write.
 const SPLICE_FROM: usize = 32 << 10;
 
-/// The maximum size of an unprivileged pipe.
+/// Maximum size of an unprivileged pipe.
 const PIPE_BYTES: usize = 1 << 20;
 
 impl Fetches<'_> {
-    /// Batches of the response to a fetch from the n-th on.
+    /// Number of batches in the response to a fetch that begins at batch `n`.
     pub(crate) fn batches(&self, n: usize) -> usize {
         let fit = self.max_bytes.unsigned_abs() as usize / self.filled.batch_len;
         fit.max(1).min(self.filled.batches - n)
     }
 
-    /// The requested batch, if the request is for this topic.
+    /// Returns the number of the requested batch, if the request names this topic.
     pub(crate) fn number(&self, request: &[u8]) -> Option<usize> {
         let name = self.filled.place.topic.as_bytes();
         request.windows(name.len()).position(|bytes| bytes == name)?;
@@ -122,17 +122,18 @@ impl Fetches<'_> {
         (batch < self.filled.batches).then_some(batch)
     }
 
-    /// Range of an answer's records in the file.
+    /// Position and length in the file of the records of a response that begins at a batch.
     pub(crate) fn range(&self, batch: usize) -> (usize, usize) {
         (batch * self.filled.batch_len, self.batches(batch) * self.filled.batch_len)
     }
 
-    /// True if this number of bytes should be copied.
+    /// True if copying costs less than `splice` for `len` bytes.
     pub(crate) fn is_small(&self, len: usize) -> bool {
         len < SPLICE_FROM
     }
 
-    /// Receives a request, sends the next batches; from the beginning again after the last.
+    /// Receives requests and sends the next batches to each. Begins again after the last batch.
+    /// Returns only with an error.
     pub(crate) fn serve(&self, stream: &TcpStream) -> io::Result<()> {
         let wanted = Wanted { offset: 0, max_bytes: self.max_bytes, max_wait_ms: 0 };
         let request = frames::fetch(&self.filled.place, wanted).map_err(io::Error::other)?;
@@ -155,7 +156,7 @@ impl Fetches<'_> {
         }
     }
 
-    /// The answer's beginning, if it has this number of bytes of records.
+    /// Returns the bytes of a response that precede `len` bytes of records.
     pub(crate) fn header(&self, len: usize) -> io::Result<Bytes> {
         let records = Some(Records(len as u64));
         let partition = FetchedPartition { records, ..FetchedPartition::new(self.filled.place.partition) };
@@ -172,11 +173,11 @@ impl Fetches<'_> {
         let gather = response.encode(1, frames::FETCH_VERSION).map_err(io::Error::other)?;
         match gather.into_pieces().into_iter().next() {
             Some(Piece::Bytes(bytes)) => Ok(bytes),
-            _ => Err(io::Error::other("a response begins with bytes")),
+            _ => Err(io::Error::other("the encoded response does not begin with bytes")),
         }
     }
 
-    /// Sends header and records by one call.
+    /// Sends header and records with one call.
     pub(crate) fn copy(
         &self,
         mut stream: &TcpStream,
@@ -204,7 +205,7 @@ impl Fetches<'_> {
             let mut held =
                 rustix::pipe::splice(self.file, Some(&mut offset), &writer, None, want, SpliceFlags::MOVE)?;
             if held == 0 {
-                return Err(io::Error::other("the segment is shorter than it was"));
+                return Err(io::Error::other("the segment has become shorter during the run"));
             }
             let flags = if offset < end { SpliceFlags::MOVE | SpliceFlags::MORE } else { SpliceFlags::MOVE };
             while held > 0 {
@@ -215,7 +216,7 @@ impl Fetches<'_> {
     }
 }
 
-/// This number of bytes of records.
+/// Records by their length in bytes alone, to encode the header of a response.
 struct Records(u64);
 
 impl HoleLen for Records {

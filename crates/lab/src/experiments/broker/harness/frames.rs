@@ -1,5 +1,5 @@
-//! Prepared requests, and the fields of responses that are checked. The versions have fields at
-//! fixed positions, and all brokers from Kafka 2.4 on serve them.
+//! Prepared requests, and the checked fields of responses. In these versions the fields have fixed
+//! positions. All brokers from Kafka 2.4 on serve them.
 
 use std::io;
 
@@ -16,20 +16,21 @@ use crate::harness::payload::Payload;
 pub(crate) const PRODUCE_VERSION: i16 = 8;
 pub(crate) const FETCH_VERSION: i16 = 11;
 
-/// One partition of a topic.
+/// A partition of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TopicPartition {
     pub(crate) topic: String,
     pub(crate) partition: i32,
 }
 
-/// A batch of records without keys, at most `len` bytes, as near to that as `record_len` allows;
-/// and how many records it has. No two seeds have the same bytes.
+/// Builds a batch of records without keys and returns it with its number of records. The batch has
+/// at most `len` bytes, as near to `len` as `record_len` allows. Two different seeds give different
+/// bytes.
 pub(crate) fn batch(len: usize, record_len: usize, seed: u64) -> Result<(BytesMut, usize), LabError> {
     let mut value = vec![0; record_len.min(len)];
     Payload::new(seed).fill(&mut value);
     let mut builder = Builder::new();
-    // Another record takes its value and at most this number of bytes in addition.
+    // Most bytes that a record needs in addition to its value.
     const AROUND: usize = 16;
     let timestamp_ms = 1_700_000_000_000;
     while builder.is_empty() || builder.size_bytes() + record_len + AROUND <= len {
@@ -44,7 +45,7 @@ pub(crate) fn batch(len: usize, record_len: usize, seed: u64) -> Result<(BytesMu
     Ok((batch, count))
 }
 
-/// Produce of one batch, with `acks`.
+/// Returns a Produce frame with one batch and these `acks`.
 pub(crate) fn produce(place: &TopicPartition, batch: Bytes, acks: i16) -> Result<Bytes, LabError> {
     let mut partition = PartitionProduceData::default();
     partition.index = place.partition;
@@ -59,13 +60,13 @@ pub(crate) fn produce(place: &TopicPartition, batch: Bytes, acks: i16) -> Result
     self::request(PRODUCE_VERSION, &request)
 }
 
-/// A request as it is sent, its length included.
+/// Returns a request frame, including its length prefix.
 pub(crate) fn request<R: KafkaRequest>(version: i16, request: &R) -> Result<Bytes, LabError> {
     let frame = encode_request(1, Some("lab"), version, request);
     frame.map_err(|error| LabError::step(format!("cannot encode {}", R::NAME))(io::Error::other(error)))
 }
 
-/// The offset that the broker gave to the batch.
+/// Returns the offset that the broker assigned to the batch.
 pub(crate) fn produced(response: &[u8], place: &TopicPartition) -> Result<i64, LabError> {
     let at = produced_offset_at(place);
     let error = i16_at(response, at - 2).ok_or_else(short)?;
@@ -75,13 +76,13 @@ pub(crate) fn produced(response: &[u8], place: &TopicPartition) -> Result<i64, L
     i64_at(response, at).ok_or_else(short)
 }
 
-/// Position of that offset: after correlation id, one topic, its name, one partition, its number,
-/// and the error.
+/// Position of that offset in the response: after correlation id, one topic, its name, one
+/// partition, its index, and the error code.
 pub(crate) fn produced_offset_at(place: &TopicPartition) -> usize {
     4 + 4 + 2 + place.topic.len() + 4 + 4 + 2
 }
 
-/// Requested bytes of a fetch.
+/// Offset and limits of a fetch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) offset: i64,
@@ -89,7 +90,7 @@ pub(crate) struct Wanted {
     pub(crate) max_wait_ms: i32,
 }
 
-/// Fetch of one partition, without a session.
+/// Returns a Fetch frame for one partition, without a session.
 pub(crate) fn fetch(place: &TopicPartition, wanted: Wanted) -> Result<Bytes, LabError> {
     let mut partition = FetchPartition::default();
     partition.partition = place.partition;
@@ -107,23 +108,24 @@ pub(crate) fn fetch(place: &TopicPartition, wanted: Wanted) -> Result<Bytes, Lab
     self::request(FETCH_VERSION, &request)
 }
 
-/// Distance of the offset from a [`fetch`]'s end: offset, log start, bytes, no forgotten topics,
-/// no rack.
+/// Distance of the fetch offset from the end of a [`fetch`] frame: offset, log start, bytes, no
+/// forgotten topics, no rack.
 pub(crate) const FETCH_OFFSET_FROM_END: usize = 8 + 8 + 4 + 4 + 2;
 
-/// Time that a response to [`fetch`] is without records, its length included.
+/// Bytes of a response to [`fetch`] without its records, including the length prefix.
 pub(crate) fn fetched_overhead(place: &TopicPartition) -> usize {
     4 + records_at(place)
 }
 
-/// Position of the records of a response that has some: after correlation id, throttling, error,
-/// session, one topic, its name, one partition (number, error, high watermark, stable offset, log
-/// start, no aborted transactions, replica) and their length.
+/// Position of the records in a response with records: after correlation id, throttle time, error
+/// code, session, one topic, its name, one partition (index, error code, high watermark, last
+/// stable offset, log start, no aborted transactions, replica) and the length of the records.
 fn records_at(place: &TopicPartition) -> usize {
     4 + 4 + 2 + 4 + 4 + 2 + place.topic.len() + 4 + 4 + 2 + 8 + 8 + 8 + 4 + 4 + 4
 }
 
-/// The length of the records, and those of them that are in `head`.
+/// Returns the length of the records, and the part of the records in `head`, the beginning of a
+/// response.
 pub(crate) fn fetched<'a>(head: &'a [u8], place: &TopicPartition) -> Result<(usize, &'a [u8]), LabError> {
     let at = records_at(place);
     let error = i16_at(head, 8).ok_or_else(short)?;
@@ -136,12 +138,12 @@ pub(crate) fn fetched<'a>(head: &'a [u8], place: &TopicPartition) -> Result<(usi
     Ok((len, &head[at..]))
 }
 
-/// Position of the length of the records in a ShareFetch response of version 2 that has some: after
-/// correlation id, throttling, error, its message, lock duration, one topic, its id, one partition
-/// (number, two errors with messages, leader), and tagged fields.
+/// Position of the records' length in a ShareFetch response of version 2 with records: after
+/// correlation id, throttle time, error code, its message, lock duration, one topic, its id, one
+/// partition (index, two error codes with messages, leader), and tagged fields.
 const SHARED_RECORDS_AT: usize = 5 + 4 + 2 + 1 + 4 + 1 + 16 + 1 + 4 + 2 + 1 + 2 + 1 + 9;
 
-/// Length of the records in the response to a share fetch of one partition.
+/// Returns the length of the records in the response to a share fetch of one partition.
 pub(crate) fn share_fetched(head: &[u8]) -> Result<usize, LabError> {
     let errors = [9, 5 + 4 + 2 + 1 + 4 + 1 + 16 + 1 + 4];
     for at in errors {
@@ -153,7 +155,7 @@ pub(crate) fn share_fetched(head: &[u8]) -> Result<usize, LabError> {
     let digits = head.get(SHARED_RECORDS_AT..).ok_or_else(short)?;
     let last = digits.iter().position(|digit| digit & 0x80 == 0).ok_or_else(short)?;
     let value = digits[..=last].iter().rev().fold(0, |value, digit| value << 7 | usize::from(digit & 0x7f));
-    // The length of a compact field is one more.
+    // A compact field encodes its length plus one.
     value.checked_sub(1).ok_or_else(short)
 }
 
@@ -166,10 +168,10 @@ fn i64_at(bytes: &[u8], at: usize) -> Option<i64> {
 }
 
 fn short() -> LabError {
-    LabError::step("a response is not what was asked for")(io::Error::from(io::ErrorKind::InvalidData))
+    LabError::step("a response does not match its request")(io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// A request that the broker did not carry out.
+/// Error for a request that the broker refused with an error code.
 pub(crate) fn refused(request: &str, error: i16) -> LabError {
     LabError::step(format!("{request} was refused"))(io::Error::other(format!("Kafka's error code {error}")))
 }

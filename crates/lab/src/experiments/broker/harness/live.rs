@@ -1,6 +1,6 @@
-//! Live producers and tail consumers: for each partition one connection sends a record whenever one
-//! is due, and another one reads the records. A record's number is its offset, so both have the
-//! time at which it was due. An experiment may omit the consumers.
+//! Live producers and tail consumers. For each partition one connection sends a record at each due
+//! time, and another connection reads the records. The offset of a record gives its number, so that
+//! both connections know its due time. An experiment may omit the consumers.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -18,55 +18,55 @@ use crate::harness::bench::Bench;
 use crate::harness::pace::{self, FixedRate, Latencies, joined};
 use crate::method::experiment::Metrics;
 
-/// Records to send, and their rate.
+/// Load of live clients: records to send, and their rate.
 #[derive(Debug, Clone)]
 pub(crate) struct Live {
     pub(crate) topic: String,
     pub(crate) partitions: i32,
-    /// Records a second, of all partitions together.
+    /// Records per second of all partitions together.
     pub(crate) per_second: f64,
     pub(crate) record_len: usize,
-    /// As in Produce: 1, or -1 for all replicas in sync.
+    /// `acks` of Produce: 1, or -1 for all replicas in sync.
     pub(crate) acks: i16,
-    /// Consumers read the records.
+    /// True if consumers read the records.
     pub(crate) consumed: bool,
 }
 
-/// Outcome.
+/// Latencies and number of records of a load.
 #[derive(Debug)]
 pub(crate) struct LiveResult {
-    /// From when a record was due until it was acknowledged.
+    /// Time from the due time of a record until its acknowledgement.
     pub(crate) produce: Latencies,
-    /// Time from the due time of a record until a consumer had it.
+    /// Time from the due time of a record until a consumer has received it.
     pub(crate) tail: Latencies,
-    /// Records sent and acknowledged, and read if there are consumers.
+    /// Number of records that were sent and acknowledged, and also read if there are consumers.
     pub(crate) records: u64,
 }
 
-/// The end of the load.
+/// Condition that ends the load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum StopCondition<'a> {
-    /// After this time.
+    /// Ends after this time.
     Time(Duration),
-    /// Set to end the load.
+    /// Ends once this flag is set.
     Told(&'a AtomicBool),
 }
 
-/// Counted as `u64::MAX` while it is not known yet.
+/// Value of the number of records while the number is not known.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Number of records of a lane that has failed: nothing more is sent and awaited.
+/// Number of records of a lane that has failed: its threads send and await no more records.
 const FAILED: u64 = 0;
 
-/// Time that a consumer waits for a record before it repeats the request.
+/// Time in ms that a consumer waits for a record before it repeats the request.
 const MAX_WAIT_MS: i32 = 100;
 
-/// The share of a second at the beginning that is not counted: connections warm up.
+/// Seconds at the beginning that do not count, because connections warm up.
 const WARM_UP: f64 = 0.1;
 
 impl Live {
-    /// Runs until it is over and every record has arrived. Partitions are led by these brokers in
-    /// turn.
+    /// Runs the load until its stop condition is met and every record has arrived. The brokers in
+    /// `leaders` lead the partitions in turn.
     pub(crate) fn run(
         &self,
         bench: &Bench,
@@ -78,7 +78,7 @@ impl Live {
         let lanes = (0..self.partitions).zip(leaders.iter().cycle()).map(|(partition, node)| {
             let place = TopicPartition { topic: self.topic.clone(), partition };
             let base = topic::end(node, &place)?;
-            // Partitions take turns.
+            // The due times of the partitions are evenly spaced.
             let shift = Duration::from_secs_f64(f64::from(partition) / self.per_second);
             let pace = FixedRate::new(begin + shift, per_second);
             let (batch, _) = frames::batch(self.record_len + 90, self.record_len, 1)?;
@@ -139,21 +139,21 @@ impl LiveResult {
     }
 }
 
-/// One partition.
+/// Clients of one partition.
 struct ProducerLane {
     place: TopicPartition,
-    /// The offset of record 0.
+    /// Offset of record 0.
     base: i64,
     pace: FixedRate,
     frame: Vec<u8>,
-    /// Records at the beginning that are not counted.
+    /// Number of records at the beginning that do not count.
     warm_up: u64,
-    /// Number of records in the end; [`UNKNOWN`] before.
+    /// Total number of records; [`UNKNOWN`] until the last one is due.
     last: AtomicU64,
 }
 
 impl ProducerLane {
-    /// Sends each record when it is due; how many there were.
+    /// Sends each record at its due time. Returns the number of records.
     fn send(&self, socket: &mut TcpStream, until: StopCondition<'_>) -> Result<u64, LabError> {
         self.send_all(socket, until).inspect_err(|_| self.fail())
     }
@@ -166,7 +166,8 @@ impl ProducerLane {
                 StopCondition::Told(told) => told.load(Ordering::Relaxed),
             };
             if is_last {
-                // Known before its answer can come. A lane that has failed stays so.
+                // Set the number before the response to the last record can arrive. A failed lane
+                // keeps [`FAILED`].
                 let known = (Ordering::AcqRel, Ordering::Acquire);
                 let _ = self.last.compare_exchange(UNKNOWN, n + 1, known.0, known.1);
             }
@@ -181,7 +182,7 @@ impl ProducerLane {
         Ok(self.last.load(Ordering::Relaxed))
     }
 
-    /// Takes the acknowledgements.
+    /// Receives the acknowledgements of all records.
     fn hear(&self, connection: Connection) -> Result<Latencies, LabError> {
         self.hear_all(connection).inspect_err(|_| self.fail())
     }
@@ -203,7 +204,7 @@ impl ProducerLane {
         Ok(latencies)
     }
 
-    /// Reads the records.
+    /// Fetches all records.
     fn read(&self, mut connection: Connection) -> Result<Latencies, LabError> {
         let mut latencies = Latencies::new()?;
         let mut n = 0;
@@ -226,8 +227,7 @@ impl ProducerLane {
         Ok(latencies)
     }
 
-    /// Ends the lane: a record that was refused never arrives, and its consumer would wait for it
-    /// forever.
+    /// Ends the lane after an error. Otherwise the consumer of a refused record would wait forever.
     fn fail(&self) {
         self.last.store(FAILED, Ordering::Release);
     }
@@ -239,7 +239,7 @@ impl ProducerLane {
     fn astray(&self, offset: i64, n: u64) -> LabError {
         let what =
             format!("record {n} of {} has offset {offset} instead of {}", self.place.topic, self.offset(n));
-        LabError::step("a record went astray")(std::io::Error::other(what))
+        LabError::step("a record has a wrong offset")(std::io::Error::other(what))
     }
 }
 

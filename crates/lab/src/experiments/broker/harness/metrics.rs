@@ -1,4 +1,4 @@
-//! A broker's own figures, from its `/metrics`.
+//! Metrics that a broker itself serves at `/metrics`.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use crate::error::LabError;
 
-/// One reading.
+/// One reading of all samples.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scrape {
     text: String,
 }
 
 impl Scrape {
-    /// Reads the metrics; empty for a broker without such an address.
+    /// Reads the metrics of a broker. The result is empty without an address.
     pub(crate) fn of(address: Option<SocketAddr>) -> Result<Self, LabError> {
         let Some(address) = address else { return Ok(Self::default()) };
         let text = ask(address).map_err(LabError::step(format!("cannot read http://{address}/metrics")))?;
         Ok(Self { text })
     }
 
-    /// The sum of all samples of a family; none if there is no such family.
+    /// Sum of all samples of a family; none if the broker does not have the family.
     pub(crate) fn sum(&self, family: &str) -> Option<f64> {
         let own = self.text.lines().filter_map(|line| {
             let (name, value) = line.rsplit_once(' ')?;
@@ -30,7 +30,7 @@ impl Scrape {
         own.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
     }
 
-    /// Growth of a family since then.
+    /// Growth of a family since the reading `before`.
     pub(crate) fn growth(&self, before: &Self, family: &str) -> Option<f64> {
         Some(self.sum(family)? - before.sum(family)?)
     }

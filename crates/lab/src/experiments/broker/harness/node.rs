@@ -23,14 +23,14 @@ mod levada;
 /// Implementation of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum System {
-    /// Levada: this very binary, as `levada serve`.
+    /// Levada, as `levada serve` of the measured program.
     Levada,
     /// Apache Kafka, with the settings of its start script.
     Kafka,
 }
 
 impl System {
-    /// The name in tables.
+    /// Name of the system in tables.
     pub fn label(self) -> &'static str {
         match self {
             Self::Levada => "levada",
@@ -39,7 +39,7 @@ impl System {
     }
 }
 
-/// A broker and its directory. Dropping it kills the process and removes the directory.
+/// A broker and its directory. Drop kills the process and removes the directory.
 #[derive(Debug)]
 pub(crate) struct Node {
     system: System,
@@ -47,7 +47,7 @@ pub(crate) struct Node {
     child: Option<(Child, ProcessGroup)>,
 }
 
-/// Start command; addresses and directory stay the same over restarts.
+/// Start command. Addresses and directory stay the same over restarts.
 #[derive(Debug)]
 struct Plan {
     systems: Systems,
@@ -60,14 +60,14 @@ struct Plan {
     settings: Vec<(&'static str, String)>,
 }
 
-/// Time that a broker may take to start or stop.
+/// Limit for the time in which a broker starts or stops.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Between two attempts to get an answer from a broker that starts.
+/// Interval between two checks of a broker that starts or stops.
 const KNOCK: Duration = Duration::from_micros(500);
 
 impl Node {
-    /// A broker that does not run yet, on an empty directory of the bench.
+    /// Prepares a broker in an empty directory of the bench, and does not start it.
     pub(crate) fn new(bench: &Bench, systems: &Systems, system: System) -> Result<Self, LabError> {
         let home = tempfile::Builder::new().prefix(system.label()).tempdir_in(bench.dir());
         let home = home.map_err(LabError::file("cannot make a directory in", bench.dir()))?;
@@ -84,7 +84,7 @@ impl Node {
         Ok(Self { system, plan, child: None })
     }
 
-    /// Lets it use all processors instead of the sender's alone.
+    /// Lets the broker use all processors, not only the sender's.
     #[must_use]
     pub(crate) fn anywhere(mut self) -> Self {
         self.plan.pinned = false;
@@ -98,8 +98,8 @@ impl Node {
         self
     }
 
-    /// Opens a second listener, with TLS 1.3 by one suite that all have. This process encrypts, not
-    /// the kernel.
+    /// Opens a second listener with TLS 1.3 and a cipher suite that all systems support. The broker
+    /// process encrypts, not the kernel. Returns the address of the listener.
     pub(crate) fn sealed(mut self, identity: &Path) -> Result<(Self, SocketAddr), LabError> {
         let [address] = free_addresses()?;
         let mut listeners = format!("PLAINTEXT://{},SSL://{address}", self.plan.kafka);
@@ -120,7 +120,8 @@ impl Node {
         Ok((node, address))
     }
 
-    /// Prepares a start: formats Kafka's directory, or Levada's if it joins a cluster.
+    /// Prepares a start: formats the directory of Kafka, or of a Levada broker that joins a
+    /// cluster.
     pub(crate) fn prepare(&self) -> Result<(), LabError> {
         let joins = self.plan.settings.iter().any(|(key, _)| *key == "process.roles");
         match self.system {
@@ -130,7 +131,7 @@ impl Node {
         }
     }
 
-    /// Starts it; how long it took from there until it had answered a first request.
+    /// Starts the broker. Returns the time from the start of the process to the first response.
     pub(crate) fn start(&mut self, bench: &Bench) -> Result<Duration, LabError> {
         let mut command = match self.system {
             System::Levada => levada::command(&self.plan),
@@ -139,7 +140,7 @@ impl Node {
         let (said, home) = (self.said(), self.plan.home.path());
         let file = File::create(&said).map_err(LabError::file("cannot write", &said))?;
         command.current_dir(home).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
-        // Children run where the thread runs that starts them.
+        // A child process inherits the processor of the thread that starts it.
         let pinned = self.plan.pinned.then(|| bench.places().pin_sender());
         let start = Instant::now();
         let child = command.spawn().map_err(LabError::step(format!("cannot start {command:?}")))?;
@@ -149,7 +150,7 @@ impl Node {
         self.await_answer(start)
     }
 
-    /// Ends its process as a crash does, without a request.
+    /// Kills the process with SIGKILL, as in a crash, and waits for its end.
     pub(crate) fn kill(&mut self) -> Result<(), LabError> {
         let Some((mut child, _group)) = self.child.take() else { return Ok(()) };
         child.kill().and_then(|()| child.wait()).map_err(LabError::step("cannot kill a broker"))?;
@@ -171,7 +172,7 @@ impl Node {
         Ok(start.elapsed())
     }
 
-    /// An error of this broker, with its last output.
+    /// Error of this broker, with the end of its output.
     pub(crate) fn failed(&self, what: &str) -> LabError {
         const LINES: usize = 5;
         let said = fs::read_to_string(self.said()).unwrap_or_default();
@@ -180,11 +181,11 @@ impl Node {
         LabError::Step { what: format!("{} {what}", self.system.label()), cause: std::io::Error::other(last) }
     }
 
-    /// Stops it in order and waits for its end.
+    /// Stops the broker with SIGTERM and waits for its end.
     pub(crate) fn stop(&mut self) -> Result<(), LabError> {
         let Some((mut child, group)) = self.child.take() else { return Ok(()) };
         if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
-            // The process may have ended itself; the wait detects that.
+            // The process may have ended already; the wait below detects that.
             let _ = rustix::process::kill_process(pid, Signal::TERM);
         }
         let start = Instant::now();
@@ -199,8 +200,8 @@ impl Node {
         Ok(())
     }
 
-    /// Stops its clock until the guard goes: while another broker's latency is measured, even an
-    /// idle one would now and then have the processor.
+    /// Pauses the process until the caller drops the guard. Otherwise even an idle broker would
+    /// sometimes use the processor while another broker's latency is measured.
     pub(crate) fn pause(&self) -> Paused {
         process::pause(self.pid())
     }
@@ -214,22 +215,22 @@ impl Node {
         self.plan.kafka
     }
 
-    /// Address of `/metrics`, if this broker has it.
+    /// Address of `/metrics`, if this broker serves it.
     pub(crate) fn http(&self) -> Option<SocketAddr> {
         (self.system == System::Levada).then_some(self.plan.http)
     }
 
-    /// The directory of its partitions.
+    /// Data directory with the partitions.
     pub(crate) fn data(&self) -> PathBuf {
         data(self.plan.home.path())
     }
 
-    /// The directory of its remote store, which is no directory of partitions.
+    /// Directory of the remote store, outside the data directory.
     pub(crate) fn store(&self) -> PathBuf {
         self.plan.home.path().join("store")
     }
 
-    /// Its process; 0 while it does not run.
+    /// Process id; 0 while the broker does not run.
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().map_or(0, |(child, _)| child.id())
     }
@@ -242,7 +243,7 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         if let Some((child, _)) = &mut self.child {
-            // Both fail only if it has ended already, which is the goal.
+            // Both calls fail only if the process has ended already.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,9 +1,9 @@
-//! Members of share groups (KIP-932): each has a connection with its share session, and the
+//! Members of share groups (KIP-932): each has a connection with its share session, and a list of
 //! acquired records that it has not acknowledged.
 //!
-//! The members of `levada-client` share connections and decode each record. Here a member has its
-//! own connection, and may throw records away unread, so that the client costs little beside the
-//! broker, and the same with each system.
+//! The members of `levada-client` share connections and decode each record. Here each member has
+//! its own connection and may discard records without decoding, so that the client costs little
+//! beside the broker, and the same with each system.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -29,13 +29,13 @@ use crate::experiments::broker::harness::frames;
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic;
 
-/// The versions that Kafka 4.3 and 4.4 have.
+/// Versions that Kafka 4.3 and 4.4 have.
 const HEARTBEAT_VERSION: i16 = 1;
 const FETCH_VERSION: i16 = 2;
 
-/// Settings of brokers: while something is measured, members need no heartbeat and locks do not
-/// expire. A group may have 1 000 members, each with its session, and as many records in flight as
-/// Kafka allows.
+/// Settings of brokers. During a measurement members need no heartbeat and locks do not expire. A
+/// group may have 1 000 members, each with its session, and as many records in flight as Kafka
+/// allows.
 pub(crate) const SETTINGS: [(&str, &str); 9] = [
     ("group.share.max.session.timeout.ms", "3600000"),
     ("group.share.session.timeout.ms", "3600000"),
@@ -48,7 +48,7 @@ pub(crate) const SETTINGS: [(&str, &str); 9] = [
     ("group.share.partition.max.record.locks", "10000"),
 ];
 
-/// Time that a group may take to assign its partitions.
+/// Limit for the time in which a group assigns its partitions.
 const LIMIT: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -56,10 +56,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 const LEAVING: i32 = -1;
 const CLOSING: i32 = -1;
 
-/// The record was processed.
+/// Acknowledgement type of a processed record.
 const ACCEPT: i8 = 1;
 
-/// Limits of a fetch.
+/// Limits of a share fetch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FetchLimits {
     pub(crate) max_bytes: i32,
@@ -67,10 +67,10 @@ pub(crate) struct FetchLimits {
     pub(crate) max_wait_ms: i32,
 }
 
-/// Records that a fetch has acquired: a partition and offsets.
+/// Records that a fetch has acquired: a partition and its offsets.
 pub(crate) type Acquired = (i32, RangeInclusive<i64>);
 
-/// A member with its connection.
+/// A member with its connection and share session.
 #[derive(Debug)]
 pub(crate) struct Member {
     connection: Connection,
@@ -84,8 +84,8 @@ pub(crate) struct Member {
     pub(crate) held: Vec<Acquired>,
 }
 
-/// Members of one group for one topic, which begins at the first record. Returns once each of them
-/// has its partitions.
+/// Starts the members of one group, whose topic begins at the first record. Returns once each
+/// member has its partitions.
 pub(crate) fn join(node: &Node, group: &str, topic: &str, count: usize) -> Result<Vec<Member>, LabError> {
     config::alter(node, (config::GROUP, group), &[("share.auto.offset.reset", Some("earliest"))])?;
     coordinator::find(node, (coordinator::GROUP, group))?;
@@ -111,7 +111,8 @@ impl Member {
         Ok(Self { connection, group, id, topic, epoch: 0, partitions, session_epoch: 0, held })
     }
 
-    /// Sends a heartbeat; true if it changed nothing, and the member has partitions.
+    /// Sends a heartbeat. Returns true if the heartbeat changed nothing and the member has
+    /// partitions.
     fn beat(&mut self) -> Result<bool, LabError> {
         let mut request = ShareGroupHeartbeatRequest::default();
         (request.group_id, request.member_id) = (self.group.clone(), self.id.clone());
@@ -134,8 +135,8 @@ impl Member {
         Ok(is_same && !self.partitions.is_empty())
     }
 
-    /// Fetches records of the one partition, which are thrown away; returns their bytes. Their
-    /// acquisition is not noted.
+    /// Fetches records of the only partition and discards them. Returns their number of bytes. The
+    /// member does not remember these records as acquired.
     pub(crate) fn skim(&mut self, limits: FetchLimits, expected: usize) -> Result<usize, LabError> {
         let request = self.fetch_request(limits);
         self.connection.send(&frames::request(FETCH_VERSION, &request)?)?;
@@ -143,7 +144,8 @@ impl Member {
         frames::share_fetched(self.connection.receive(expected)?)
     }
 
-    /// Fetches records, and acknowledges all that the member holds. The new ones are held.
+    /// Fetches records and acknowledges all records that the member holds. The member then holds
+    /// the new records.
     pub(crate) fn fetch(&mut self, limits: FetchLimits) -> Result<ShareFetchResponse, LabError> {
         let request = self.fetch_request(limits);
         let response = self.connection.ask(FETCH_VERSION, &request)?;
@@ -161,7 +163,7 @@ impl Member {
         Ok(response)
     }
 
-    /// The next fetch, with acknowledgements of all that the member holds.
+    /// Returns the next fetch request, with acknowledgements of all records that the member holds.
     fn fetch_request(&mut self, limits: FetchLimits) -> ShareFetchRequest {
         let mut request = ShareFetchRequest::default();
         (request.group_id, request.member_id) = (Some(self.group.clone()), Some(self.id.clone()));
@@ -174,7 +176,7 @@ impl Member {
         request
     }
 
-    /// The partitions that a session begins with, or those with acknowledgements.
+    /// Returns the partitions with which a session begins, or those with acknowledgements.
     fn fetched(&self, held: &[Acquired]) -> Vec<FetchTopic> {
         let named = |partition: &i32| {
             let mut named = FetchPartition::default();
@@ -198,7 +200,7 @@ impl Member {
         vec![topic]
     }
 
-    /// Acknowledges records in one request.
+    /// Acknowledges a range of records in one request.
     pub(crate) fn acknowledge(&mut self, (partition, offsets): &Acquired) -> Result<(), LabError> {
         let mut batch = AcknowledgementBatch::default();
         (batch.first_offset, batch.last_offset) = (*offsets.start(), *offsets.end());
@@ -212,7 +214,7 @@ impl Member {
         Ok(())
     }
 
-    /// Acknowledges all that the member holds.
+    /// Acknowledges all records that the member holds.
     pub(crate) fn settle(&mut self) -> Result<(), LabError> {
         let held = std::mem::take(&mut self.held);
         held.iter().try_for_each(|acquired| self.acknowledge(acquired))
@@ -231,7 +233,7 @@ impl Member {
         }
     }
 
-    /// Closes the session, which releases what the member holds, and leaves the group.
+    /// Closes the session, which releases the held records, and leaves the group.
     pub(crate) fn leave(mut self) -> Result<(), LabError> {
         self.send_acknowledgements(CLOSING, Vec::new())?;
         let mut request = ShareGroupHeartbeatRequest::default();

@@ -1,5 +1,5 @@
-//! Brokers with a remote store in a directory: Levada's own, and Kafka with `LocalTieredStorage`, a
-//! class of its tests.
+//! Brokers with a remote store in a directory: Levada with its own implementation, and Kafka with
+//! `LocalTieredStorage`, a class of its tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
 use crate::machine::interrupt::Interrupt;
 
-/// The reason why Kafka's cases are left out.
+/// Reason why Kafka's cases are skipped.
 pub(crate) const NO_STORE: &str =
     "Kafka's LocalTieredStorage is in jars of its tests: name their directory with --tiers-libs";
 
 const BATCH_LEN: usize = 64 << 10;
 
-/// Settings of both systems. Work with the store begins soon, and a fetch waits for the store: its
-/// answer is never empty.
+/// Settings of both systems. Work with the store begins soon. A fetch waits for the store instead
+/// of returning an empty response.
 const SETTINGS: [(&str, &str); 8] = [
     ("remote.log.storage.system.enable", "true"),
     ("remote.log.manager.task.interval.ms", "200"),
@@ -34,14 +34,14 @@ const SETTINGS: [(&str, &str); 8] = [
     ("rlmm.config.remote.log.metadata.topic.min.isr", "1"),
 ];
 
-/// Levada's cache has room for all that is read.
+/// Size of Levada's cache: more than all remote records of an experiment.
 const CACHE_BYTES: &str = "8589934592";
 
-/// Time for copies and deletions.
+/// Limit for the time of copies and deletions.
 const LIMIT: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Sizes of a segment, and of all closed segments.
+/// Bytes of a segment, and of all closed segments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     pub(crate) segment_bytes: u64,
@@ -60,7 +60,7 @@ impl Sizes {
     }
 }
 
-/// A running broker of each system whose store is there.
+/// Starts a broker of each system that has a remote store on this machine.
 pub(crate) fn started(bench: &Bench, systems: &Systems) -> Result<Vec<Node>, LabError> {
     let start = |system| {
         let node = Node::new(bench, systems, system)?;
@@ -97,7 +97,7 @@ fn kafka(store: &Path, systems: &Systems) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Fills a new topic; returns the batches of its closed segments.
+/// Fills a new topic. Returns the batches of its closed segments.
 pub(crate) fn fill(
     node: &Node,
     name: &str,
@@ -109,20 +109,20 @@ pub(crate) fn fill(
     topic::create(node, name, 1, &[&own[..], config].concat())?;
     let place = TopicPartition { topic: name.to_owned(), partition: 0 };
     let filled = topic::fill(node, place, BATCH_LEN, sizes.bytes + sizes.segment_bytes / 8)?;
-    // The file of the segment that is not closed is named by its first offset.
+    // The active segment's file name contains its first offset.
     let active = topic::segments(node, &filled.place)?.pop().unwrap_or_default();
     let base = active.file_stem().and_then(|stem| stem.to_str()?.parse::<usize>().ok());
     let base = base.ok_or_else(|| node.failed("has no segment of a topic that it has filled"))?;
     Ok(Filled { batches: base / filled.records, ..filled })
 }
 
-/// Waits until the store has all closed segments.
+/// Waits until the store contains all closed segments.
 pub(crate) fn await_copied(node: &Node, filled: &Filled) -> Result<(), LabError> {
     let last = filled.offset(filled.batches) - 1;
     await_offset(node, filled, LATEST_TIERED, last)
 }
 
-/// Waits until only the store has the closed segments.
+/// Waits until only the store contains the closed segments.
 pub(crate) fn await_remote(node: &Node, filled: &Filled) -> Result<(), LabError> {
     await_offset(node, filled, EARLIEST_LOCAL, filled.offset(filled.batches))
 }
@@ -134,7 +134,7 @@ fn await_offset(node: &Node, filled: &Filled, timestamp: i64, wanted: i64) -> Re
     })
 }
 
-/// Deletes a topic, and waits until the store has nothing of it.
+/// Deletes a topic and waits until the store contains none of its files.
 pub(crate) fn delete(node: &Node, filled: &Filled) -> Result<(), LabError> {
     topic::delete(node, &filled.place.topic)?;
     await_true(node, "does not delete the segments of a topic in its store", || {
@@ -160,7 +160,7 @@ fn await_true(
     Ok(())
 }
 
-/// Empties Levada's cache of remote records: restarts it on a directory without the cache.
+/// Empties Levada's cache of remote records by a restart on a directory without the cache.
 pub(crate) fn empty_cache(bench: &Bench, node: &mut Node, filled: &Filled) -> Result<(), LabError> {
     node.stop()?;
     let cache = node.data().join("remote-log-index-cache");
@@ -169,12 +169,12 @@ pub(crate) fn empty_cache(bench: &Bench, node: &mut Node, filled: &Filled) -> Re
     await_copied(node, filled)
 }
 
-/// The records of a topic in a store, oldest first: both systems begin the name of a file with its
-/// first offset, below a directory that begins with the topic's name.
+/// Files with the records of a topic in a store, oldest first. Both systems begin the name of a
+/// file with its first offset, below a directory whose name begins with the topic.
 pub(crate) fn copies(node: &Node, place: &TopicPartition) -> Vec<PathBuf> {
     let (mut dirs, mut found) = (vec![node.store()], Vec::new());
     while let Some(dir) = dirs.pop() {
-        // A directory may have been deleted since its parent was read.
+        // A concurrent deletion may have removed the directory after the read of its parent.
         let entries = fs::read_dir(&dir).into_iter().flatten().flatten();
         for path in entries.map(|entry| entry.path()) {
             let is_log = path.extension().is_some_and(|extension| extension == "log");

@@ -1,4 +1,4 @@
-//! Topics for measurements: created, filled, dropped from the page cache, checked.
+//! Topics for measurements: to create, fill, drop from the page cache and check.
 
 use std::fs::{self, File};
 use std::io;
@@ -28,24 +28,24 @@ use crate::experiments::broker::harness::node::Node;
 use crate::harness::bench::chill;
 use crate::record::Verdict;
 
-/// Requests under way at a time, as Kafka's own producer has them.
+/// Requests in flight, as in Kafka's producer by default.
 pub(crate) const IN_FLIGHT: usize = 5;
 
-/// With ids of topics.
+/// Metadata version with topic ids.
 const METADATA_VERSION: i16 = 13;
 
-/// With the offsets of remote storage.
+/// ListOffsets version with the offsets of remote storage.
 const OFFSETS_VERSION: i16 = 9;
 
-/// Time that a broker may take to have a new topic ready.
+/// Limit for the time in which a new topic becomes ready.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Records have old timestamps, so that every run writes the same bytes: their age must neither
-/// delete them under the readers nor end the one segment that the bare loops read.
+/// Settings for records with old timestamps, so that every run writes the same bytes. The age of
+/// the records must neither delete them during reads nor roll the only segment, which the bare
+/// loops read.
 const AGELESS: [(&str, &str); 2] = [("retention.ms", "-1"), ("segment.ms", "3153600000000")];
 
-/// Creates a topic that keeps its records by default, and waits until its partitions accept
-/// requests.
+/// Creates a topic that keeps its records by default. Waits until its partitions accept requests.
 pub(crate) fn create(
     node: &Node,
     name: &str,
@@ -66,7 +66,7 @@ pub(crate) fn create(
     Ok(())
 }
 
-/// The id of a topic.
+/// Returns the id of a topic.
 pub(crate) fn id(connection: &mut Connection, name: &str) -> Result<Uuid, LabError> {
     let mut topic = MetadataRequestTopic::default();
     topic.name = Some(StrBytes::from(name));
@@ -79,7 +79,7 @@ pub(crate) fn id(connection: &mut Connection, name: &str) -> Result<Uuid, LabErr
     })
 }
 
-/// Requests a topic from a broker, with this name and these settings.
+/// Sends a request to create a topic with this name and these settings.
 pub(crate) fn request(
     node: &Node,
     name: &str,
@@ -101,7 +101,7 @@ pub(crate) fn request(
     let mut client = client(node.address())?;
     let response = client.request(&request).map_err(failed("cannot create a topic"))?;
     if let Some(topic) = response.topics.iter().find(|topic| topic.error_code != 0) {
-        let what = format!("topic {name} is refused");
+        let what = format!("the broker refused to create topic {name}");
         return Err(LabError::step(what)(io::Error::other(format!(
             "Kafka's error code {}",
             topic.error_code
@@ -110,7 +110,7 @@ pub(crate) fn request(
     Ok(())
 }
 
-/// Waits until a partition's leader serves it.
+/// Waits until the leader of a partition serves it.
 pub(crate) fn await_served(
     node: &Node,
     client: &mut levada_client::Connection,
@@ -126,7 +126,7 @@ pub(crate) fn await_served(
     Ok(())
 }
 
-/// Deletes a topic; its files go some time later.
+/// Deletes a topic. The broker removes its files some time later.
 pub(crate) fn delete(node: &Node, name: &str) -> Result<(), LabError> {
     let mut request = DeleteTopicsRequest::default();
     request.topic_names = vec![StrBytes::from(name)];
@@ -149,8 +149,7 @@ pub(crate) fn failed(what: &'static str) -> impl FnOnce(ConnectionError) -> LabE
     move |error| LabError::step(what)(io::Error::other(error))
 }
 
-/// The offset of a partition for a timestamp of ListOffsets; none while the partition is not
-/// served.
+/// Offset of a partition for a timestamp of ListOffsets; none while the partition is not served.
 pub(crate) fn offset(
     client: &mut levada_client::Connection,
     place: &TopicPartition,
@@ -159,7 +158,7 @@ pub(crate) fn offset(
     Ok(offsets(client, &place.topic, place.partition..=place.partition, timestamp)?.pop())
 }
 
-/// The offset after the last record; none while the partition is not served.
+/// Log end offset; none while the partition is not served.
 fn end_offset(
     client: &mut levada_client::Connection,
     place: &TopicPartition,
@@ -167,7 +166,7 @@ fn end_offset(
     offset(client, place, levada_client::LATEST)
 }
 
-/// Number of partitions of a topic that are served.
+/// Number of partitions of a topic that brokers serve.
 pub(crate) fn served(
     client: &mut levada_client::Connection,
     topic: &str,
@@ -176,7 +175,7 @@ pub(crate) fn served(
     Ok(offsets(client, topic, 0..=partitions - 1, levada_client::LATEST)?.len())
 }
 
-/// The offset for a timestamp of each of these partitions that is served.
+/// Offset for a timestamp in each of these partitions that the broker serves.
 fn offsets(
     client: &mut levada_client::Connection,
     topic: &str,
@@ -195,17 +194,20 @@ fn offsets(
     let mut request = ListOffsetsRequest::default();
     request.replica_id = -1;
     request.topics = vec![asked];
-    let response = client.request_at(OFFSETS_VERSION, &request).map_err(failed("cannot ask for offsets"))?;
+    let response = client.request_at(OFFSETS_VERSION, &request).map_err(failed("cannot request offsets"))?;
     let answers = response.topics.iter().flat_map(|topic| &topic.partitions);
     Ok(answers.filter(|partition| partition.error_code == 0).map(|partition| partition.offset).collect())
 }
 
-/// The end of a partition that is served.
+/// Log end offset of a partition.
+///
+/// # Errors
+/// The broker does not serve the partition.
 pub(crate) fn end(node: &Node, place: &TopicPartition) -> Result<i64, LabError> {
     end_offset(&mut client(node.address())?, place)?.ok_or_else(|| node.failed("does not serve a partition"))
 }
 
-/// Batches that are all alike, and where they are.
+/// Identical batches, and the partition that contains them.
 #[derive(Debug, Clone)]
 pub(crate) struct Filled {
     pub(crate) place: TopicPartition,
@@ -215,18 +217,18 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
-    /// All bytes of all batches.
+    /// Bytes of all batches together.
     pub(crate) fn bytes(&self) -> u64 {
         (self.batch_len * self.batches) as u64
     }
 
-    /// The offset of a batch.
+    /// Base offset of a batch, if the partition began empty.
     pub(crate) fn offset(&self, batch: usize) -> i64 {
         i64::try_from(self.records * batch).unwrap_or(i64::MAX)
     }
 }
 
-/// Sends the same batch until there are at least `bytes` in an empty partition.
+/// Sends the same batch to an empty partition until it contains at least `bytes`.
 pub(crate) fn fill(
     node: &Node,
     place: TopicPartition,
@@ -253,8 +255,7 @@ pub(crate) fn fill_with(
     Ok(filled)
 }
 
-/// Sends one frame as often as there are batches, and checks that each got its offset, from `base`
-/// on.
+/// Sends one frame once for each batch. Checks that each batch got its offset, from `base` on.
 pub(crate) fn send(
     connection: &mut Connection,
     frame: &[u8],
@@ -271,14 +272,14 @@ pub(crate) fn send(
         let offset = frames::produced(response, &filled.place)?;
         if offset != base + filled.offset(received) {
             let what = format!("offset {offset} instead of {}", base + filled.offset(received));
-            return Err(LabError::step("a batch went astray")(io::Error::other(what)));
+            return Err(LabError::step("a batch has a wrong offset")(io::Error::other(what)));
         }
     }
     Ok(())
 }
 
-/// Reads everything in steps of `max_bytes`: checks of every batch its checksum and that none is
-/// missing.
+/// Reads everything in steps of `max_bytes`. Checks the checksum of every batch, and that no batch
+/// is missing.
 pub(crate) fn verify(
     address: SocketAddr,
     filled: &Filled,
@@ -292,7 +293,7 @@ pub(crate) fn verify(
     })
 }
 
-/// The same, by any way of sending requests: `ask`.
+/// The same with the function `ask`, which sends a request in any way.
 pub(crate) fn verify_by(
     filled: &Filled,
     base: i64,
@@ -327,7 +328,7 @@ pub(crate) fn verify_by(
     })
 }
 
-/// The segments of a partition, oldest first.
+/// Paths of the segments of a partition, oldest first.
 pub(crate) fn segments(node: &Node, place: &TopicPartition) -> Result<Vec<PathBuf>, LabError> {
     let dir = node.data().join(format!("{}-{}", place.topic, place.partition));
     let entries = fs::read_dir(&dir).map_err(LabError::file("cannot list", &dir))?;
@@ -338,15 +339,14 @@ pub(crate) fn segments(node: &Node, place: &TopicPartition) -> Result<Vec<PathBu
     Ok(logs)
 }
 
-/// Writes a partition's segments to the device and takes them out of the page cache; the share that
-/// is still there.
+/// Writes a partition's segments to the device and drops them from the page cache. Returns the
+/// share that is still in the page cache, from 0 to 1.
 pub(crate) fn evict(node: &Node, place: &TopicPartition) -> Result<Option<f64>, LabError> {
     sync(node, place)?.iter().try_for_each(chill)?;
     resident(node, place)
 }
 
-/// Writes a partition's segments to the device, so that this is not done while something is
-/// measured.
+/// Writes a partition's segments to the device, so that no writeback runs during a measurement.
 pub(crate) fn sync(node: &Node, place: &TopicPartition) -> Result<Vec<File>, LabError> {
     let sync = |path: PathBuf| {
         let file = File::open(&path).map_err(LabError::file("cannot open", &path))?;
@@ -356,13 +356,12 @@ pub(crate) fn sync(node: &Node, place: &TopicPartition) -> Result<Vec<File>, Lab
     segments(node, place)?.into_iter().map(sync).collect()
 }
 
-/// The share of a partition that is in the page cache, from 0 to 1; none if the kernel does not
-/// report it.
+/// Share of a partition in the page cache, from 0 to 1; none if the kernel does not report it.
 pub(crate) fn resident(node: &Node, place: &TopicPartition) -> Result<Option<f64>, LabError> {
     let (mut there, mut all) = (0, 0);
     for path in segments(node, place)? {
         let file = File::open(&path).map_err(LabError::file("cannot open", &path))?;
-        let len = file.metadata().map_err(LabError::file("cannot look at", &path))?.len();
+        let len = file.metadata().map_err(LabError::file("cannot read the size of", &path))?.len();
         let extent = Extent { file: Arc::new(file), offset: 0, len };
         let Some(cached) = residency::cached_bytes(&extent) else { return Ok(None) };
         there += cached;

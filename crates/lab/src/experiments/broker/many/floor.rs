@@ -1,5 +1,5 @@
-//! The machine's limit for many small producers: a bare loop of `epoll` on the broker's processor
-//! that receives, writes and answers, each by one call, and does nothing else.
+//! The machine's limit for many small producers: a bare loop of `epoll` on the broker's processor.
+//! For each request it reads, writes the batch, and responds, with one call each.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,20 +15,20 @@ use crate::experiments::broker::harness::frames::TopicPartition;
 use crate::harness::bench::Bench;
 use crate::harness::event_loop::{self, Interest};
 
-/// Prepared requests of the clients.
+/// Requests of the clients, as far as the loop must know them.
 #[derive(Debug)]
 pub(super) struct Load<'a> {
-    /// File for the batches of the n-th connection, and of each connection a round later.
+    /// Partitions to which the connections write in turn.
     pub(super) places: &'a [TopicPartition],
-    /// A file for each of them.
+    /// One file for each partition.
     pub(super) files: &'a [File],
     pub(super) frame_len: usize,
-    /// At the end of a frame, with one record.
+    /// Length of the batch at the end of a frame. The batch has one record.
     pub(super) batch_len: usize,
 }
 
-/// Serves all connections while `clients` runs; returns its result, and the processor time of the
-/// loop.
+/// Serves all connections while `clients` runs. Returns the result of `clients`, and the processor
+/// time of the loop.
 pub(super) fn beside<T>(
     bench: &Bench,
     load: &Load<'_>,
@@ -55,7 +55,7 @@ fn serve(listener: &TcpListener, load: &Load<'_>, over: &AtomicBool) -> io::Resu
     })
 }
 
-/// The answer of a partition.
+/// Response to a batch for one partition.
 struct Answer {
     bytes: BytesMut,
     offset_at: usize,
@@ -63,7 +63,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Answers that a record has the next offset.
+    /// Returns the response with the next offset.
     fn next(&mut self) -> &[u8] {
         self.bytes[self.offset_at..self.offset_at + 8].copy_from_slice(&self.next.to_be_bytes());
         self.next += 1;

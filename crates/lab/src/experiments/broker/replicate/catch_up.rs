@@ -1,5 +1,5 @@
-//! A new replica: a partition with one replica gets a second one, which copies everything from the
-//! leader's disk while producers continue.
+//! A new replica: a partition with one replica gets a second one. The new replica copies all
+//! records from the leader's disk while producers continue.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,19 +17,19 @@ use crate::harness::process;
 use crate::method::experiment::{Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 
-/// Live records of all producers together.
+/// Live records per second of all producers together.
 pub(super) const PER_SECOND: f64 = 1000.0;
 
 const BATCH_LEN: usize = 64 << 10;
 const SEGMENT_BYTES: u64 = 128 << 20;
 
-/// From the request until the replica is in sync.
+/// Limit from the request until the replica is in sync.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// After the warm-up of the live producers.
+/// Time from the start of the live producers to the request, longer than their warm-up.
 const AFTER: Duration = Duration::from_millis(150);
 
-/// The backlog of each variant, written when first needed.
+/// The backlog of each variant. The first run of a variant writes it.
 #[derive(Debug)]
 pub(super) struct CatchUp {
     bytes: u64,
@@ -117,7 +117,7 @@ impl CatchUp {
         if let Some(backlog) = self.backlogs.get(variant.name) {
             return Ok(backlog.clone());
         }
-        // The remaining backlogs, one replica of a backlog, and the space of deleted ones.
+        // Space for the remaining backlogs, for one replica of a backlog, and for deleted replicas.
         let missing = (VARIANTS.len() - self.backlogs.len()) as u64;
         bench.reserve(self.bytes * (missing + 2))?;
         let segment_bytes = SEGMENT_BYTES.min(self.bytes / 4).to_string();

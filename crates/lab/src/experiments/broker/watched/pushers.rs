@@ -1,5 +1,5 @@
-//! Clients that push their own metrics (KIP-714), each with a connection, at the interval of a
-//! subscription.
+//! Clients that push their own metrics (KIP-714) at the interval of a subscription, each with its
+//! own connection.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -19,33 +19,33 @@ use crate::harness::pace::FixedRate;
 
 const SUBSCRIPTION: (i8, &str) = (config::CLIENT_METRICS, "lab");
 
-/// Interval of the pushes of a client.
+/// Interval between two pushes of a client.
 pub(super) const INTERVAL: Duration = Duration::from_secs(30);
 
-/// Gauges of a push.
+/// Number of gauges in a push.
 const GAUGES: usize = 100;
 
-/// Time until a new subscription is in force.
+/// Limit for the time until a new subscription takes effect.
 const LIMIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Number of the client instances that a broker knows.
+/// Number of client instances that a broker knows.
 pub(super) fn known(scrape: &Scrape) -> Option<f64> {
     scrape.sum("levada_client_telemetry_instances")
 }
 
-/// The clients. Dropping them closes their connections.
+/// Clients that push metrics. Drop closes their connections.
 #[derive(Debug)]
 pub(super) struct Pushers {
     thread: Option<(Sender<()>, Pushing)>,
 }
 
-/// The thread that pushes.
+/// Thread that pushes the metrics of all clients.
 type Pushing = JoinHandle<Result<(), LabError>>;
 
 impl Pushers {
-    /// Makes the subscription and connects the clients. Each has asked for its subscriptions when
-    /// this returns; their pushes are spread over the interval.
+    /// Creates the subscription and connects the clients. Returns once each client has received its
+    /// subscription. The pushes are spread over the interval.
     pub(super) fn open(node: &Node, count: usize) -> Result<Self, LabError> {
         let interval = INTERVAL.as_millis().to_string();
         let keys = [("metrics", Some("*")), ("interval.ms", Some(interval.as_str()))];
@@ -69,7 +69,7 @@ impl Pushers {
         Ok(Self { thread: Some((stop, thread)) })
     }
 
-    /// Ends the pushes and the subscription.
+    /// Ends the pushes and deletes the subscription.
     pub(super) fn close(mut self, node: &Node) -> Result<(), LabError> {
         self.end()?;
         config::alter(node, SUBSCRIPTION, &[("metrics", None), ("interval.ms", None)])
@@ -84,7 +84,7 @@ impl Pushers {
 
 impl Drop for Pushers {
     fn drop(&mut self) {
-        // The failure of the experiment is reported.
+        // The caller already reports an error of the experiment.
         let _ = self.end();
     }
 }
@@ -97,7 +97,7 @@ struct Pusher {
 }
 
 impl Pusher {
-    /// Connects, and waits until the subscription is in force.
+    /// Connects a client and waits until the subscription takes effect.
     fn connect(node: &Node) -> Result<Self, LabError> {
         let start = Instant::now();
         loop {
@@ -125,7 +125,7 @@ impl Pusher {
     }
 }
 
-/// `MetricsData` of OpenTelemetry: gauges without attributes, as long as the names of Kafka's are.
+/// `MetricsData` of OpenTelemetry: gauges without attributes, with names as long as those of Kafka.
 fn payload() -> Bytes {
     let gauge = |number: usize| {
         let name = format!("org.apache.kafka.producer.node.request.latency.avg.{number:03}");
@@ -138,7 +138,7 @@ fn payload() -> Bytes {
     Bytes::from(field(1, &field(2, &scope)))
 }
 
-/// A field of a message of Protocol Buffers with a length.
+/// Length-delimited field of a Protocol Buffers message.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len();
     let mut field = vec![number << 3 | 2];

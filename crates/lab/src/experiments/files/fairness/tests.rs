@@ -1,4 +1,4 @@
-//! The latencies of small readers are those of requests.
+//! The latencies of small readers exclude the setup of their connections.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -17,7 +17,7 @@ fn small_file_p99_excludes_connection_setup() {
         for _ in 0..READERS {
             let (mut stream, _) = listener.accept().unwrap();
             let request = BufReader::new(stream.try_clone().unwrap()).lines().next();
-            let request = request.expect("a reader begins with a request").unwrap();
+            let request = request.expect("the reader sends a request first").unwrap();
             assert_eq!(request, "GET /small HTTP/1.1");
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc").unwrap();
         }

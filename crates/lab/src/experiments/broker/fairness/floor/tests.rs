@@ -1,4 +1,4 @@
-//! The bare loop answers with the bytes of its files.
+//! The bare loop responds with the bytes of its files.
 
 use std::os::unix::fs::FileExt;
 
@@ -9,7 +9,7 @@ use crate::experiments::broker::harness::topic::Filled;
 use crate::method::limits::Scale;
 
 #[test]
-fn every_reader_gets_what_it_asks_for() {
+fn concurrent_readers_receive_their_requested_batches() {
     let dir = tempfile::tempdir().unwrap();
     let bench = Bench::new(dir.path(), Scale::Tiny).unwrap();
     let filled = |name: &str, batch_len: usize, batches| {

@@ -1,12 +1,12 @@
-//! The client gets every response, however it comes in parts.
+//! The client receives every response, in whatever parts it arrives.
 
 use std::net::TcpListener;
 use std::sync::mpsc;
 
 use super::*;
 
-/// Sends a response of `len` bytes in two parts, the second when the first has been taken or is
-/// waited beside.
+/// Sends a response of `len` bytes in two parts. The second part follows when the client has taken
+/// the first, or waits while the first is in the socket.
 fn in_two_parts(len: usize, first: usize, expected: usize) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut connection = Connection::open(listener.local_addr().unwrap()).unwrap();
@@ -25,8 +25,8 @@ fn in_two_parts(len: usize, first: usize, expected: usize) {
         tell.send(Some(body)).unwrap();
     });
     assert_eq!(told.recv().unwrap(), None);
-    // A receive that blocks takes the first part before it sleeps; one that polls leaves it where
-    // it is.
+    // A blocking receive takes the first part before it sleeps; a receive that polls leaves it in
+    // the socket.
     for _ in 0..1000 {
         if rustix::io::ioctl_fionread(&watched).unwrap() == 0 {
             break;
@@ -34,13 +34,14 @@ fn in_two_parts(len: usize, first: usize, expected: usize) {
         std::thread::yield_now();
     }
     server.write_all(&response[first..]).unwrap();
-    let answered = told.recv_timeout(TIMEOUT / 3).expect("the client waits for more than there is");
+    let answered =
+        told.recv_timeout(TIMEOUT / 3).expect("the client waits for more bytes than the response has");
     assert!(answered.is_some_and(|head| head <= len));
 }
 
 #[test]
-fn a_response_whose_beginning_was_there_first_arrives() {
-    // Small; beyond the mark; beyond what is handed out.
+fn client_receives_responses_that_arrive_in_two_parts() {
+    // A small response; one above the low-water mark; one that is longer than the returned head.
     for (len, first, expected) in [(4186, 90, 4186), (70_000, 30_000, 70_000), (300_000, 60_000, 20_000)] {
         in_two_parts(len, first, expected);
     }

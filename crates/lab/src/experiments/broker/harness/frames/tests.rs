@@ -1,4 +1,4 @@
-//! Frames and the places of their fields, against the codec.
+//! Frames and the positions of their fields, compared with the codec.
 
 use levada_base::batch::{check, check_stored};
 use levada_wire::fetch::{FetchResponse, FetchedPartition, FetchedTopic};
@@ -29,7 +29,7 @@ fn generated_batches_are_valid_and_near_wanted_size() {
 }
 
 #[test]
-fn the_offset_is_found_in_a_produce_response() {
+fn offset_is_found_in_a_produce_response() {
     let partition = |error_code| ProducedPartition {
         index: 3,
         error_code,
@@ -59,7 +59,7 @@ impl HoleLen for Hole {
 }
 
 #[test]
-fn the_records_are_found_in_a_fetch_response() {
+fn records_are_found_in_a_fetch_response() {
     let records = batch(500, 100, 1).unwrap().0.freeze();
     let response = |error_code| {
         let partition =

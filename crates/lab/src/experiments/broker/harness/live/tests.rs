@@ -1,4 +1,4 @@
-//! The threads of a lane end together.
+//! All threads of a lane end when one of them fails.
 
 use std::net::TcpListener;
 
@@ -27,10 +27,10 @@ fn consumer_stops_waiting_when_produce_is_refused() {
     broker.write_all(&refusal).unwrap();
     let error = lane.hear(producer).unwrap_err().to_string();
     assert!(error.contains("Produce was refused"), "{error}");
-    // A consumer that still awaits records finds the end of this connection.
+    // A consumer that still awaits records would read the end of this connection.
     let (consumer, broker) = connect();
     drop(broker);
-    lane.read(consumer).expect("nothing is awaited");
+    lane.read(consumer).expect("the consumer awaits no record");
     let (producer, _broker) = connect();
     let sent = lane.send(&mut producer.sender().unwrap(), StopCondition::Time(Duration::ZERO));
     assert_eq!(sent.unwrap(), 0);

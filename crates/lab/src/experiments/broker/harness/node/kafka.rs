@@ -1,6 +1,6 @@
-//! The command that starts Apache Kafka as one node in both roles, with the heap and the collector
-//! of its start script, after formatting its directory if that is new. It logs errors only, which
-//! costs it less than its default.
+//! The command that starts Apache Kafka as one node with both roles, after it has formatted a new
+//! directory. The heap and the garbage collector are those of Kafka's start script. Kafka logs only
+//! errors, which costs less than its default.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::{Plan, data};
 use crate::error::LabError;
 use crate::harness::program::bare;
 
-/// From Kafka's `kafka-server-start.sh` and `kafka-run-class.sh`.
+/// Arguments from Kafka's `kafka-server-start.sh` and `kafka-run-class.sh`.
 const JVM: [&str; 9] = [
     "-Xmx1G",
     "-Xms1G",
@@ -31,7 +31,7 @@ const LOGGING: &str = r#"<Configuration status="ERROR">
 </Configuration>
 "#;
 
-/// Any cluster id will do; a fixed one keeps runs alike.
+/// A fixed cluster id, so that all runs are alike.
 pub(super) const CLUSTER_ID: &str = "bGV2YWRhLWxhYi0wMDAwMA";
 
 pub(super) fn command(plan: &Plan) -> Result<Command, LabError> {
@@ -40,7 +40,7 @@ pub(super) fn command(plan: &Plan) -> Result<Command, LabError> {
     if !properties.exists() {
         fs::write(&logging, LOGGING).map_err(LabError::file("cannot write", &logging))?;
         fs::write(&properties, configuration(plan)).map_err(LabError::file("cannot write", &properties))?;
-        // An existing directory is used unchanged.
+        // A directory from an earlier start needs no format.
         if !data(home).join("meta.properties").exists() {
             format(plan, &properties)?;
         }
@@ -53,8 +53,11 @@ pub(super) fn command(plan: &Plan) -> Result<Command, LabError> {
 
 fn java(plan: &Plan) -> Result<Command, LabError> {
     let libs = plan.systems.kafka_libs.as_deref();
-    let libs = libs
-        .ok_or_else(|| LabError::step("Kafka is to be started")(std::io::Error::other("no --kafka-libs")))?;
+    let libs = libs.ok_or_else(|| {
+        LabError::step("cannot start Kafka")(std::io::Error::other(
+            "name the directory of its jars with --kafka-libs",
+        ))
+    })?;
     let mut command = bare(Path::new("java"));
     command.env("CLASSPATH", libs.join("*"));
     Ok(command)
@@ -89,10 +92,11 @@ fn configuration(plan: &Plan) -> String {
         "transaction.state.log.min.isr=1".to_owned(),
         "share.coordinator.state.topic.replication.factor=1".to_owned(),
         "share.coordinator.state.topic.min.isr=1".to_owned(),
-        // Kafka is paused while another broker is measured, and must not end because of that.
+        // The laboratory pauses Kafka while another broker is measured. Kafka must not end because
+        // of that.
         "broker.session.timeout.ms=3600000".to_owned(),
     ];
-    // The last line of a key counts.
+    // If a key occurs twice, its last line applies.
     let settings = plan.settings.iter().map(|(key, value)| format!("{key}={value}"));
     lines.into_iter().chain(settings).collect::<Vec<_>>().join("\n") + "\n"
 }

@@ -1,4 +1,4 @@
-//! The command that starts Levada: its defaults, but for addresses and directory.
+//! The command that starts Levada with its defaults, except for addresses and directory.
 
 use std::io;
 use std::process::{Command, Stdio};
