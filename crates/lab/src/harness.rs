@@ -1,5 +1,5 @@
-//! Set-up of experiments: a workbench, bytes to move, processes at the other end and their use of
-//! the processor, load, bare loops, TLS.
+//! Equipment of experiments: a workbench, payload, other processes and their use of the processor,
+//! load, bare loops, TLS.
 
 pub(crate) mod bench;
 pub(crate) mod event_loop;

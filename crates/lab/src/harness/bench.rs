@@ -1,5 +1,5 @@
-//! The workbench of an experiment: a directory with enough space, and temporary files that remove
-//! themselves.
+//! The workbench of an experiment: a directory with enough space, and temporary files that are
+//! removed automatically.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,18 +21,18 @@ pub struct Bench {
     dir: TempDir,
     caps: Caps,
     places: Places,
-    /// Keeps [memory on loan](host_memory) at home.
+    /// File whose pages hold the [memory that the host has reclaimed](host_memory) in the guest.
     hole: Option<File>,
 }
 
-/// Space that stays free in addition to an experiment's need.
+/// Bytes that stay free in addition to an experiment's need.
 const RESERVE_BYTES: u64 = 256 << 20;
 
 impl Bench {
-    /// A bench in a separate directory in `dir`, which is removed with the bench.
+    /// Creates a bench in a new directory below `dir`. Drop removes the directory.
     ///
     /// # Errors
-    /// `dir` takes no files.
+    /// This process cannot create a directory in `dir`.
     pub fn new(dir: &Path, scale: Scale) -> Result<Self, LabError> {
         let own = tempfile::Builder::new().prefix("levada-lab-").tempdir_in(dir);
         let own = own.map_err(LabError::file("cannot make a directory in", dir))?;
@@ -40,12 +40,13 @@ impl Bench {
         Ok(Self { scale, dir: own, caps, places: Places::of_this_process(), hole: None })
     }
 
-    /// Takes memory home that the host has on loan, as a virtual machine's free memory may be:
-    /// otherwise the first access would pay for its return. It stays until the bench is dropped.
-    /// `show` is told the bytes done of all. Blocks for seconds a gigabyte.
+    /// Takes back memory that the host has reclaimed, such as free memory of a virtual machine:
+    /// otherwise the first access would wait for the host. The memory stays in the guest until the
+    /// bench is dropped. `show` gets the bytes taken so far, and the total. Blocks for seconds per
+    /// gigabyte.
     ///
     /// # Errors
-    /// The directory takes no file.
+    /// The directory accepts no file.
     pub fn reclaim_host_memory(&mut self, show: &mut dyn FnMut(u64, u64)) -> Result<(), LabError> {
         let wanted = host_memory::wanted_bytes();
         if wanted > 0 {
@@ -56,12 +57,12 @@ impl Bench {
         Ok(())
     }
 
-    /// Amount of work.
+    /// Amount of work of a run.
     pub fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// A directory for files that need a name; removed with the bench.
+    /// Directory for files that need a name. Drop of the bench removes it.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -71,18 +72,19 @@ impl Bench {
         &self.caps
     }
 
-    /// Processors of each side.
+    /// Processors of the sender and the receiver.
     pub fn places(&self) -> &Places {
         &self.places
     }
 
-    /// Fails unless `bytes` more have room, with a reserve for the rest of the machine.
+    /// Fails unless `bytes` more fit on the device, with a reserve for other programs.
     ///
     /// # Errors
-    /// [`LabError::NoSpace`].
+    /// [`LabError::NoSpace`], or the operating system does not report the free space.
     pub fn reserve(&self, bytes: u64) -> Result<(), LabError> {
         let dir: PathBuf = self.dir().to_owned();
-        let stat = rustix::fs::statvfs(&dir).map_err(LabError::file("cannot ask for free space in", &dir))?;
+        let stat =
+            rustix::fs::statvfs(&dir).map_err(LabError::file("cannot read the free space of", &dir))?;
         let free_bytes = stat.f_bavail.saturating_mul(stat.f_frsize);
         let wanted_bytes = bytes.saturating_add(RESERVE_BYTES);
         if free_bytes < wanted_bytes {
@@ -91,20 +93,20 @@ impl Bench {
         Ok(())
     }
 
-    /// An empty file without a name: it is removed with its last descriptor, also if the process is
-    /// killed.
+    /// Creates an empty file without a name. The kernel removes it with its last descriptor, even
+    /// if the process is killed.
     ///
     /// # Errors
-    /// The directory takes none.
+    /// The directory accepts no file.
     pub fn file(&self) -> Result<File, LabError> {
         tempfile::tempfile_in(self.dir()).map_err(LabError::file("cannot make a file in", self.dir()))
     }
 
-    /// A nameless file with `len` bytes in which no two pages are alike, on the device and in the
-    /// page cache; and its checksum.
+    /// Creates a file without a name, with `len` bytes in which no two pages are equal, on the
+    /// device and in the page cache. Returns the file and its checksum.
     ///
     /// # Errors
-    /// There is no room, or the directory takes no file.
+    /// The device has too little space, or the directory accepts no file.
     pub fn filled_file(&self, len: u64) -> Result<(File, u64), LabError> {
         self.reserve(len)?;
         let mut file = self.file()?;
@@ -114,10 +116,11 @@ impl Bench {
     }
 }
 
-/// Takes a file's pages out of the page cache. Pages that were not written stay, so sync before.
+/// Drops a file's pages from the page cache. Dirty pages remain, so the caller must sync the file
+/// before.
 ///
 /// # Errors
-/// The file system does not do it.
+/// The file system refuses.
 pub(crate) fn chill(file: &File) -> Result<(), LabError> {
     rustix::fs::fadvise(file, 0, None, Advice::DontNeed)
         .map_err(LabError::step("cannot drop a file from the page cache"))

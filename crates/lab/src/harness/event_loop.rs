@@ -14,32 +14,33 @@ use crate::error::LabError;
 use crate::harness::bench::Bench;
 use crate::machine::cpu;
 
-/// Interval between checks for the end of the loop.
+/// Interval in which the loop checks if it must end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// The number of the listener in the epoll set; connections have their index.
+/// Number of the listener in the epoll set; the number of a connection is its index.
 const LISTENER: u64 = u64::MAX;
 
 /// Event for which a connection waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interest {
-    /// The next request.
+    /// Waits for the next request.
     ToReceive,
-    /// Room for the rest of an answer.
+    /// Waits for space in the socket for the rest of a response.
     ToSend,
-    /// Nothing: the client has disconnected.
+    /// Waits for nothing, because the client has disconnected.
     Nothing,
 }
 
-/// Serves all connections with a separate loop on the sender's processor, until `clients` is done;
-/// returns the result of `clients`, and the processor time of the loop.
+/// Serves all connections with a loop on the sender's processor, until `clients` returns. Returns
+/// the result of `clients`, and the processor time of the loop.
 pub(crate) fn around<T>(
     bench: &Bench,
     serve: impl FnOnce(&TcpListener, &AtomicBool) -> io::Result<()> + Send,
     clients: impl FnOnce(SocketAddr) -> Result<T, LabError>,
 ) -> Result<(T, Duration), LabError> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(LabError::step("no port is free"))?;
-    let address = listener.local_addr().map_err(LabError::step("a listener has an address"))?;
+    let listener =
+        TcpListener::bind("127.0.0.1:0").map_err(LabError::step("cannot listen on a free port"))?;
+    let address = listener.local_addr().map_err(LabError::step("cannot read the address of a listener"))?;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let server: ScopedJoinHandle<'_, io::Result<Duration>> = scope.spawn(|| {
@@ -56,9 +57,9 @@ pub(crate) fn around<T>(
     })
 }
 
-/// Accepts connections, made by `open`, and gives each a `turn` whenever it is ready, until the
-/// end. A new connection waits for data; a turn gets the connection's number, from 0; the number of
-/// a closed connection goes to a new one.
+/// Accepts connections and converts each with `open`. Calls `turn` whenever a connection is ready,
+/// until `over`. A new connection waits for data. A turn gets the connection's number, from 0; a
+/// new connection may get the number of a closed one.
 pub(crate) fn serve<C: AsFd>(
     listener: &TcpListener,
     over: &AtomicBool,
@@ -99,7 +100,7 @@ pub(crate) fn serve<C: AsFd>(
                 Interest::ToReceive => epoll::EventFlags::IN,
                 Interest::ToSend => epoll::EventFlags::OUT,
                 Interest::Nothing => {
-                    // Closing takes it out of the set.
+                    // Close removes the descriptor from the set.
                     connections[at] = None;
                     free.push(at);
                     continue;

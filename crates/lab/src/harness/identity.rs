@@ -12,25 +12,25 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::error::LabError;
 
-/// The name in the certificate.
+/// Host name in the certificate.
 pub(crate) const NAME: &str = "localhost";
 
-/// A certificate with its key, in a file, and the settings that fit it.
+/// A certificate with its key in a file, and the matching settings of both ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
-    /// Key and certificate in PEM.
+    /// Path of the key and the certificate in PEM.
     pub(crate) path: PathBuf,
-    /// Of a client that trusts it. Each handshake is a full one.
+    /// Settings of a client that trusts the certificate. Each handshake is a full one.
     pub(crate) client: Arc<ClientConfig>,
-    /// Of a server that has it.
+    /// Settings of a server with the certificate.
     pub(crate) server: Arc<ServerConfig>,
 }
 
 impl Identity {
-    /// Makes a certificate and writes it to `path`.
+    /// Creates a certificate and writes it to `path`.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// This process cannot write the file.
     pub(crate) fn create(path: &Path) -> Result<Self, LabError> {
         let wrong = |error: &dyn std::fmt::Display| {
             LabError::step("cannot make a certificate")(io::Error::other(error.to_string()))

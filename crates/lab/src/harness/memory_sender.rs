@@ -1,8 +1,8 @@
-//! Sending from memory over a separate route, as `lab send` and `lab calibrate` measure it.
+//! Sends from memory over a separate route, for `lab send` and `lab calibrate`.
 //!
-//! A worker does it, a [second process](crate::harness::peer) that may be root of separate
-//! namespaces, because a device that takes references without a network card can only be made
-//! there. The worker measures itself; its commands and results are plain data.
+//! A worker sends: a [second process](crate::harness::peer) that may be root in separate
+//! namespaces. Only there can a user create a device that accepts references without a network
+//! card. The worker measures itself; its commands and results are plain data.
 
 use std::fs::File;
 use std::io;
@@ -25,21 +25,22 @@ mod single;
 
 pub(crate) use route::Stage;
 
-/// The way to the receiver.
+/// Route to the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Route {
-    /// TCP over the loopback device: the kernel copies in the end, even with a request for a
+    /// TCP over the loopback device. The kernel copies in the end, even if the program requests a
     /// reference.
     Loopback,
-    /// TCP over a pair of virtual devices between two namespaces of our own: the same.
+    /// TCP over a pair of virtual devices between two new namespaces. The kernel copies as on
+    /// loopback.
     Veth,
-    /// UDP to a device that drops all packets: there is no copy, and no receiver.
+    /// UDP to a device that drops all packets, without a copy and without a receiver.
     Ifb,
 }
 
 impl Route {
-    /// As in tables.
+    /// Name in tables.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Loopback => "loopback",
@@ -53,91 +54,93 @@ impl Route {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Wait {
-    /// After the result of the last message; its memory stays parked until the kernel releases it.
+    /// The previous message has a result. Its memory stays parked until the kernel releases it.
     Result,
-    /// After the kernel has released the memory of the last message.
+    /// The kernel has released the memory of the previous message.
     Release,
 }
 
-/// Way to send a message.
+/// Method to send a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum How {
-    /// `send`: copied.
+    /// `send`, which copies.
     Send,
     /// `send` with `MSG_ZEROCOPY`.
     MsgZerocopy,
-    /// `SEND` through a ring: copied.
+    /// `SEND` with `io_uring`, which copies.
     RingSend,
-    /// `SEND_ZC` through a ring.
+    /// `SEND_ZC` with `io_uring`.
     RingZeroCopy {
-        /// From registered buffers.
+        /// True if the buffers are registered.
         registered: bool,
-        /// Condition for the next one.
+        /// Condition for the next message.
         wait: Wait,
     },
     /// Many small pieces and one body, all in one `SENDMSG_ZC`.
     Whole {
-        /// Condition for the next one.
+        /// Condition for the next message.
         wait: Wait,
     },
-    /// The same cut by size: small pieces copied together, the body by reference.
+    /// Many small pieces and one body, cut by size: the small pieces copied together, the body by
+    /// reference.
     Cut {
-        /// Condition for the next one.
+        /// Condition for the next message.
         wait: Wait,
     },
 }
 
-/// Work of a worker.
+/// Messages that a worker sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Load {
-    /// In which way.
+    /// Method to send a message.
     pub how: How,
-    /// Bytes of a message, or of the body of a mixed one.
+    /// Bytes of a message, or of the body of a mixed message.
     pub bytes: usize,
-    /// Small pieces before the body of a mixed message.
+    /// Number of small pieces before the body of a mixed message.
     pub pieces: usize,
-    /// Bytes of each of those.
+    /// Bytes of each small piece.
     pub piece_bytes: usize,
     /// Number of messages.
     pub messages: u32,
-    /// True if the receiver makes a checksum; every message is different then.
+    /// True if the receiver computes a checksum. In that case every message is different.
     pub check: bool,
 }
 
 impl Load {
-    /// Bytes of a whole message.
+    /// Bytes of a message with all its pieces.
     pub(crate) fn message_bytes(&self) -> u64 {
         (self.bytes + self.pieces * self.piece_bytes) as u64
     }
 
-    /// The bytes of message `index`: like every other one's, unless they are checked.
+    /// Writes the bytes of message `index`. All messages are equal, unless the receiver checks
+    /// them.
     fn fill(&self, index: u32, message: &mut [u8]) {
         Payload::new(if self.check { u64::from(index) + 1 } else { 1 }).fill(message);
     }
 }
 
-/// Result.
+/// Result of a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sent {
     /// Number of messages.
     pub messages: u32,
-    /// Of the wall clock, until the last byte had arrived (with a receiver) or was sent.
+    /// Time until the last byte arrived, or without a receiver until it was sent.
     pub wall_ns: u64,
     /// Processor time of the worker.
     pub cpu_ns: u64,
     /// System calls of the sending thread.
     pub calls: u64,
-    /// Messages sent by reference which the kernel copied after all.
+    /// Messages sent by reference that the kernel copied nevertheless.
     pub copied: u64,
-    /// Bytes and checksum that were to arrive.
+    /// Expected bytes and checksum.
     pub expected: (u64, u64),
-    /// Bytes and checksum that arrived; `None` without a receiver.
+    /// Received bytes and checksum; none without a receiver.
     pub arrived: Option<(u64, u64)>,
 }
 
 impl Sent {
-    /// By the names that `lab send` uses.
+    /// Metrics by the names that `lab send` uses.
     pub(crate) fn metrics(&self) -> Metrics {
         let messages = f64::from(self.messages);
         [
@@ -150,8 +153,8 @@ impl Sent {
         .into()
     }
 
-    /// Result of the check. Without a receiver only the complete acceptance of every send can be
-    /// checked.
+    /// Result of the check. Without a receiver, the check only covers that the kernel accepted
+    /// every message completely.
     pub(crate) fn verdict(&self) -> Verdict {
         match self.arrived {
             Some(arrived) => Verdict::of_bytes(self.expected, arrived),
@@ -169,9 +172,10 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts a worker that has a route: within separate namespaces for all but loopback.
+    /// Starts a worker with a route, in separate namespaces for all routes except loopback.
     ///
-    /// # Errors In words: the missing requirement and a remedy.
+    /// # Errors
+    /// The missing requirement and a remedy, as text.
     pub(crate) fn start(bench: &Bench, route: Route) -> Result<Self, String> {
         let by: &[&str] = if route == Route::Loopback { &[] } else { &["unshare", "-Urn"] };
         let start = || -> Result<Self, LabError> {
@@ -187,7 +191,7 @@ impl Worker {
         })
     }
 
-    /// Sends.
+    /// Sends a load.
     ///
     /// # Errors
     /// The worker or the connection failed.
@@ -196,20 +200,20 @@ impl Worker {
     }
 }
 
-/// Sends a load on a stage and measures it: the work of a worker.
+/// Sends a load on a stage and measures it. The worker calls this function.
 pub(crate) fn run(stage: &mut Stage, load: &Load) -> Result<Sent, LabError> {
     let total = load.message_bytes() * u64::from(load.messages);
     let take = if load.check { ReceiveMode::Check } else { ReceiveMode::Discard };
-    // A part goes before the clock starts: connections find their window, rings and pools their
-    // memory.
+    // Send a part before the clock starts, so that the congestion window grows and rings and pools
+    // allocate their memory.
     let first = Load { messages: load.messages.div_ceil(4), check: false, ..*load };
     let warm_up = load.message_bytes() * u64::from(first.messages);
     let socket = stage.connect(take, &[warm_up, total])?;
-    let mut sender = Sender::new(load, socket).map_err(LabError::step("cannot prepare sending"))?;
-    sender.send(&first).map_err(LabError::step("cannot send"))?;
+    let mut sender = Sender::new(load, socket).map_err(LabError::step("cannot prepare the sender"))?;
+    sender.send(&first).map_err(LabError::step("cannot send messages"))?;
     stage.part()?;
     let (start_ns, watch, before) = (crate::machine::cpu::monotonic_ns(), Stopwatch::start(), sender.calls());
-    let copied = sender.send(load).map_err(LabError::step("cannot send"))?;
+    let copied = sender.send(load).map_err(LabError::step("cannot send messages"))?;
     let (elapsed, sent_ns) = (watch.elapsed(), crate::machine::cpu::monotonic_ns());
     let part = stage.part()?;
     let done_ns = part.map_or(sent_ns, |part| part.done_ns);
@@ -224,7 +228,7 @@ pub(crate) fn run(stage: &mut Stage, load: &Load) -> Result<Sent, LabError> {
     })
 }
 
-/// Of all messages.
+/// Checksum of all messages.
 fn checksum(load: &Load) -> u64 {
     let mut digest = payload::digest();
     let mut message = vec![0; usize::try_from(load.message_bytes()).unwrap_or(0)];
@@ -235,7 +239,7 @@ fn checksum(load: &Load) -> u64 {
     digest.finalize()
 }
 
-/// Sends the start of a file by reference, out of buffers that it is read into.
+/// Sends the start of a file by reference from buffers.
 pub(crate) struct FileSender {
     single: single::Single,
     how: How,
@@ -245,14 +249,14 @@ pub(crate) struct FileSender {
 }
 
 impl FileSender {
-    /// Over a waiting connection, in messages of this number of bytes.
+    /// Creates a sender over a blocking connection, with messages of this number of bytes.
     pub(crate) fn new(how: How, bytes: usize, file: Arc<File>, socket: TcpStream) -> io::Result<Self> {
         let load = Load { how, bytes, pieces: 0, piece_bytes: 0, messages: 0, check: false };
         let single = single::Single::new(&load, Arc::new(socket.into()))?.reading(file);
         Ok(Self { single, how, bytes, sent_bytes: 0, copied_bytes: 0 })
     }
 
-    /// Sends whole messages; their memory is free when this returns.
+    /// Sends complete messages. Returns once the kernel has released their memory.
     pub(crate) fn send(&mut self, len: u64) -> io::Result<()> {
         let messages = u32::try_from(len / self.bytes as u64).unwrap_or(u32::MAX);
         let load =
@@ -263,9 +267,9 @@ impl FileSender {
         Ok(())
     }
 
-    /// System calls so far.
+    /// Number of system calls so far.
     pub(crate) fn calls(&self) -> u64 {
-        // One for each read.
+        // One call reads each message.
         self.single.calls() + self.sent_bytes / self.bytes as u64
     }
 
@@ -273,13 +277,13 @@ impl FileSender {
         self.sent_bytes
     }
 
-    /// Bytes that the kernel copied although they were sent by reference.
+    /// Bytes that the kernel copied although the sender sent them by reference.
     pub(crate) fn copied_bytes(&self) -> u64 {
         self.copied_bytes
     }
 }
 
-/// Sender, with its memory and ring.
+/// Sender with its memory and ring.
 enum Sender {
     Single(single::Single),
     Mixed(Box<mixed::Mixed>),
@@ -293,8 +297,8 @@ impl Sender {
         })
     }
 
-    /// Sends all messages and waits until their memory is free; how many the kernel copied that
-    /// were to go by reference.
+    /// Sends all messages and waits until the kernel has released their memory. Returns the number
+    /// of messages by reference that the kernel copied.
     fn send(&mut self, load: &Load) -> io::Result<u64> {
         match self {
             Self::Single(single) => single.send(load),

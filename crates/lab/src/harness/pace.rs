@@ -1,6 +1,6 @@
-//! Open-loop load: the due time of each request does not depend on the answers, and latency counts
-//! from it. A stall of a broker counts for every request that was due during it (no coordinated
-//! omission).
+//! Open-loop load: the due time of a request does not depend on responses, and its latency begins
+//! at the due time. A stall of a broker counts for every request that was due during the stall (no
+//! coordinated omission).
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::machine::cpu;
 use crate::method::experiment::Metrics;
 use crate::method::metric::Metric;
 
-/// Requests at even distances.
+/// Requests at equal intervals.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FixedRate {
     start: Instant,
@@ -21,7 +21,7 @@ pub(crate) struct FixedRate {
 }
 
 impl FixedRate {
-    /// The first one is due at `start`.
+    /// Creates a rate whose first request is due at `start`.
     pub(crate) fn new(start: Instant, per_second: f64) -> Self {
         Self { start, period: Duration::from_secs_f64(1.0 / per_second) }
     }
@@ -34,43 +34,45 @@ impl FixedRate {
             )
     }
 
-    /// Sleeps until the n-th is due.
+    /// Sleeps until the n-th request is due.
     pub(crate) fn wait(&self, n: u64) {
         std::thread::sleep(self.due(n).saturating_duration_since(Instant::now()));
     }
 
-    /// Number of operations that are due within a time.
+    /// Number of requests that are due within `time`.
     pub(crate) fn count(&self, time: Duration) -> u64 {
         (time.as_nanos() / self.period.as_nanos().max(1)).try_into().unwrap_or(u64::MAX)
     }
 }
 
-/// Prepares a thread that measures: on the client's processor, with exact wake-ups.
+/// Prepares a thread that measures: binds it to the client's processor and requests exact wake-ups.
 pub(crate) fn settle(bench: &Bench) {
     cpu::pin(bench.places().receiver());
-    // Without it the kernel may wake it 50 µs late.
+    // With the default timer slack the kernel may wake the thread 50 µs late.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Gives the calling thread the lowest priority, so that a greedy client does not delay the clocks
-/// of the others.
+/// Gives the calling thread the lowest priority, so that a client with much work does not delay the
+/// clocks of others.
 pub(crate) fn step_back() {
-    // Not allowed only in odd containers; then clients share as they come.
+    // The call fails only in unusual containers, in which the clients then share the processor
+    // equally.
     let _ = levada_io::priority::last();
 }
 
-/// Result of a thread.
+/// Returns the result of a thread, or continues its panic.
 pub(crate) fn joined<T>(outcome: std::thread::Result<Result<T, LabError>>) -> Result<T, LabError> {
     outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Latencies, in nanoseconds, to three digits.
+/// Histogram of latencies in nanoseconds, with a precision of three digits.
 #[derive(Debug)]
 pub(crate) struct Latencies {
     histogram: Histogram<u64>,
 }
 
-/// From 0.1 µs to ten minutes, which are what anything above counts as.
+/// Bounds and precision of the histogram: from 0.1 µs to ten minutes. A greater latency counts as
+/// ten minutes.
 const LEAST_NS: u64 = 100;
 const MOST_NS: u64 = 600_000_000_000;
 const DIGITS: u8 = 3;
@@ -78,12 +80,12 @@ const DIGITS: u8 = 3;
 impl Latencies {
     pub(crate) fn new() -> Result<Self, LabError> {
         let histogram = Histogram::new_with_bounds(LEAST_NS, MOST_NS, DIGITS);
-        let histogram =
-            histogram.map_err(|error| LabError::step("a histogram")(std::io::Error::other(error)))?;
+        let histogram = histogram
+            .map_err(|error| LabError::step("cannot create a histogram")(std::io::Error::other(error)))?;
         Ok(Self { histogram })
     }
 
-    /// A request that was due at `due` is complete now.
+    /// Records the latency of a request that was due at `due` and is complete now.
     pub(crate) fn done(&mut self, due: Instant) {
         let late = Instant::now().saturating_duration_since(due);
         self.histogram.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
@@ -97,10 +99,10 @@ impl Latencies {
 
     pub(crate) fn add(&mut self, other: &Self) -> Result<(), LabError> {
         let added = self.histogram.add(&other.histogram);
-        added.map_err(|error| LabError::step("a histogram")(std::io::Error::other(error)))
+        added.map_err(|error| LabError::step("cannot add histograms")(std::io::Error::other(error)))
     }
 
-    /// In milliseconds; no number (NaN) if there are none.
+    /// Returns a quantile in ms; NaN if there are no latencies.
     pub(crate) fn quantile_ms(&self, quantile: f64) -> f64 {
         if self.histogram.is_empty() {
             return f64::NAN;
@@ -108,7 +110,7 @@ impl Latencies {
         self.histogram.value_at_quantile(quantile) as f64 / 1e6
     }
 
-    /// Its quantiles, as `NAME_p50_ms` and so on; nothing if there are none.
+    /// Inserts the quantiles as `NAME_p50_ms` and so on. Inserts nothing if there are no latencies.
     pub(crate) fn put(&self, name: &str, into: &mut Metrics) {
         if self.histogram.is_empty() {
             return;
@@ -119,10 +121,10 @@ impl Latencies {
     }
 }
 
-/// Reported quantiles of a latency, the most telling first.
+/// Reported quantiles of a latency, the most important first.
 const QUANTILES: [(&str, f64); 4] = [("p99", 0.99), ("p50", 0.5), ("p99.9", 0.999), ("max", 1.0)];
 
-/// The metrics that [`Latencies::put`] yields.
+/// Metrics that [`Latencies::put`] inserts.
 pub(crate) fn metrics(name: &str) -> impl Iterator<Item = Metric> {
     QUANTILES.into_iter().map(move |(label, _)| {
         Metric::less(&metric_name(name, label), &format!("{} {label}", name.replace('_', " ")), "ms")
@@ -138,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_latencies_are_not_a_latency_of_zero() {
+    fn empty_latencies_yield_no_metrics() {
         let mut latencies = Latencies::new().unwrap();
         let mut metrics = Metrics::new();
         latencies.put("fetch", &mut metrics);

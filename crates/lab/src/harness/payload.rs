@@ -4,19 +4,19 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-/// The checksum of all integrity checks.
+/// Algorithm of the checksums of all integrity checks: CRC-64.
 pub(crate) fn digest() -> crc_fast::Digest {
     crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme)
 }
 
-/// The checksum of some bytes.
+/// Checksum of these bytes.
 pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     let mut digest = digest();
     digest.update(bytes);
     digest.finalize()
 }
 
-/// A source of bytes that are the same for the same seed.
+/// A generator whose bytes depend only on its seed.
 #[derive(Debug)]
 pub(crate) struct Payload {
     state: u64,
@@ -29,7 +29,7 @@ impl Payload {
 
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
-            // Xorshift: fast, and never twice the same word within its period.
+            // Xorshift is fast and repeats no word within its period.
             self.state ^= self.state << 13;
             self.state ^= self.state >> 7;
             self.state ^= self.state << 17;
@@ -37,7 +37,7 @@ impl Payload {
         }
     }
 
-    /// Some bytes.
+    /// Returns `len` bytes of a new generator.
     #[cfg(test)]
     pub(crate) fn bytes(seed: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
@@ -46,8 +46,8 @@ impl Payload {
     }
 }
 
-/// Writes `len` bytes to the file and waits until they are on the device, so that nothing is
-/// written behind a measurement's back. Returns their checksum.
+/// Writes `len` bytes to the file and syncs it, so that no writeback runs during a measurement.
+/// Returns the checksum of the bytes.
 pub(crate) fn write(file: &mut File, len: u64, seed: u64) -> io::Result<u64> {
     let (mut payload, mut digest) = (Payload::new(seed), digest());
     let mut block = vec![0; 1 << 20];

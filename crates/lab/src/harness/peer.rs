@@ -1,8 +1,8 @@
-//! The second process of an experiment: the other side of a connection, so that its work does not
-//! count as the sender's, or a sender in separate namespaces.
+//! The second process of an experiment: the other end of a connection, whose work must not count as
+//! the sender's, or a sender in separate namespaces.
 //!
-//! It is this same program, started again with a hidden command. It gets its commands over a socket
-//! pair (its standard input), a JSON object a line. It ends when that socket closes, so that it
+//! The process is this program, started with a hidden command. It reads commands from a socket pair
+//! (its standard input), one JSON object per line. It ends when that socket closes, so that it
 //! never outlives its parent.
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -24,19 +24,19 @@ use crate::machine::environment::CONGESTION;
 
 mod receive;
 
-/// Way in which the receiver takes bytes.
+/// Method by which the receiver takes bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiveMode {
-    /// The kernel drops them (`MSG_TRUNC`): the rest is the sender's cost.
+    /// The kernel discards the bytes (`MSG_TRUNC`), so that the receiver costs little.
     Discard,
-    /// Into memory, as any program does.
+    /// The receiver copies the bytes into memory, as any program does.
     Copy,
-    /// Into memory, and a checksum is made.
+    /// The receiver copies the bytes into memory and computes a checksum.
     Check,
 }
 
-/// An order to the receiver.
+/// A command to the second process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Request {
@@ -44,23 +44,24 @@ enum Request {
     Listen { address: IpAddr, cpu: Option<usize> },
     /// Accept connections and receive from them.
     Receive(Order),
-    /// Set a route up to send on.
+    /// Create a route for sends.
     Route { route: Route, sender: Option<usize>, receiver: Option<usize> },
-    /// Send on it.
+    /// Send over the route.
     Send(Load),
 }
 
-/// Bytes to receive, part by part: from each connection an equal share of each part.
+/// Bytes to receive, part by part. Each connection sends an equal share of each part.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Order {
     take: ReceiveMode,
-    /// The bytes of the only connection are TLS records, and parts count their contents.
+    /// True if the bytes of the only connection are TLS records. Parts then count the contents of
+    /// the records.
     sealed: bool,
     connections: usize,
     parts: Vec<u64>,
 }
 
-/// An answer of the receiver.
+/// A response of the second process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
@@ -72,7 +73,7 @@ enum Answer {
     Sent(Sent),
     Failed {
         what: String,
-        /// Because there was no memory, or none that may be locked.
+        /// True if memory was missing, or permission to lock memory.
         no_memory: bool,
     },
 }
@@ -80,22 +81,22 @@ enum Answer {
 /// Result of one part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// Fewer than requested if the connection ended.
+    /// Received bytes; fewer than requested if the connection ended.
     pub bytes: u64,
-    /// CRC-64 of them, for [`ReceiveMode::Check`].
+    /// CRC-64 of the bytes for [`ReceiveMode::Check`], otherwise 0.
     pub checksum: u64,
-    /// Processor time of the receiver for it.
+    /// Processor time of the receiver for this part.
     pub cpu_ns: u64,
-    /// Receiving calls.
+    /// Number of receiving system calls.
     pub calls: u64,
-    /// Time at which the last byte had arrived, by [`cpu::monotonic_ns`].
+    /// Time of [`cpu::monotonic_ns`] at which the last byte had arrived.
     pub done_ns: u64,
 }
 
-/// Time that the other process may be silent: a gigabyte from a slow disk fits.
+/// Limit for the silence of the other process, which may receive a gigabyte from a slow disk.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A second process.
+/// A second process and the control socket to it.
 #[derive(Debug)]
 pub struct Peer {
     child: Child,
@@ -104,81 +105,85 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts a receiver that listens on loopback, on the receiver's processor.
+    /// Starts a receiver that listens on loopback and runs on the receiver's processor.
     ///
     /// # Errors
-    /// The program cannot be started again.
+    /// This process cannot start the program again.
     pub fn start(bench: &Bench) -> Result<Self, LabError> {
         let mut peer = Self::spawn(program_by(&[])?)?;
         peer.listen(Ipv4Addr::LOCALHOST.into(), bench.places().receiver())?;
         Ok(peer)
     }
 
-    /// Starts a process by a command that calls [`serve`]; it waits for commands.
+    /// Starts a process by a command that calls [`serve`] and waits for commands.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// This process cannot start the command.
     pub(crate) fn spawn(mut command: Command) -> Result<Self, LabError> {
         let failed = |what| LabError::step::<io::Error>(what);
         let (ours, theirs) = UnixStream::pair().map_err(failed("cannot make a socket pair"))?;
         ours.set_read_timeout(Some(PATIENCE)).map_err(failed("cannot limit a wait"))?;
-        // Ctrl-C is for this process: the second process ends with the socket.
+        // Ctrl-C is only for this process. The second process ends when the socket closes.
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         let child = command.spawn().map_err(failed("cannot start the second process"))?;
         Ok(Self { child, control: BufReader::new(ours), address: (Ipv4Addr::UNSPECIFIED, 0).into() })
     }
 
-    /// Has it listen at a free port of an address, on a processor.
+    /// Lets the process listen on a free port of an address and run on a processor.
     ///
-    /// # Errors The process cannot, or has ended.
+    /// # Errors
+    /// The process reports an error or has ended.
     pub(crate) fn listen(&mut self, address: IpAddr, cpu: Option<usize>) -> Result<(), LabError> {
         self.tell(&Request::Listen { address, cpu })?;
         match self.answer()? {
             Answer::Listening { port } => self.address = SocketAddr::new(address, port),
-            other => return Err(LabError::Peer(format!("{other:?} instead of its port"))),
+            other => return Err(LabError::Peer(format!("it sent {other:?} instead of its port"))),
         }
         Ok(())
     }
 
-    /// Returns the address by which it is reached, if it listens on all addresses.
+    /// Sets the address under which the process is reachable, if it listens on all addresses.
     pub(crate) fn is_at(&mut self, address: IpAddr) {
         self.address.set_ip(address);
     }
 
-    /// Has it set a route up, to send on.
+    /// Lets the process create a route for sends.
     ///
-    /// # Errors The process cannot, or has ended.
+    /// # Errors
+    /// The process reports an error or has ended.
     pub(crate) fn take_route(&mut self, route: Route, places: &Places) -> Result<(), LabError> {
         self.tell(&Request::Route { route, sender: places.sender(), receiver: places.receiver() })?;
         match self.answer()? {
             Answer::Ready => Ok(()),
-            other => Err(LabError::Peer(format!("{other:?} instead of being ready"))),
+            other => Err(LabError::Peer(format!("it sent {other:?} instead of Ready"))),
         }
     }
 
-    /// Has it send on its route.
+    /// Lets the process send a load over its route.
     ///
-    /// # Errors The process cannot, or has ended.
+    /// # Errors
+    /// The process reports an error or has ended.
     pub(crate) fn send(&mut self, load: &Load) -> Result<Sent, LabError> {
         self.tell(&Request::Send(*load))?;
         match self.answer()? {
             Answer::Sent(sent) => Ok(sent),
-            other => Err(LabError::Peer(format!("{other:?} instead of what it sent"))),
+            other => Err(LabError::Peer(format!("it sent {other:?} instead of Sent"))),
         }
     }
 
-    /// Its process id.
+    /// Process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its listening address.
+    /// Address at which the process listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Makes it accept the next connection, and opens that: with [`CONGESTION`] if allowed,
-    /// `TCP_NODELAY`, and without waiting. Then the same number of [`part`](Peer::part)s arrive.
+    /// Opens a connection that the process accepts, with [`CONGESTION`] if the kernel allows it,
+    /// `TCP_NODELAY` and nonblocking. The caller then sends the parts and calls
+    /// [`part`](Peer::part) once for each.
     ///
     /// # Errors
     /// The process or the connection failed.
@@ -187,7 +192,7 @@ impl Peer {
         self.open()
     }
 
-    /// The same for several connections; each sends an equal share of each part.
+    /// Opens several connections. Each of them must send an equal share of each part.
     ///
     /// # Errors
     /// As for [`connect`](Peer::connect).
@@ -201,7 +206,7 @@ impl Peer {
         (0..connections).map(|_| self.open()).collect()
     }
 
-    /// The same for records of TLS over one connection; parts count the bytes in them.
+    /// Opens a connection for TLS records. Parts count the bytes in the records.
     ///
     /// # Errors
     /// As for [`connect`](Peer::connect).
@@ -213,7 +218,7 @@ impl Peer {
     fn open(&self) -> Result<TcpStream, LabError> {
         let connect = || {
             let socket = TcpStream::connect(self.address)?;
-            // Recorded as the environment's if it is not allowed.
+            // If the kernel refuses, the record names the actual congestion control.
             let _ = sockopt::set_tcp_congestion(&socket, CONGESTION);
             socket.set_nodelay(true)?;
             socket.set_nonblocking(true)?;
@@ -229,7 +234,7 @@ impl Peer {
     pub fn part(&mut self) -> Result<Part, LabError> {
         match self.answer()? {
             Answer::Part(part) => Ok(part),
-            other => Err(LabError::Peer(format!("{other:?} instead of a part"))),
+            other => Err(LabError::Peer(format!("it sent {other:?} instead of a part"))),
         }
     }
 
@@ -245,23 +250,24 @@ impl Peer {
             }
             Some(Answer::Failed { what, .. }) => Err(LabError::Peer(what)),
             Some(answer) => Ok(answer),
-            None => Err(LabError::Peer("it has gone".to_owned())),
+            None => Err(LabError::Peer("the process has ended".to_owned())),
         }
     }
 }
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // The process may be in the middle of a connection that will not end.
+        // The process may wait for bytes of a connection that stays open.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// This program again, as a second process; started by another command (such as `unshare`) that
-/// precedes it.
+/// Returns the command that starts this program as a second process, through the program `by` (such
+/// as `unshare`) if there is one.
 ///
-/// # Errors The path of the program is unknown.
+/// # Errors
+/// The path of this program is not known.
 pub(crate) fn program_by(by: &[&str]) -> Result<Command, LabError> {
     let path = std::env::current_exe().map_err(LabError::step("cannot find this program"))?;
     let mut command = match by.split_first() {
@@ -273,7 +279,7 @@ pub(crate) fn program_by(by: &[&str]) -> Result<Command, LabError> {
         None => Command::new(path),
     };
     if cfg!(test) {
-        // A test program has no commands, but a test that does the same.
+        // A test program has no commands, so a test takes the place of the command.
         command.args(["--exact", "harness::peer::tests::serves_when_asked", "--nocapture"]);
     } else {
         command.arg("peer");
@@ -282,10 +288,10 @@ pub(crate) fn program_by(by: &[&str]) -> Result<Command, LabError> {
     Ok(command)
 }
 
-/// Set in the second process: a test program has no commands that tell it.
+/// Variable that is set in the second process, because a test program gets no command.
 const ROLE: &str = "LEVADA_LAB_ROLE";
 
-/// Runs the second process, which obeys its standard input until that closes.
+/// Runs the second process, which executes commands from its standard input until that closes.
 ///
 /// # Errors
 /// The socket to the parent failed.
@@ -326,14 +332,15 @@ impl PeerProcess {
                 Answer::Part(last.map_err(failed("cannot receive"))?)
             }
             Request::Route { route, sender, receiver } => {
-                // The receiver would inherit this thread's place.
+                // First the route: the receiver would inherit the processor of this thread.
                 self.stage = Some(Stage::new(route, receiver)?);
                 cpu::pin(sender);
                 Answer::Ready
             }
             Request::Send(load) => {
                 let stage = self.stage.as_mut();
-                let stage = stage.ok_or_else(|| LabError::Peer("told to send without a route".to_owned()))?;
+                let stage = stage
+                    .ok_or_else(|| LabError::Peer("a command to send came before a route".to_owned()))?;
                 Answer::Sent(memory_sender::run(stage, &load)?)
             }
         })
@@ -342,7 +349,8 @@ impl PeerProcess {
 
 fn listen(address: IpAddr) -> io::Result<(TcpListener, u16)> {
     let listener = TcpListener::bind((address, 0))?;
-    // Accepted sockets inherit that; recorded as the environment's if it is not allowed.
+    // Accepted sockets inherit this setting. If the kernel refuses, the record names the actual
+    // congestion control.
     let _ = sockopt::set_tcp_congestion(&listener, CONGESTION);
     let port = listener.local_addr()?.port();
     Ok((listener, port))
@@ -354,7 +362,7 @@ fn send_line(to: &mut UnixStream, what: &impl Serialize) -> io::Result<()> {
     to.write_all(&line)
 }
 
-/// The next line; `None` at the end.
+/// Reads the next line; none at the end.
 fn recv_line<T: for<'a> Deserialize<'a>>(from: &mut BufReader<UnixStream>) -> io::Result<Option<T>> {
     let mut line = String::new();
     if from.read_line(&mut line)? == 0 {

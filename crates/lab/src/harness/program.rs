@@ -13,9 +13,9 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::error::LabError;
 
-/// A command that inherits no setting of ours and has a process group of its own: Ctrl-C at a
-/// terminal is for this process alone, which completes its run. If it may outlive this process, it
-/// needs a [`ProcessGroup`](crate::machine::interrupt::ProcessGroup).
+/// Returns a command without `LEVADA_` variables and with its own process group. Ctrl-C at a
+/// terminal reaches only the laboratory, which completes its run. A program that may outlive this
+/// process also needs a [`ProcessGroup`](crate::machine::interrupt::ProcessGroup).
 pub(crate) fn bare(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.process_group(0);
@@ -27,12 +27,12 @@ pub(crate) fn bare(program: &Path) -> Command {
     command
 }
 
-/// Ports of measured programs. The kernel gives others to outgoing connections, one of which could
-/// take a port before its program listens on it.
+/// Ports of measured programs. The kernel uses other ports for outgoing connections, one of which
+/// could otherwise take a port before its program listens on it.
 const PORTS: Range<u16> = 10_000..20_000;
 
-/// Free ports. Each call continues after the last one, so that the ports of programs that do not
-/// listen yet differ.
+/// Returns free addresses. Each call continues after the ports of the previous one, so that
+/// programs which do not listen yet have different ports.
 pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N], LabError> {
     static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(rand::random()));
     let next = || {
@@ -51,7 +51,8 @@ pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N], LabErr
     Ok(addresses)
 }
 
-/// Raises the limit of open descriptors, for this process and those that it starts.
+/// Raises the limit of open descriptors to `wanted` or the hard limit, for this process and its
+/// children.
 pub(crate) fn allow_descriptors(wanted: u64) -> Result<(), LabError> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < wanted) {

@@ -7,11 +7,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-/// Bytes of a turn, and of the pipe where it may have them: as large as an unprivileged pipe may
-/// be.
+/// Bytes of a turn, and of the pipe if the kernel allows that: the maximum of an unprivileged pipe.
 const TURN_BYTES: usize = 1 << 20;
 
-/// The pipe of a connection, and the rest of the data to be sent by it.
+/// The pipe of a connection, and the file range that it still has to send.
 #[derive(Debug, Default)]
 pub(crate) struct Spliced {
     pipe: Option<(OwnedFd, OwnedFd)>,
@@ -22,19 +21,20 @@ pub(crate) struct Spliced {
 }
 
 impl Spliced {
-    /// Begins with a range.
+    /// Begins to send a range.
     pub(crate) fn begin(&mut self, from: u64, len: u64) {
         (self.from, self.end) = (from, from + len);
     }
 
-    /// True if everything has been sent.
+    /// True if the whole range has been sent.
     pub(crate) fn is_done(&self) -> bool {
         self.held == 0 && self.from == self.end
     }
 
-    /// Sends a turn of `file`, or as much of it as the socket takes.
+    /// Sends a turn of `file`, or as much of it as the socket accepts.
     ///
-    /// # Errors The file is shorter than the range, or the client has disconnected.
+    /// # Errors
+    /// The file is shorter than the range, or the client has disconnected.
     pub(crate) fn turn(&mut self, file: &File, socket: impl AsFd) -> io::Result<()> {
         if self.is_done() {
             return Ok(());
@@ -67,12 +67,12 @@ impl Spliced {
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (reader, writer) = rustix::pipe::pipe()?;
-    // All pipes of a user together have a limit; beyond it a pipe stays as it is.
+    // All pipes of a user share a limit; beyond the limit the pipe keeps its size.
     let _ = rustix::pipe::fcntl_setpipe_size(&writer, TURN_BYTES);
     Ok((reader, writer))
 }
 
-/// True if an error means that the client has disconnected.
+/// True if the error means that the client has disconnected.
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }

@@ -1,5 +1,5 @@
-//! TLS 1.3 records without a handshake: both sides have the keys, so that only encryption is
-//! measured.
+//! TLS 1.3 records without a handshake. Both sides know the keys, so that a run measures only
+//! encryption.
 
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -15,16 +15,16 @@ use rustls::{ContentType, ProtocolVersion, Tls13CipherSuite};
 
 use crate::harness::peer::ReceiveMode;
 
-/// Not a secret: only the two processes of an experiment use it.
+/// Key and IV, which are not secret: only the two processes of an experiment use them.
 const KEY: [u8; 32] = [0x4c; 32];
 const IV: [u8; 12] = [0x5a; 12];
 
-/// Maximum bytes of a record's payload, and the bytes before and after them.
+/// Most bytes of a record's payload, and the bytes before and after the payload.
 const PLAIN_BYTES: usize = 16 << 10;
 const HEADER_BYTES: usize = 5;
 const TAIL_BYTES: usize = 17;
 
-/// The same keys, for the kernel.
+/// The same keys for kernel TLS.
 pub(crate) fn kernel_keys() -> Keys<'static> {
     Keys { version: Version::Tls13, cipher: Cipher::Aes256Gcm, key: &KEY, iv: IV, sequence: 0 }
 }
@@ -33,7 +33,7 @@ fn suite() -> io::Result<&'static Tls13CipherSuite> {
     TLS13_AES_256_GCM_SHA384.tls13().ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
-/// Encrypts, by rustls in this process.
+/// Encrypts records with rustls in this process.
 pub(crate) struct Sealer {
     encrypter: Box<dyn MessageEncrypter>,
     sequence: u64,
@@ -61,7 +61,7 @@ impl Seal for Sealer {
     }
 }
 
-/// Takes records from a connection, and decrypts them if they are to be checked.
+/// Receives records from a connection, and decrypts them if the receiver checks bytes.
 pub(crate) struct Opener {
     decrypter: Box<dyn MessageDecrypter>,
     sequence: u64,
@@ -75,8 +75,8 @@ impl Opener {
         Ok(Self { decrypter, sequence: 0, record: vec![0; PLAIN_BYTES + 256], calls: 0 })
     }
 
-    /// Takes the next record; how many bytes its payload has, and the payload if it was decrypted.
-    /// `None` at the end.
+    /// Receives the next record. Returns the length of its payload, and the payload if it was
+    /// decrypted. Returns none at the end of the connection.
     pub(crate) fn next(
         &mut self,
         socket: &TcpStream,
@@ -88,7 +88,7 @@ impl Opener {
         }
         let len = usize::from(u16::from_be_bytes([header[3], header[4]]));
         let mut record = std::mem::take(&mut self.record);
-        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "no record of TLS");
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "the bytes are not a TLS record");
         let body = record.get_mut(..len).filter(|_| len >= TAIL_BYTES).ok_or_else(wrong)?;
         let flags = if take == ReceiveMode::Discard { RecvFlags::TRUNC } else { RecvFlags::empty() };
         let whole = self.fill(socket, body, flags)?;
@@ -105,7 +105,7 @@ impl Opener {
         Ok(whole.then_some((len - TAIL_BYTES, &[])))
     }
 
-    /// Receives as many bytes as fit; true if there were enough.
+    /// Receives until `into` is full. Returns false if the connection ended before.
     fn fill(&mut self, mut socket: &TcpStream, mut into: &mut [u8], flags: RecvFlags) -> io::Result<bool> {
         while !into.is_empty() {
             self.calls += 1;

@@ -1,10 +1,10 @@
-//! Processor time of processes and threads, and pinning to processors.
+//! Processor time of processes and threads, and binding to processors.
 //!
-//! Time of this process comes from `CLOCK_PROCESS_CPUTIME_ID`: it is exact to the nanosecond,
-//! counts kernel workers of a ring (they are tasks of the process) and threads that have ended.
-//! `/proc/self/task/*/schedstat` has the same numbers by task but lags behind by up to a timer tick
-//! (4 ms) for tasks that are running, which is too coarse for a run of 20 ms; it says how much of
-//! the whole was the ring's workers.
+//! The time of this process comes from `CLOCK_PROCESS_CPUTIME_ID`. It is exact to the nanosecond
+//! and includes kernel workers of a ring (which are tasks of the process) and threads that have
+//! ended. `/proc/self/task/*/schedstat` has the same numbers by task. For running tasks these
+//! numbers lag by up to a timer tick (4 ms), which is too coarse for a run of 20 ms, but they show
+//! the share of the ring's workers.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -22,27 +22,27 @@ pub struct Stopwatch {
     workers: Duration,
 }
 
-/// Activity between start and stop of a [`Stopwatch`].
+/// Wall clock and processor time between the start of a [`Stopwatch`] and a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elapsed {
-    /// Of the wall clock.
+    /// Time of the wall clock.
     pub wall: Duration,
-    /// Of the processors, for this process in all: user and kernel, workers of rings included.
+    /// Processor time of this process: user and kernel, including kernel workers of rings.
     pub cpu: Duration,
-    /// The part of it that kernel workers of rings had (`iou-wrk`, `iou-sqp`), to a few
+    /// Part of `cpu` that kernel workers of rings (`iou-wrk`, `iou-sqp`) used, exact to a few
     /// milliseconds.
     pub workers: Duration,
 }
 
 impl Stopwatch {
-    /// Starts.
+    /// Starts a stopwatch.
     pub fn start() -> Self {
         let workers = of_ring_workers();
         flame::open();
         Self { workers, process: of_this_process(), wall: Instant::now() }
     }
 
-    /// Reads, and continues.
+    /// Reads the stopwatch, which continues.
     pub fn elapsed(&self) -> Elapsed {
         let (wall, cpu) = (self.wall.elapsed(), of_this_process().saturating_sub(self.process));
         flame::close();
@@ -60,8 +60,8 @@ pub fn of_this_thread() -> Duration {
     clock(ClockId::ThreadCPUTime)
 }
 
-/// Processor time of another process so far, of all its live tasks; `None` if there is no such
-/// process. Lags by up to 4 ms.
+/// Processor time of all live tasks of another process so far; none if the process does not exist.
+/// Lags by up to 4 ms.
 pub fn of_process(pid: u32) -> Option<Duration> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     Some(tasks.flatten().filter_map(|task| on_cpu(&task.path())).sum())
@@ -75,7 +75,7 @@ fn of_ring_workers() -> Duration {
     tasks.flatten().filter(is_worker).filter_map(|task| on_cpu(&task.path())).sum()
 }
 
-/// The first field of `schedstat`: nanoseconds on a processor.
+/// Processor time of a task from the first field of `schedstat`: nanoseconds on a processor.
 fn on_cpu(task: &std::path::Path) -> Option<Duration> {
     let text = fs::read_to_string(task.join("schedstat")).ok()?;
     Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))
@@ -103,36 +103,37 @@ impl Places {
         Self { allowed: (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect() }
     }
 
-    /// All that may be used.
+    /// All processors that this process may use.
     pub fn allowed(&self) -> &[usize] {
         &self.allowed
     }
 
-    /// The sender's, if there are two at least.
+    /// Processor of the sender, if this process may use at least two.
     pub fn sender(&self) -> Option<usize> {
         (self.allowed.len() > 1).then(|| self.allowed[0])
     }
 
-    /// The receiver's, if there are two at least.
+    /// Processor of the receiver, if this process may use at least two.
     pub fn receiver(&self) -> Option<usize> {
         self.allowed.get(1).copied()
     }
 
-    /// Keeps the calling thread, and threads and processes that it starts, on the sender's
-    /// processor until the guard goes.
+    /// Binds the calling thread, and threads and processes that it starts, to the sender's
+    /// processor until the caller drops the guard.
     pub fn pin_sender(&self) -> Pinned {
         let before = rustix::thread::sched_getaffinity(None).ok();
         Pinned { before: before.filter(|_| pin(self.sender())) }
     }
 
-    /// The same on the receiver's.
+    /// Binds them to the receiver's processor in the same way.
     pub fn pin_receiver(&self) -> Pinned {
         let before = rustix::thread::sched_getaffinity(None).ok();
         Pinned { before: before.filter(|_| pin(self.receiver())) }
     }
 }
 
-/// Keeps the calling thread on one processor, if one is named; whether that is so now.
+/// Binds the calling thread to a processor. Returns false without a processor, or if the kernel
+/// refuses.
 pub fn pin(cpu: Option<usize>) -> bool {
     let Some(cpu) = cpu else { return false };
     let mut set = CpuSet::new();
@@ -140,7 +141,7 @@ pub fn pin(cpu: Option<usize>) -> bool {
     rustix::thread::sched_setaffinity(None, &set).is_ok()
 }
 
-/// A thread that stays where it is; when this goes, it may go where it might before.
+/// A thread that is bound to a processor. Drop restores the previous processors.
 #[derive(Debug)]
 pub struct Pinned {
     before: Option<CpuSet>,

@@ -13,53 +13,53 @@ use serde::{Deserialize, Serialize};
 use super::cpu::Places;
 use super::{host_memory, noise};
 
-/// The congestion control that both sides of every connection are set to, so that machines can be
-/// compared.
+/// Congestion control of both ends of every connection, so that results of different machines can
+/// be compared.
 pub const CONGESTION: &str = "cubic";
 
-/// Facts that figures depend on.
+/// Facts on which figures depend.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
-    /// The processor's name.
+    /// Name of the processor.
     pub processor: String,
-    /// Processors that this process may use.
+    /// Number of processors that this process may use.
     pub processors: usize,
     /// Hypervisor, if the machine is virtual and reports it.
     pub hypervisor: Option<String>,
-    /// Of main memory.
+    /// Main memory in bytes.
     pub memory_bytes: u64,
-    /// Free memory in bytes, if the host takes such memory back (the balloon's free page
-    /// reporting): the first access to a page of it waits for its return.
+    /// Free memory in bytes, if the host takes back free memory (free page reporting of the
+    /// balloon). The first access to such a page waits for the host.
     #[serde(default)]
     pub on_loan_bytes: Option<u64>,
-    /// The lowest and highest frequency at the start, in MHz, where the machine shows it.
+    /// Lowest and highest frequency at the start, in MHz, if the machine shows them.
     pub frequency_mhz: Option<(u64, u64)>,
-    /// Processors that sender and receiver stay on; none: they go where the kernel puts them.
+    /// Processors to which sender and receiver are bound; none if the kernel places them.
     pub pinning: Option<(usize, usize)>,
-    /// The congestion control in force on both sides: [`CONGESTION`], or the system's own where
-    /// that is not allowed.
+    /// Actual congestion control of both ends: [`CONGESTION`], or the system's if the kernel does
+    /// not allow that.
     pub congestion: String,
-    /// The system's own congestion control.
+    /// Congestion control of the system.
     pub congestion_default: String,
-    /// Largest packet by device, in bytes.
+    /// MTU by device, in bytes.
     pub mtu: BTreeMap<String, u32>,
     /// Directory of the temporary files.
     pub directory: String,
-    /// Their file system.
+    /// File system of that directory.
     pub file_system: String,
-    /// Processes that wanted to run, averaged over the minute before.
+    /// Average number of runnable processes in the minute before.
     pub load: f64,
-    /// True if the program is optimised.
+    /// True if the program was compiled with optimisation.
     pub optimised: bool,
     /// Capabilities of the machine, with the reason for each missing one.
     pub capabilities: BTreeMap<String, String>,
 }
 
 impl Environment {
-    /// The present machine. `dir` is the directory of temporary files, `places` has the use of each
-    /// processor.
+    /// Describes this machine. `dir` is the directory of temporary files, `places` the processors
+    /// of the two sides.
     pub fn of(dir: &Path, caps: &Caps, places: &Places) -> Self {
         let support = |(name, support): (&'static str, &Support)| {
             let what = match support {
@@ -89,7 +89,7 @@ impl Environment {
         }
     }
 
-    /// The reason why nothing measured here is to be trusted; empty if there is no reason.
+    /// Reasons why figures of this machine are not reliable; empty if there is none.
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         if !self.optimised {
@@ -124,7 +124,7 @@ impl Environment {
     }
 }
 
-/// Congestion control of a socket after it was set to [`CONGESTION`], and before.
+/// Congestion control of a socket after a request for [`CONGESTION`], and before.
 fn congestion() -> (String, String) {
     let unknown = || "unknown".to_owned();
     let Ok(socket) = TcpListener::bind("127.0.0.1:0") else { return (unknown(), unknown()) };
@@ -133,7 +133,7 @@ fn congestion() -> (String, String) {
     (set.map_or_else(|_| system.clone(), |()| CONGESTION.to_owned()), system)
 }
 
-/// The value of the first line that begins with the key.
+/// Value of the first line in a file that begins with the key.
 pub(crate) fn field(path: &str, key: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(key))?;
@@ -155,7 +155,7 @@ fn mtu() -> BTreeMap<String, u32> {
     devices.filter_map(device).collect()
 }
 
-/// The type of the mount that the directory is on: the longest mount point that leads to it.
+/// File system type of the longest mount point that contains the directory.
 fn file_system(dir: &Path) -> String {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();

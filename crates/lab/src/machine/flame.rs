@@ -1,10 +1,10 @@
-//! Profile of a case: stack samples of this process, taken only while a
+//! Profile of a case: samples of this process. The profiler samples only while a
 //! [`Stopwatch`](crate::machine::cpu::Stopwatch) runs, so that the profile covers exactly the
 //! measured time.
 //!
-//! With perf the kernel's side shows, which is where most of the time of moving bytes goes (all of
-//! it for root; others need `kernel.perf_event_paranoid` at 1 or below). Without perf we sample
-//! ourselves, and see our own side alone.
+//! With perf the profile includes the kernel, which uses most of the time of moving bytes. Root
+//! sees all of it; other users need `kernel.perf_event_paranoid` at 1 or below. Without perf a
+//! timer in this process takes the samples, which then show only user code.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,16 +21,16 @@ mod perf;
 use self::own::Own;
 use self::perf::Perf;
 
-/// Number of samples of each item: stacks, each as names from the outermost to the innermost,
-/// joined by `;`; or system calls.
+/// Number of samples of each item. Items are stacks, as names from the outermost to the innermost,
+/// joined by `;`, or system calls.
 pub type Seen = BTreeMap<String, u64>;
 
-/// Samples per second; not a round number, so that no periodic work coincides with it.
+/// Samples per second; not a round number, so that no periodic work coincides with the samples.
 const FREQUENCY: u32 = 997;
 
-/// Profiler; one at a time.
+/// The only profiler; none if no profile is requested.
 static SAMPLER: Mutex<Option<Sampler>> = Mutex::new(None);
-/// True if there is one; a stopwatch without one does only this check.
+/// True if there is a profiler. Without one, a stopwatch only makes this check.
 static SAMPLING: AtomicBool = AtomicBool::new(false);
 
 enum Sampler {
@@ -38,40 +38,43 @@ enum Sampler {
     Own(Own),
     /// Counts system calls.
     Calls(Perf, TempDir),
-    /// Samples another process all the time: our stopwatches do not cover it.
+    /// Samples another process all the time, because the stopwatches of this process do not cover
+    /// it.
     Other(Perf, TempDir),
 }
 
-/// Begins to sample, with perf if possible; returns the method.
+/// Starts the profiler, with perf if possible. Returns a description of the tool.
 ///
-/// # Errors Neither perf nor a timer is available.
+/// # Errors
+/// This process cannot create a temporary directory.
 pub fn start() -> Result<&'static str, LabError> {
     let dir = tempfile::tempdir().map_err(LabError::step("cannot make a directory"))?;
     let (sampler, name) = match Perf::sampling(dir.path()) {
         Some(perf) => (Sampler::Perf(perf, dir), "perf"),
-        None => (Sampler::Own(Own::default()), "own samples, without the kernel: perf is not available"),
+        None => (Sampler::Own(Own::default()), "a timer, without the kernel: perf is not available"),
     };
     install(sampler);
     Ok(name)
 }
 
-/// Begins to sample another process, which needs perf; returns the method, or none if it cannot.
+/// Starts to sample another process, which needs perf. Returns a description of the tool, or none
+/// if perf is not available or not permitted.
 ///
 /// # Errors
-/// There is no room for perf's file.
+/// This process cannot create the directory of perf's file.
 pub fn start_on(pid: u32) -> Result<Option<&'static str>, LabError> {
     let dir = tempfile::tempdir().map_err(LabError::step("cannot make a directory"))?;
     let Some(mut perf) = Perf::sampling_other(dir.path(), pid) else { return Ok(None) };
     perf.enable();
     install(Sampler::Other(perf, dir));
-    Ok(Some("perf, in the process of the server; code that a virtual machine has made has no names"))
+    Ok(Some("perf, in the process of the server; just-in-time code of a virtual machine has no names"))
 }
 
-/// Begins to count system calls of this process instead, by the kernel's own tracepoints; whether
-/// that can be done: it takes perf, root and the kernel's tracing directory.
+/// Starts to count system calls of this process by tracepoints of the kernel. Returns false if that
+/// is not possible: it needs perf, root and the kernel's tracing directory.
 ///
 /// # Errors
-/// There is no room for perf's file.
+/// This process cannot create the directory of perf's file.
 pub fn count(calls: &[&str]) -> Result<bool, LabError> {
     let dir = tempfile::tempdir().map_err(LabError::step("cannot make a directory"))?;
     let perf = Perf::counting(dir.path(), calls);
@@ -83,10 +86,10 @@ fn install(sampler: Sampler) {
     SAMPLING.store(true, Ordering::Release);
 }
 
-/// Ends, and returns the samples.
+/// Stops the profiler and returns the samples.
 ///
 /// # Errors
-/// The output of perf cannot be read.
+/// This process cannot read the output of perf.
 pub fn finish() -> Result<Seen, LabError> {
     SAMPLING.store(false, Ordering::Release);
     match SAMPLER.lock().take() {
@@ -97,13 +100,13 @@ pub fn finish() -> Result<Seen, LabError> {
     }
 }
 
-/// True if the kernel's calls are among what perf saw: where perf may not look into it they are
-/// missing, and with them most of the time.
+/// True if the samples of perf include the kernel. Without permission they lack it, and with it
+/// most of the time.
 pub(crate) fn has_kernel(seen: &Seen) -> bool {
     seen.keys().any(|stack| stack.contains("_[k]"))
 }
 
-/// A stopwatch starts.
+/// Starts sampling, because a stopwatch starts.
 pub(crate) fn open() {
     in_sampler(|sampler| match sampler {
         Sampler::Perf(perf, _) | Sampler::Calls(perf, _) => perf.enable(),
@@ -112,7 +115,7 @@ pub(crate) fn open() {
     });
 }
 
-/// A stopwatch is read.
+/// Stops sampling, because a stopwatch is read.
 pub(crate) fn close() {
     in_sampler(|sampler| match sampler {
         Sampler::Perf(perf, _) | Sampler::Calls(perf, _) => perf.disable(),
@@ -129,8 +132,8 @@ fn in_sampler(act: impl FnOnce(&mut Sampler)) {
     }
 }
 
-/// The picture of stacks, as an SVG document for an `img`: its style and its empty script are its
-/// own, and not those of a page. Nothing if there are none.
+/// Draws stacks as an SVG document for an `img` element, which uses no style and no script of the
+/// page. None if there are no stacks.
 pub fn draw(stacks: &Seen) -> Option<String> {
     let lines: Vec<String> = stacks.iter().map(|(stack, count)| format!("{stack} {count}")).collect();
     let mut options = Options::default();
@@ -143,7 +146,7 @@ pub fn draw(stacks: &Seen) -> Option<String> {
     String::from_utf8(svg).ok()
 }
 
-/// Of a picture: that of the report's column, so that its letters have their size.
+/// Width in pixels of the picture: that of the report's column, so that the font has its size.
 const WIDTH: usize = 872;
 
 #[cfg(test)]

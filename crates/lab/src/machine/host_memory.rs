@@ -1,7 +1,7 @@
-//! Memory on loan: some hosts take back the free memory of a virtual machine (the balloon's free
+//! Reclaimed memory: some hosts take back the free memory of a virtual machine (the balloon's free
 //! page reporting). The next access to such a page waits for the host to return it, which takes
-//! seconds a gigabyte: more than most measurements. Pages of the page cache are not free, and pages
-//! taken from it need no wait.
+//! seconds per gigabyte: more than most measurements. Pages of the page cache are not free, and
+//! memory from evicted pages needs no wait.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -10,13 +10,14 @@ use crate::error::LabError;
 use crate::machine::environment::field;
 use crate::machine::interrupt::Interrupt;
 
-/// A larger share of the free bytes of memory is much.
+/// Divisor of the total memory. More free memory than this share must be taken back first.
 pub(crate) const MUCH: u64 = 8;
 
-/// The share left free: taking the last page makes all processes wait for the kernel's reclaim.
+/// Divisor of the total memory. This share stays free, because all processes wait for the kernel's
+/// reclaim if no page is free.
 const SPARE: u64 = 16;
 
-/// The free memory, where the host takes it back.
+/// Free memory in bytes; none if the host does not take back free memory.
 pub(crate) fn free_bytes() -> Option<u64> {
     const REPORTING_BIT: usize = 5;
     let devices = fs::read_dir("/sys/bus/virtio/drivers/virtio_balloon").into_iter().flatten().flatten();
@@ -25,33 +26,33 @@ pub(crate) fn free_bytes() -> Option<u64> {
     reports.then(|| meminfo_bytes("MemFree"))
 }
 
-/// Number of bytes to be [taken home](take_home) before a measurement; 0 if hardly any are on loan.
+/// Number of bytes to [take back](take_home) before a measurement; 0 if little memory is free.
 pub(crate) fn wanted_bytes() -> u64 {
     let total = meminfo_bytes("MemTotal");
     let free = free_bytes().filter(|free| *free > total / MUCH);
     free.map_or(0, |free| free - total / SPARE)
 }
 
-/// Makes page cache out of this number of bytes of free memory by reading a file that is one hole,
-/// which takes no space on the device. The cache exists as long as the file. Blocks for seconds a
-/// gigabyte; `show` gets the progress.
+/// Converts free memory to page cache by reading `all` bytes of a sparse file, which takes no space
+/// on the device. The page cache exists as long as the file. Blocks for seconds per gigabyte.
+/// `show` gets the bytes so far.
 ///
 /// # Errors
-/// The file cannot be read.
+/// This process cannot read the file.
 pub(crate) fn take_home(hole: &mut File, all: u64, show: &mut dyn FnMut(u64)) -> Result<(), LabError> {
     const STEP: usize = 1 << 20;
-    hole.set_len(all).map_err(LabError::step("cannot make a file that is a hole"))?;
+    hole.set_len(all).map_err(LabError::step("cannot set the length of a sparse file"))?;
     let mut buffer = vec![0; STEP];
     let mut done = 0;
     while done < all && !Interrupt::asked() {
-        let read = hole.read(&mut buffer).map_err(LabError::step("cannot read a file that is a hole"))?;
+        let read = hole.read(&mut buffer).map_err(LabError::step("cannot read a sparse file"))?;
         done += read as u64;
         show(done);
     }
     Ok(())
 }
 
-/// A line of `/proc/meminfo`; 0 without it.
+/// Value of a line of `/proc/meminfo` in bytes; 0 without the line.
 pub(crate) fn meminfo_bytes(key: &str) -> u64 {
     let text = field("/proc/meminfo", key).unwrap_or_default();
     text.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_taken_home_is_page_cache() {
+    fn reclaimed_memory_becomes_page_cache() {
         const LEN: u64 = (4 << 20) + 4096;
         let mut hole = tempfile::tempfile().unwrap();
         let mut shown = Vec::new();
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_missing_is_nothing() {
+    fn missing_line_of_meminfo_counts_as_zero() {
         assert!(meminfo_bytes("MemTotal") > 0);
         assert_eq!(meminfo_bytes("NoSuchLine"), 0);
     }

@@ -1,4 +1,5 @@
-//! Ctrl-C: the current run completes, measured values are kept, and temporary files are removed.
+//! Ctrl-C: the current run completes, the record keeps all measured values, and temporary files are
+//! removed.
 
 use std::collections::BTreeSet;
 use std::process::Child;
@@ -9,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Process groups that end with this process, by their leaders.
+/// Leaders of the process groups that must end with this process.
 static GROUPS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
 /// The user's request to stop.
@@ -17,11 +18,12 @@ static GROUPS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 pub struct Interrupt;
 
 impl Interrupt {
-    /// Handles SIGINT and SIGTERM for the rest of the process. The first one requests a stop, the
-    /// second one ends the measured programs and the process immediately; files without a name are
-    /// removed even then.
+    /// Handles SIGINT and SIGTERM for the rest of the process. The first signal requests a stop.
+    /// The second one ends the measured programs and this process immediately; files without a name
+    /// are removed even then.
     pub fn catch() {
-        // Other code handles the signals, and ends the process.
+        // The call fails only if other code already handles the signals, which then end the
+        // process.
         let _ = ctrlc::set_handler(|| {
             if ASKED.swap(true, Ordering::Relaxed) {
                 end(&GROUPS.lock());
@@ -30,21 +32,21 @@ impl Interrupt {
         });
     }
 
-    /// True if a stop was requested.
+    /// True if the user requested a stop.
     pub fn asked() -> bool {
         ASKED.load(Ordering::Relaxed)
     }
 }
 
-/// The process group of a measured program. A signal from the terminal does not reach it, so that
-/// the present run completes; it ends with this process all the same.
+/// The process group of a measured program. No signal from the terminal reaches the group, so that
+/// the current run completes. The group ends with this process.
 #[derive(Debug)]
 pub(crate) struct ProcessGroup {
     leader: i32,
 }
 
 impl ProcessGroup {
-    /// Of the leader of a group. Drop it when the leader has ended.
+    /// Registers the group of a leader. The caller drops the value when the leader has ended.
     pub(crate) fn of(leader: &Child) -> Self {
         let leader = leader.id().cast_signed();
         GROUPS.lock().insert(leader);
@@ -60,7 +62,7 @@ impl Drop for ProcessGroup {
 
 fn end(groups: &BTreeSet<i32>) {
     for group in groups.iter().filter_map(|leader| Pid::from_raw(*leader)) {
-        // The group may have ended already, which is the goal.
+        // The call fails only if the group has ended already.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
@@ -73,12 +75,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_signal_leaves_no_measured_program_behind() {
+    fn second_signal_kills_every_measured_program() {
         let mut child = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
         let leader = child.id().cast_signed();
         let group = ProcessGroup::of(&child);
         assert!(GROUPS.lock().contains(&leader));
-        // Other tests have programs of their own.
+        // Only this group, because other tests have programs of their own.
         end(&BTreeSet::from([leader]));
         assert_eq!(child.wait().unwrap().signal(), Some(9));
         drop(group);

@@ -6,39 +6,39 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// Disturbances of an experiment. Shares are of all processors' time, from 0 to 1.
+/// Disturbances of an experiment. Shares refer to the time of all processors, from 0 to 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
-    /// Time that the hypervisor gave to other machines.
+    /// Share of the time that the hypervisor gave to other virtual machines.
     pub steal: f64,
-    /// Time of processes of this machine that are not ours.
+    /// Share of the time of processes that do not belong to the laboratory.
     pub others: f64,
-    /// The share of the time in which a task waited for a processor (`/proc/pressure/cpu`); it may
-    /// have been ours.
+    /// Share of the time in which any task waited for a processor (`/proc/pressure/cpu`), possibly
+    /// one of the laboratory.
     pub waiting: Option<f64>,
-    /// The lowest and highest frequency seen, in MHz, where the machine shows it.
+    /// Lowest and highest observed frequency in MHz, if the machine shows frequencies.
     pub frequency_mhz: Option<(u64, u64)>,
-    /// The reason why the result is not to be trusted; empty if there is no reason.
+    /// Reasons why the result is not reliable; empty if there is none.
     pub doubts: Vec<String>,
 }
 
-/// More than this and figures are doubtful.
+/// Greatest shares of steal and of other processes at which figures are reliable.
 const STEAL: f64 = 0.01;
 const OTHERS: f64 = 0.05;
 
-/// Observes the machine from this time on.
+/// Observer of the machine since [`Watch::start`].
 #[derive(Debug)]
 pub struct Watch {
     start: Instant,
     before: Ticks,
-    /// In ticks.
+    /// Processor time of the laboratory at the start, in ticks.
     ours: u64,
     waited: Option<Duration>,
     frequency: Option<(u64, u64)>,
 }
 
 impl Watch {
-    /// Starts.
+    /// Starts the observation.
     pub fn start() -> Self {
         Self {
             start: Instant::now(),
@@ -49,7 +49,7 @@ impl Watch {
         }
     }
 
-    /// Looks again; call it now and then, frequencies come and go.
+    /// Reads the frequencies. Callers repeat this, because frequencies change.
     pub fn look(&mut self) {
         self.frequency = match (self.frequency, frequency_mhz()) {
             (Some(seen), Some(now)) => Some((seen.0.min(now.0), seen.1.max(now.1))),
@@ -57,7 +57,7 @@ impl Watch {
         };
     }
 
-    /// Values until now.
+    /// Returns the disturbances since the start.
     pub fn noise(mut self) -> Noise {
         self.look();
         let (after, elapsed) = (Ticks::now().unwrap_or_default(), self.start.elapsed());
@@ -80,7 +80,7 @@ impl Watch {
 
 impl Noise {
     fn judged(&self, ticks: u64) -> Vec<String> {
-        // Below that many ticks (10 ms each) shares are made of nothing.
+        // With fewer ticks (10 ms each), shares have no meaning.
         const ENOUGH_TICKS: u64 = 50;
         let mut doubts = Vec::new();
         if ticks >= ENOUGH_TICKS && self.steal > STEAL {
@@ -106,7 +106,7 @@ impl Noise {
     }
 }
 
-/// The first line of `/proc/stat`, in ticks.
+/// First line of `/proc/stat`, in ticks.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ticks {
     total: u64,
@@ -122,13 +122,13 @@ impl Ticks {
     fn parse(text: &str) -> Option<Self> {
         let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
         let fields: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-        // user nice system idle iowait irq softirq steal; guests are part of user.
+        // Order: user nice system idle iowait irq softirq steal; guest time is a part of user.
         let [user, nice, system, idle, iowait, irq, softirq, steal, ..] = fields[..] else { return None };
         let busy = user + nice + system + irq + softirq;
         Some(Self { total: busy + idle + iowait + steal, busy, steal })
     }
 
-    /// Ticks since then.
+    /// Ticks since `before`.
     fn since(&self, before: &Self) -> Self {
         Self {
             total: self.total.saturating_sub(before.total),
@@ -137,18 +137,18 @@ impl Ticks {
         }
     }
 
-    /// The share of all processors' time, which these ticks are of: also if this process may use a
-    /// few of the processors only.
+    /// Share of the ticks in the time of all processors, even if this process may use only some of
+    /// them.
     fn share(&self, ticks: u64) -> f64 {
         if self.total == 0 { 0.0 } else { ticks as f64 / self.total as f64 }
     }
 }
 
-/// Processor time of a process and its descendants, running or ended, in ticks.
+/// Processor time of a process and its descendants, including ended ones, in ticks.
 fn ticks_of(process: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // After the name in brackets; utime, stime, cutime and cstime (children that have ended) are
-    // the fields 14 to 17 of the line.
+    // The values follow the name in brackets: utime, stime, cutime and cstime (of ended children)
+    // are the fields 14 to 17 of the line.
     let fields = text.rsplit(") ").next().unwrap_or_default().split_whitespace().skip(11).take(4);
     let own: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
@@ -157,14 +157,14 @@ fn ticks_of(process: &str) -> u64 {
     own + children.map(of_children).sum::<u64>()
 }
 
-/// Time that tasks waited for a processor, since the machine's start.
+/// Time that tasks have waited for a processor since the start of the machine.
 fn waited() -> Option<Duration> {
     let text = fs::read_to_string("/proc/pressure/cpu").ok()?;
     let some = text.lines().find(|line| line.starts_with("some "))?;
     Some(Duration::from_micros(some.rsplit_once("total=")?.1.trim().parse().ok()?))
 }
 
-/// The lowest and the highest of the processors' frequencies.
+/// Lowest and highest frequency of the processors in MHz.
 pub(crate) fn frequency_mhz() -> Option<(u64, u64)> {
     let processors = fs::read_dir("/sys/devices/system/cpu").ok()?.flatten();
     let frequency = |entry: fs::DirEntry| -> Option<u64> {
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_told_apart() {
+    fn proc_stat_is_parsed_to_ticks() {
         let ticks = Ticks::parse("cpu  10 1 20 300 5 2 3 4 9 9\ncpu0 1 2 3\n").unwrap();
         assert_eq!((ticks.total, ticks.busy, ticks.steal), (345, 36, 4));
         assert!(Ticks::parse("intr 1").is_none());
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn other_load_counts_across_all_processors() {
-        // Ten seconds of 64 processors; ours had two of them, and another process had four.
+        // Ten seconds of 64 processors. The laboratory used two of them, and another process four.
         let spent = Ticks { total: 64_000, busy: 6_000, steal: 0 };
         let ours = 2_000;
         assert_eq!(spent.share(spent.busy - ours), 4_000.0 / 64_000.0);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn doubts_have_reasons() {
+    fn doubts_state_their_reasons_and_remedies() {
         fn check(noise: Noise, ticks: u64, expected: &[&str]) {
             let doubts = noise.judged(ticks);
             assert_eq!(doubts.len(), expected.len(), "{doubts:?}");
@@ -213,11 +213,11 @@ mod tests {
     }
 
     #[test]
-    fn our_own_time_is_counted() {
+    fn ticks_include_time_of_this_process() {
         let before = ticks_of("self");
         let start = Instant::now();
         while ticks_of("self") == before {
-            assert!(start.elapsed() < Duration::from_secs(20), "no tick of our own in 20 s of work");
+            assert!(start.elapsed() < Duration::from_secs(20), "no tick of this process in 20 s of work");
         }
     }
 }

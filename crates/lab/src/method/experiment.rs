@@ -5,65 +5,66 @@ use std::collections::BTreeMap;
 use super::metric::{Metric, Sweep, Verdict};
 use crate::error::LabError;
 
-/// A measurement: cases that do the same work in different ways.
+/// A measurement: cases that do the same work by different methods.
 pub trait Experiment {
-    /// One word, as on the command line.
+    /// Name on the command line: one word.
     fn name(&self) -> &'static str;
 
-    /// Purpose, in a sentence.
+    /// Purpose of the experiment, in one sentence.
     fn shows(&self) -> String;
 
-    /// Metrics of each run. The first one ranks the cases.
+    /// Metrics of each run. The first metric ranks the cases.
     fn metrics(&self) -> Vec<Metric>;
 
-    /// Cases, by group. The first case of a group is the baseline of the group.
+    /// Cases in groups. The first case of a group is the baseline of the group.
     fn cases(&self) -> Vec<Case>;
 
-    /// Axis of the picture; `None` for cases that differ in kind.
+    /// Axis of the picture; none for cases that differ in kind.
     fn sweep(&self) -> Option<Sweep> {
         None
     }
 
-    /// The process that does the work of a case, if it is not this one: a flame graph shows its
-    /// time.
+    /// Process that does the work of a case, and which a flame graph must sample; none for this
+    /// process.
     fn worker(&self, case: &Case) -> Option<u32> {
         let _ = case;
         None
     }
 
-    /// The reason why a case differs from its name on this machine; called after the rounds.
+    /// Reason why the work of a case does not match its name on this machine. The method calls this
+    /// after the rounds.
     fn caveat(&self, case: &Case) -> Option<String> {
         let _ = case;
         None
     }
 
-    /// Runs one case once. Timed runs of all cases alternate, so nothing may be left over from one
-    /// for the next.
+    /// Runs one case once. Timed runs of all cases alternate, so a run must leave nothing that
+    /// affects the next one.
     ///
     /// # Errors
-    /// The experiment cannot continue. What merely does not exist on this machine is
+    /// The experiment cannot continue. If only this machine lacks something, the result is
     /// [`Outcome::Skipped`].
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError>;
 }
 
-/// One way of doing the work.
+/// One method of doing the work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// Common description of the cases that are compared.
+    /// Common description of the cases that the method compares.
     pub group: String,
-    /// Its name within the group.
+    /// Name of the case within the group.
     pub name: String,
-    /// Parameters, for readers of the record.
+    /// Parameters of the case, for readers of the record.
     pub params: BTreeMap<String, String>,
 }
 
 impl Case {
-    /// A case without parameters.
+    /// Creates a case without parameters.
     pub fn new(group: impl Into<String>, name: impl Into<String>) -> Self {
         Self { group: group.into(), name: name.into(), params: BTreeMap::new() }
     }
 
-    /// The same with a parameter.
+    /// Returns the case with one more parameter.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl ToString) -> Self {
         self.params.insert(key.to_owned(), value.to_string());
@@ -74,9 +75,9 @@ impl Case {
 /// Purpose of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pass {
-    /// Every byte is checked; nothing is timed.
+    /// Checks every byte and times nothing.
     Integrity,
-    /// For the clock. Checks are omitted if they would add to the measured cost.
+    /// Measures time. The run omits checks that would add to the measured cost.
     Timed,
 }
 
@@ -86,10 +87,11 @@ pub type Metrics = BTreeMap<String, f64>;
 /// Result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// A timed run.
+    /// Values of a timed run.
     Measured(Metrics),
-    /// A run that was checked.
+    /// Verdict of a run that checks bytes.
     Checked(Verdict),
-    /// This machine cannot do it: why, and what would help. The case is left out from here on.
+    /// Reason why this machine cannot run the case, with a remedy. The method does not run the case
+    /// again.
     Skipped(String),
 }

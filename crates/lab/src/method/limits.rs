@@ -1,23 +1,23 @@
-//! The scale of an experiment, and its end.
+//! The amount of work of an experiment, and the condition that ends it.
 
 use std::time::Duration;
 
 /// Amount of work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Scale {
-    /// For the test suite: does everything once and proves nothing but that it works.
+    /// For the test suite: runs everything once, to show only that it works.
     Tiny,
-    /// A few seconds an experiment: a first look.
+    /// A few seconds per experiment, for a first impression.
     Quick,
-    /// Half a minute an experiment.
+    /// Half a minute per experiment.
     #[default]
     Normal,
-    /// Minutes an experiment, and files that are larger.
+    /// Minutes per experiment, with larger files.
     Full,
 }
 
 impl Scale {
-    /// One of four values.
+    /// Returns the value for this scale.
     pub fn choose<T>(self, tiny: T, quick: T, normal: T, full: T) -> T {
         match self {
             Self::Tiny => tiny,
@@ -27,7 +27,7 @@ impl Scale {
         }
     }
 
-    /// The name in a record.
+    /// Name in a record.
     pub fn label(self) -> &'static str {
         self.choose("tiny", "quick", "normal", "full")
     }
@@ -36,16 +36,16 @@ impl Scale {
 /// The end of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Timed rounds at most.
+    /// Most timed rounds.
     pub rounds: u32,
-    /// Timed rounds in any case.
+    /// Least number of timed rounds, even after `time`.
     pub least_rounds: u32,
-    /// No round is begun after this.
+    /// Time after which no further round begins.
     pub time: Duration,
 }
 
 impl Limits {
-    /// Meaning of a scale.
+    /// Default limits of a scale.
     pub fn of(scale: Scale) -> Self {
         Self {
             rounds: scale.choose(1, 15, 21, 51),
@@ -54,7 +54,7 @@ impl Limits {
         }
     }
 
-    /// Exactly this number of rounds, without a time limit.
+    /// Limits with exactly this number of rounds and no time limit.
     #[must_use]
     pub fn exactly(rounds: u32) -> Self {
         Self { rounds, least_rounds: rounds, time: Duration::MAX }

@@ -1,50 +1,50 @@
-//! The vocabulary of a result: quantities, axes, and the outcome of the byte check.
+//! The parts of a result: quantities, axes, and the verdict of the integrity check.
 
 use serde::{Deserialize, Serialize};
 
-/// Picture of cases that differ in a parameter: one curve for each name of a case.
+/// Picture of cases that differ in a parameter, with one curve for each name of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// The parameter that goes across; its values are numbers, and sizes if its name ends in
-    /// `_bytes`.
+    /// Parameter on the horizontal axis. Its values are numbers, and sizes in bytes if its name
+    /// ends in `_bytes`.
     pub across: String,
-    /// The parameter that distinguishes pictures; none: all is one picture.
+    /// Parameter that has a separate picture for each of its values; none for a single picture.
     pub panel: Option<String>,
 }
 
-/// A quantity.
+/// A quantity that an experiment measures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metric {
-    /// Its name among the values of a run.
+    /// Name of the quantity among the values of a run.
     pub name: String,
-    /// Name for people.
+    /// Name for readers.
     pub label: String,
-    /// In the usual form: `s/GB`, `GB/s`, `µs`, or empty for a count.
+    /// Unit such as `s/GB`, `GB/s` or `µs`; empty for a count.
     pub unit: String,
-    /// The direction that is good.
+    /// Direction of an improvement.
     pub better: Better,
 }
 
-/// The direction that is good.
+/// Direction of an improvement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
-    /// Less is.
+    /// A smaller value is better.
     Less,
-    /// More is.
+    /// A greater value is better.
     More,
-    /// Neither: it explains others.
+    /// Neither direction is better: the quantity explains others.
     Neither,
 }
 
 impl Metric {
-    /// A quantity of which less is better.
+    /// A quantity whose smaller values are better.
     pub fn less(name: &str, label: &str, unit: &str) -> Self {
         let (label, unit) = (label.to_owned(), unit.to_owned());
         Self { name: name.to_owned(), label, unit, better: Better::Less }
     }
 
-    /// A quantity of which more is better.
+    /// A quantity whose greater values are better.
     pub fn more(name: &str, label: &str, unit: &str) -> Self {
         Self { better: Better::More, ..Self::less(name, label, unit) }
     }
@@ -55,17 +55,17 @@ impl Metric {
     }
 }
 
-/// Result of a check of the bytes.
+/// Result of an integrity check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// True if everything arrived as it was.
+    /// True if every byte arrived unchanged.
     pub sound: bool,
     /// Description of the check: bytes, checksums, counts.
     pub what: String,
 }
 
 impl Verdict {
-    /// Bytes that arrived, by count and checksum.
+    /// Compares the number of bytes and their checksum with the expected ones.
     pub fn of_bytes(expected: (u64, u64), arrived: (u64, u64)) -> Self {
         if expected == arrived {
             let what = format!("{} bytes, CRC-64 {:016x}", arrived.0, arrived.1);

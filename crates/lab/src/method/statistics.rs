@@ -5,28 +5,29 @@ use serde::{Deserialize, Serialize};
 /// A median with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The median.
+    /// Median of the values.
     pub median: f64,
-    /// The lower end.
+    /// Lower end of the interval.
     pub low: f64,
-    /// The upper end.
+    /// Upper end of the interval.
     pub high: f64,
-    /// Probability that the true median is between the ends: at least 0.95 from six values on, less
-    /// below.
+    /// Probability that the true median is between the ends: at least 0.95 from six values on, and
+    /// less for fewer values.
     pub confidence: f64,
-    /// Of how many values.
+    /// Number of values.
     pub count: usize,
 }
 
-/// Confidence level of intervals.
+/// Least confidence of an interval, if there are enough values.
 const CONFIDENCE: f64 = 0.95;
 
 impl Interval {
-    /// Of some values; `None` of none. Values that are no numbers are left out.
+    /// Computes the interval of some values, without values that are not finite. None without
+    /// values.
     ///
-    /// The ends are order statistics: a value lies below the true median as a coin falls, so that
-    /// the k-th smallest and the k-th largest of n enclose it with a probability that only depends
-    /// on k and n.
+    /// The ends are order statistics. A value is below the true median with probability 1/2.
+    /// Therefore the k-th smallest and the k-th largest of n values enclose the true median with a
+    /// probability that depends only on k and n.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -41,14 +42,14 @@ impl Interval {
         })
     }
 
-    /// Half the width of the interval by the median; `None` around a median of zero.
+    /// Half the width of the interval, divided by the median; none for a median of zero.
     pub fn spread(&self) -> Option<f64> {
         (self.median != 0.0).then(|| (self.high - self.low) / 2.0 / self.median.abs())
     }
 }
 
-/// Number of values to omit at each end so that the rest still has the confidence, with its exact
-/// confidence.
+/// Number of values to omit at each end so that the remaining ones still have the confidence, and
+/// the exact confidence.
 fn narrowest(count: usize) -> Option<(usize, f64)> {
     if count == 0 {
         return None;

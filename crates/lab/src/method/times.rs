@@ -1,11 +1,11 @@
-//! Durations of many operations of one kind, each measured separately.
+//! Durations of many operations of one kind, each timed separately.
 
 use std::time::Duration;
 
 use super::experiment::Metrics;
 use super::metric::Metric;
 
-/// Item of [`values`].
+/// Metrics of [`values`].
 pub(crate) fn metrics() -> [Metric; 5] {
     [
         Metric::less("mean_us", "mean", "µs"),
@@ -16,7 +16,8 @@ pub(crate) fn metrics() -> [Metric; 5] {
     ]
 }
 
-/// By the names of [`metrics`]; nothing of no times.
+/// Returns mean, quantiles and standard deviation of the durations in µs, by the names of
+/// [`metrics`]. Empty without durations.
 pub(crate) fn values(times: impl IntoIterator<Item = Duration>) -> Metrics {
     let mut us: Vec<f64> = times.into_iter().map(|time| time.as_secs_f64() * 1e6).collect();
     us.sort_by(f64::total_cmp);
@@ -24,7 +25,7 @@ pub(crate) fn values(times: impl IntoIterator<Item = Duration>) -> Metrics {
         return Metrics::new();
     }
     let count = us.len() as f64;
-    // The least value that this share of all values does not exceed.
+    // Least duration that at least `percent` of all durations do not exceed.
     let at = |percent: usize| us[(us.len() * percent).div_ceil(100) - 1];
     let mean = us.iter().sum::<f64>() / count;
     let deviation = (us.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count).sqrt();
@@ -37,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_values_that_were_seen() {
+    fn percentiles_are_measured_values() {
         let values = values((1..=200).rev().map(Duration::from_micros));
         let check =
             |name: &str, expected: f64| assert!((values[name] - expected).abs() < 1e-6, "{name}: {values:?}");

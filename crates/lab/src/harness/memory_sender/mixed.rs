@@ -1,5 +1,5 @@
-//! Messages of many small pieces and one body: all in one send by reference, against cut by size
-//! into runs.
+//! Messages of many small pieces and one body, either in one send by reference or cut by size into
+//! runs.
 
 use std::io;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use levada_io::{Counters, MemoryPiece, Thresholds};
 use super::route::Socket;
 use super::{How, Load, Wait};
 
-/// One way, ready to send.
+/// Sender of mixed messages, ready to send.
 pub(super) struct Mixed {
     socket: Socket,
     ring: Ring,
     outbox: Outbox,
     counters: Counters,
-    /// The pieces of the message that is sent repeatedly without a check.
+    /// Pieces of the message that is sent repeatedly without a check.
     pieces: Vec<Bytes>,
 }
 
@@ -30,7 +30,7 @@ impl Mixed {
         Ok(Self { socket, ring, outbox, counters: Counters::default(), pieces: pieces(load, 0) })
     }
 
-    /// System calls so far.
+    /// Number of system calls so far.
     pub(super) fn calls(&self) -> u64 {
         self.ring.calls()
     }
@@ -42,7 +42,7 @@ impl Mixed {
             copied += match load.how {
                 How::Cut { wait } => self.cut(pieces, wait)?,
                 How::Whole { wait } => self.whole(&pieces, wait)?,
-                _ => return Err(io::Error::other("not a way for mixed messages")),
+                _ => return Err(io::Error::other("the method does not send mixed messages")),
             };
         }
         while self.ring.in_flight() > 0 {
@@ -51,7 +51,7 @@ impl Mixed {
         Ok(copied)
     }
 
-    /// All by reference, as many pieces in a message as it takes.
+    /// Sends all pieces by reference, as many in a message as the kernel accepts.
     fn whole(&mut self, pieces: &[Bytes], wait: Wait) -> io::Result<u64> {
         let mut copied = 0;
         for message in pieces.chunks(COPIED_PIECES) {
@@ -85,8 +85,8 @@ impl Mixed {
         Ok(copied)
     }
 
-    /// Small pieces copied together, the body by reference, linked: as a connection of the product
-    /// does it.
+    /// Copies the small pieces together and sends the body by reference, in linked operations, as a
+    /// connection of the product does.
     fn cut(&mut self, pieces: Vec<Bytes>, wait: Wait) -> io::Result<u64> {
         let thresholds = Thresholds::default();
         pieces.into_iter().for_each(|piece| self.outbox.push(MemoryPiece::Bytes(piece)));
@@ -94,7 +94,7 @@ impl Mixed {
         while self.outbox.queued_bytes() > 0 {
             let terms = Terms { budget: 1 << 20, may_refer: true, thresholds: &thresholds };
             self.outbox.submit(&mut self.ring, terms);
-            // Without a chain under way the ring was full.
+            // If no chain is in flight, the ring was full.
             copied += self.settle()?;
             while self.outbox.is_busy() {
                 copied += self.settle()?;
@@ -106,7 +106,8 @@ impl Mixed {
         Ok(copied)
     }
 
-    /// Waits for completions and takes them in; how many sends had been copied.
+    /// Waits for completions and processes them. Returns the number of sends that the kernel
+    /// copied.
     fn settle(&mut self) -> io::Result<u64> {
         self.ring.submit_and_wait(1, None)?;
         let mut copied = 0;
@@ -121,7 +122,7 @@ impl Mixed {
     }
 }
 
-/// The pieces of message `index`: many small ones, then the body.
+/// Pieces of message `index`: the small ones, then the body.
 fn pieces(load: &Load, index: u32) -> Vec<Bytes> {
     let mut message = vec![0; load.pieces * load.piece_bytes + load.bytes];
     load.fill(index, &mut message);

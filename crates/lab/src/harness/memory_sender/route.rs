@@ -1,5 +1,5 @@
-//! The routes of a worker: loopback, a pair of virtual devices, and a device that takes references
-//! and drops them.
+//! The routes of a worker: loopback, a pair of virtual devices, and a device that accepts
+//! references and drops the packets.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -11,7 +11,7 @@ use crate::error::LabError;
 use crate::harness::memory_sender::Route;
 use crate::harness::peer::{Part, Peer, ReceiveMode, program_by};
 
-/// A connected socket that waits.
+/// A connected blocking socket.
 pub(super) type Socket = Arc<OwnedFd>;
 
 /// A complete route, with the receiver at its end if there is one.
@@ -20,7 +20,8 @@ pub(crate) struct Stage {
     receiver: Option<Peer>,
 }
 
-/// A device that takes references, an address after it, and a neighbour that needs no resolution.
+/// `ip` commands for a device that accepts references, its address, and a neighbour that needs no
+/// address resolution.
 const IFB: [&str; 4] = [
     "link add lab0 type ifb",
     "link set lab0 mtu 65535 up",
@@ -31,7 +32,7 @@ const IFB: [&str; 4] = [
 const THERE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
 impl Stage {
-    /// Sets the route up, in the namespaces of this process, with the receiver on a processor.
+    /// Creates the route in the namespaces of this process, with the receiver on a processor.
     pub(crate) fn new(route: Route, receiver_cpu: Option<usize>) -> Result<Self, LabError> {
         let receiver = match route {
             Route::Loopback => {
@@ -48,7 +49,7 @@ impl Stage {
         Ok(Self { receiver })
     }
 
-    /// A connection for this number of bytes, in these parts.
+    /// Opens a connection over which parts of these lengths arrive.
     pub(super) fn connect(&mut self, take: ReceiveMode, parts: &[u64]) -> Result<Socket, LabError> {
         let failed = || LabError::step::<io::Error>("cannot open a connection");
         let Some(receiver) = &mut self.receiver else {
@@ -61,17 +62,17 @@ impl Stage {
         Ok(Arc::new(socket.into()))
     }
 
-    /// Waits for the next part; `None` without a receiver.
+    /// Waits for the next part; none without a receiver.
     pub(super) fn part(&mut self) -> Result<Option<Part>, LabError> {
         self.receiver.as_mut().map(Peer::part).transpose()
     }
 }
 
-/// A pair of devices: one here, the other in the receiver's namespace.
+/// Creates a pair of devices: one in this namespace, the other in the receiver's.
 fn veth(receiver_cpu: Option<usize>) -> Result<Peer, LabError> {
     let mut peer = Peer::spawn(program_by(&["unshare", "-n"])?)?;
-    // Its answer shows that it is in the namespace; there is no device there yet, so it listens on
-    // all addresses.
+    // The response of the receiver shows that it is in its namespace. The namespace has no device
+    // yet, so the receiver listens on all addresses.
     peer.listen(Ipv4Addr::UNSPECIFIED.into(), receiver_cpu)?;
     let pid = peer.id().to_string();
     let net = format!("--net=/proc/{pid}/ns/net");
@@ -85,7 +86,7 @@ fn veth(receiver_cpu: Option<usize>) -> Result<Peer, LabError> {
     Ok(peer)
 }
 
-/// Runs `ip`.
+/// Runs `ip` with the words of `line`, through the program `by` if there is one.
 fn ip(by: &[&str], line: &str) -> Result<(), LabError> {
     let words = by.iter().copied().chain(["ip"]).chain(line.split(' '));
     let words: Vec<&str> = words.collect();
@@ -98,7 +99,7 @@ fn ip(by: &[&str], line: &str) -> Result<(), LabError> {
     Err(LabError::Step { what: format!("ip {line}"), cause: io::Error::other(said) })
 }
 
-/// The borrowed form, for calls without a ring.
+/// Borrows the descriptor, for calls without a ring.
 pub(super) fn fd(socket: &Socket) -> std::os::fd::BorrowedFd<'_> {
     socket.as_fd()
 }

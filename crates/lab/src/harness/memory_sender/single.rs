@@ -1,4 +1,4 @@
-//! Messages of one piece, one after the other, in each of the ways that memory can be sent.
+//! Messages of one piece, one after another, by each method to send memory.
 
 use std::fs::File;
 use std::io;
@@ -17,14 +17,14 @@ use rustix::net::SendFlags;
 use super::route::{Socket, fd};
 use super::{How, Load, Wait};
 
-/// Buffers that take turns. The same number of sends may be parked.
+/// Most buffers, which take turns. The same number of sends may be parked.
 const BUFFERS: u16 = 16;
 
-/// Maximum bytes of all buffers together, but at least two: the usual limit of locked memory for
-/// users.
+/// Most bytes of all buffers together, which fit into the usual limit of locked memory for users.
+/// There are at least two buffers.
 const BUFFERED_BYTES: usize = 4 << 20;
 
-/// One way, ready to send.
+/// Sender of messages of one piece, ready to send.
 pub(super) struct Single {
     socket: Socket,
     messages: Messages,
@@ -35,7 +35,7 @@ pub(super) struct Single {
 /// Source of messages.
 struct Messages {
     pool: BufferPool,
-    /// Messages are adjacent parts of it; none: they are made.
+    /// File whose adjacent parts are the messages; none for generated messages.
     file: Option<Arc<File>>,
 }
 
@@ -68,13 +68,13 @@ impl Single {
         Ok(Self { socket, messages: Messages { pool, file: None }, way, calls: 0 })
     }
 
-    /// The same with messages read from a file.
+    /// Returns the sender with messages from a file.
     pub(super) fn reading(mut self, file: Arc<File>) -> Self {
         self.messages.file = Some(file);
         self
     }
 
-    /// System calls so far.
+    /// Number of system calls so far.
     pub(super) fn calls(&self) -> u64 {
         match &self.way {
             Transport::Plain => self.calls,
@@ -102,7 +102,7 @@ impl Single {
 }
 
 impl Messages {
-    /// The next message in a free buffer, if there is one.
+    /// Returns the next message in a free buffer, or none if no buffer is free.
     fn message(&self, load: &Load, index: u32) -> io::Result<Option<Buffer>> {
         let Some(mut buffer) = self.pool.take() else { return Ok(None) };
         if let Some(file) = &self.file {
@@ -128,7 +128,7 @@ fn plain(socket: &Socket, messages: &Messages, load: &Load, calls: &mut u64) -> 
     Ok(())
 }
 
-/// A socket whose error queue reports the end of sends by reference.
+/// A socket whose error queue reports the release of sends by reference.
 struct ErrorQueue<'a> {
     socket: &'a Socket,
     outbox: &'a mut ZeroCopyOutbox,
@@ -157,7 +157,7 @@ fn by_error_queue(queue: ErrorQueue<'_>, messages: &Messages, load: &Load) -> io
     Ok((counters.snapshot().copied_by_kernel() - before) / load.bytes as u64)
 }
 
-/// Waits until the kernel is done with some sends.
+/// Waits until the kernel has released some sends.
 fn collect(
     socket: &Socket,
     outbox: &mut ZeroCopyOutbox,
@@ -166,7 +166,7 @@ fn collect(
 ) -> io::Result<()> {
     if outbox.collect(fd(socket), counters)?.is_none() {
         *calls += 1;
-        // Errors are always polled for.
+        // `poll` always reports errors, also with empty flags.
         retry_on_intr(|| poll(&mut [PollFd::new(socket, PollFlags::empty())], None))?;
     }
     Ok(())
@@ -196,7 +196,7 @@ fn by_ring(ring: &mut Ring, socket: &Socket, messages: &Messages, load: &Load) -
     Ok(copied)
 }
 
-/// Waits until one operation has reached this state, or for any event; returns the number of sends
+/// Waits until one operation has reached a state, or for any event. Returns the number of sends
 /// that the kernel copied.
 fn settle(ring: &mut Ring, until: Option<(Key, Wait)>, bytes: usize) -> io::Result<u64> {
     let mut copied = 0;
@@ -229,6 +229,6 @@ fn settle(ring: &mut Ring, until: Option<(Key, Wait)>, bytes: usize) -> io::Resu
 fn whole(result: io::Result<usize>, bytes: usize) -> io::Result<()> {
     match result? {
         count if count == bytes => Ok(()),
-        count => Err(io::Error::other(format!("{count} of {bytes} bytes were taken"))),
+        count => Err(io::Error::other(format!("the kernel accepted {count} of {bytes} bytes"))),
     }
 }

@@ -1,4 +1,4 @@
-//! Receives the bytes of connections, in the receiving process.
+//! Receives the bytes of connections in the second process.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -12,19 +12,21 @@ use crate::harness::payload;
 use crate::harness::tls_records::Opener;
 use crate::machine::cpu;
 
-/// A usual size of reads.
+/// Bytes of one read, a common size.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Receives all parts from the next connections, an equal share of each part from each of them;
-/// `each` gets all but the last one, which is returned.
+/// Receives all parts from the next connections, an equal share of each part from each connection.
+/// Calls `each` for all parts but the last one, which is returned.
 pub(super) fn all(
     listener: Option<&TcpListener>,
     order: &Order,
     mut each: impl FnMut(Part) -> io::Result<()>,
 ) -> io::Result<Part> {
-    let listener = listener.ok_or_else(|| io::Error::other("told to receive before it was to listen"))?;
-    let (last, others) =
-        order.parts.split_last().ok_or_else(|| io::Error::other("told to receive nothing at all"))?;
+    let listener =
+        listener.ok_or_else(|| io::Error::other("a command to receive came before a command to listen"))?;
+    let (last, others) = order.parts.split_last().ok_or_else(|| {
+        io::Error::other("a command to receive has no parts: there is nothing at all to receive")
+    })?;
     let sockets: io::Result<Vec<TcpStream>> =
         (0..order.connections.max(1)).map(|_| Ok(listener.accept()?.0)).collect();
     let (sockets, take) = (sockets?, order.take);
@@ -58,7 +60,7 @@ fn sealed_part(socket: &TcpStream, take: ReceiveMode, bytes: u64, opener: &mut O
     Ok(Part { bytes: done, checksum, cpu_ns, calls: opener.calls - calls, done_ns })
 }
 
-/// The checksum of a part is the sum of those of its shares.
+/// Receives a part. Its checksum is the sum of the checksums of its shares.
 fn part(sockets: &[TcpStream], take: ReceiveMode, bytes: u64, buffer: &mut [u8]) -> io::Result<Part> {
     let before = cpu::of_this_process();
     let share = Share { left: bytes / sockets.len() as u64, digest: payload::digest(), calls: 0 };
@@ -81,7 +83,8 @@ fn part(sockets: &[TcpStream], take: ReceiveMode, bytes: u64, buffer: &mut [u8])
     })
 }
 
-/// Receives from whichever connection has bytes, until all shares are there or all others ended.
+/// Receives from any connection that has bytes, until all shares are complete or their connections
+/// have ended.
 fn receive_in_turns(
     sockets: &[TcpStream],
     shares: &mut [Share],
@@ -117,7 +120,7 @@ struct Share {
 }
 
 impl Share {
-    /// Receives once; waits for bytes. Returns false at the end of the connection.
+    /// Receives once; blocks until bytes arrive. Returns false at the end of the connection.
     fn receive(&mut self, socket: &TcpStream, take: ReceiveMode, buffer: &mut [u8]) -> io::Result<bool> {
         let flags = if take == ReceiveMode::Discard { RecvFlags::TRUNC } else { RecvFlags::empty() };
         let want = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());

@@ -1,10 +1,10 @@
-//! The second process obeys, counts, checks, and says what went wrong.
+//! The second process executes commands, counts and checks bytes, and reports errors.
 
 use super::*;
 use crate::harness::payload::{Payload, checksum};
 use crate::method::limits::Scale;
 
-/// Not a test by itself: what [`program_by`] starts.
+/// The process that [`program_by`] starts; on its own, this test checks nothing.
 #[test]
 fn serves_when_asked() {
     if std::env::var_os(ROLE).is_some() {
@@ -63,7 +63,7 @@ fn part_ends_with_connections_that_end_early() {
 }
 
 #[test]
-fn a_connection_that_ends_early_is_seen() {
+fn part_reports_fewer_bytes_after_early_end() {
     let mut peer = Peer::start(&bench()).unwrap();
     let socket = peer.connect(ReceiveMode::Copy, &[1000, 1000]).unwrap();
     (&socket).write_all(&[1; 1500]).unwrap();

@@ -1,4 +1,4 @@
-//! Sealed records can be opened, and changed ones cannot.
+//! Sealed records can be opened, and changed records cannot.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -19,7 +19,7 @@ fn sealed(plain: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_sealed_is_opened() {
+fn opener_returns_what_the_sealer_encrypted() {
     let plain = Payload::bytes(1, 40_000);
     let sealed = sealed(&plain);
     assert_eq!(sealed.len(), plain.len() + 3 * (HEADER_BYTES + TAIL_BYTES));
@@ -39,7 +39,7 @@ fn what_is_sealed_is_opened() {
 }
 
 #[test]
-fn what_was_changed_is_refused() {
+fn opener_refuses_changed_records() {
     let mut changed = sealed(&[7; 100]);
     changed[50] ^= 1;
     let nonsense = vec![0; 100];

@@ -4,7 +4,7 @@ use pprof::{ProfilerGuard, ProfilerGuardBuilder};
 
 use super::{FREQUENCY, Seen};
 
-/// A timer that is set while a stopwatch runs.
+/// A timer that runs while a stopwatch runs.
 #[derive(Default)]
 pub(super) struct Own {
     running: Option<ProfilerGuard<'static>>,

@@ -1,4 +1,4 @@
-//! Samples by perf, a separate process that is started and stopped over a pipe.
+//! Samples by perf, a separate process that starts and stops sampling on commands over a pipe.
 
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Write};
@@ -23,31 +23,31 @@ pub(super) struct Perf {
     answers: File,
 }
 
-/// Common prefix of all calls.
+/// Common prefix of the tracepoints of system calls.
 const TRACEPOINT: &str = "syscalls:sys_enter_";
 
-/// Longest wait for perf on a busy machine, and the polling interval.
+/// Limit for an answer of perf on a busy machine, and the polling interval.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Perf {
-    /// Starts perf to sample stacks, with its files in `dir`; none if it is not available or not
-    /// permitted.
+    /// Starts perf to sample stacks of this process, with its files in `dir`. None if perf is not
+    /// available or not permitted.
     pub(super) fn sampling(dir: &Path) -> Option<Self> {
         let frequency = FREQUENCY.to_string();
         let what = ["record", "--quiet", "-e", "cpu-clock", "-g", "-F", &frequency];
         Self::start(dir, std::process::id(), &what)
     }
 
-    /// The same of another process, whose frames are found by its unwinding tables: it may have
-    /// been built without frame pointers.
+    /// Starts perf to sample stacks of another process. perf finds the frames by unwinding tables,
+    /// because the program may have no frame pointers.
     pub(super) fn sampling_other(dir: &Path, pid: u32) -> Option<Self> {
         let frequency = FREQUENCY.to_string();
         let what = ["record", "--quiet", "-e", "cpu-clock", "--call-graph", "dwarf,8192", "-F", &frequency];
         Self::start(dir, pid, &what)
     }
 
-    /// The same to count system calls by their tracepoints.
+    /// Starts perf to count system calls by their tracepoints.
     pub(super) fn counting(dir: &Path, calls: &[&str]) -> Option<Self> {
         let tracepoints: Vec<String> = calls.iter().map(|call| format!("{TRACEPOINT}{call}")).collect();
         Self::start(dir, std::process::id(), &["stat", "-x,", "-e", &tracepoints.join(",")])
@@ -58,7 +58,7 @@ impl Perf {
         for path in [&orders, &answers] {
             rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).ok()?;
         }
-        // Opened both ways, so that neither side waits for the other.
+        // Open for read and write, so that neither side waits for the other.
         let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
         let both_ways =
             |path: &Path| File::options().read(true).write(true).custom_flags(flags).open(path).ok();
@@ -69,8 +69,8 @@ impl Perf {
         command.arg("-p").arg(pid.to_string()).arg("-o").arg(&data);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
         let mut perf = Self { child, data, orders: order_file, answers: answer_file };
-        // The first answer comes when perf has attached itself. perf that may not look has ended by
-        // then.
+        // The first answer comes once perf has attached itself. Without permission, perf ends
+        // instead.
         if perf.order("disable") {
             Some(perf)
         } else {
@@ -87,7 +87,7 @@ impl Perf {
         self.order("disable");
     }
 
-    /// True if perf has executed the command.
+    /// Sends a command to perf. Returns true once perf has executed it.
     fn order(&mut self, order: &str) -> bool {
         if writeln!(self.orders, "{order}").is_err() {
             return false;
@@ -95,7 +95,7 @@ impl Perf {
         let mut answer = [0; 16];
         let start = Instant::now();
         loop {
-            // Not by `poll`: that is among the calls that perf may be counting.
+            // Not `poll`, because perf may count that system call.
             match (&self.answers).read(&mut answer) {
                 Ok(count) => return answer[..count].starts_with(b"ack"),
                 Err(error) if error.kind() != ErrorKind::WouldBlock => return false,
@@ -107,20 +107,20 @@ impl Perf {
         }
     }
 
-    /// Ends perf. It writes its file when it is interrupted.
+    /// Interrupts perf, which then writes its file, and waits for its end.
     fn end(&mut self) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // The process may have ended itself.
+            // The call fails only if the process has ended already.
             let _ = kill_process(pid, Signal::INT);
         }
         let _ = self.child.wait();
     }
 
-    /// Ends, and reads how often each call was counted.
+    /// Ends perf and returns the number of each system call.
     pub(super) fn counted(mut self) -> Result<Seen, LabError> {
         self.end();
-        let text =
-            std::fs::read_to_string(&self.data).map_err(LabError::step("cannot read what perf stat says"))?;
+        let text = std::fs::read_to_string(&self.data)
+            .map_err(LabError::step("cannot read the output of perf stat"))?;
         // `COUNT,,syscalls:sys_enter_CALL,…`
         let call = |line: &str| {
             let mut fields = line.split(',');
@@ -130,7 +130,7 @@ impl Perf {
         Ok(text.lines().filter_map(call).collect())
     }
 
-    /// Ends, and reads which stacks were seen.
+    /// Ends perf and returns the number of samples of each stack.
     pub(super) fn sampled(mut self) -> Result<Seen, LabError> {
         self.end();
         let mut script = Command::new("perf");
@@ -141,7 +141,7 @@ impl Perf {
         let mut options = Options::default();
         options.annotate_kernel = true;
         let collapsed = Folder::from(options).collapse(BufReader::new(&script.stdout[..]), &mut folded);
-        collapsed.map_err(LabError::step("cannot read what perf script says"))?;
+        collapsed.map_err(LabError::step("cannot read the output of perf script"))?;
         let text = String::from_utf8_lossy(&folded);
         let stack = |line: &str| {
             let (stack, count) = line.rsplit_once(' ')?;

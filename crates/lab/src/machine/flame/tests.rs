@@ -1,4 +1,4 @@
-//! Our own samples have the names of functions.
+//! Samples of the timer have the names of functions.
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,6 @@ fn own_samples_have_names() {
 }
 
 #[test]
-fn no_samples_are_no_picture() {
+fn empty_samples_yield_no_picture() {
     assert_eq!(draw(&Seen::new()), None);
 }
