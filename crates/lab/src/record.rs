@@ -1,11 +1,10 @@
-//! The record of a run: JSON Lines, written while it runs, and all that summaries, reports and
-//! comparisons are made of.
+//! The record of a run: JSON Lines, written during the run. Summaries, reports and comparisons are
+//! made from the record alone.
 //!
-//! One object a line, told apart by `type`. A `run` comes first; each experiment is announced by an
-//! `experiment`, followed by its `sample`s and `note`s in the order in which they happened, and
-//! closed by an `ended`. A record that stops in the middle (a crash, a full disk) is still good up
-//! to there. Fields are never renamed and never change their unit; readers ignore fields that they
-//! do not know.
+//! Each line is one object with a `type`. A `run` comes first. An `experiment` announces each
+//! experiment; its `sample`s and `note`s follow in the order in which they happened, and an `ended`
+//! closes it. A record that stops in the middle (a crash, a full disk) is valid up to there. A
+//! field never changes its name or its unit. Readers ignore unknown fields.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -26,16 +25,16 @@ pub use crate::method::metric::{Better, Metric, Sweep, Verdict};
 pub mod compare;
 pub mod summary;
 
-/// The version of this format. A reader refuses larger ones.
+/// Version of this format. A reader refuses greater versions.
 pub const FORMAT: u32 = 1;
 
-/// One line.
+/// One line of a record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Line {
-    /// The first line.
+    /// First line of a record.
     Run(Box<Run>),
-    /// An experiment begins.
+    /// Start of an experiment.
     Experiment(Announced),
     /// One run of one case.
     Sample(Sample),
@@ -43,124 +42,124 @@ pub enum Line {
     Flame(Flame),
     /// Information for readers of the figures.
     Note(Note),
-    /// An experiment is over.
+    /// End of an experiment.
     Ended(Ended),
 }
 
-/// Place, time and method.
+/// Place, time and method of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// [`FORMAT`].
+    /// Version of the format: [`FORMAT`].
     pub format: u32,
-    /// The version of Levada.
+    /// Version of Levada.
     pub levada: String,
-    /// Milliseconds since 1970.
+    /// Start of the run in milliseconds since 1970.
     pub started_ms: u64,
     /// Command line: the program and its arguments.
     pub command: Vec<String>,
-    /// `quick`, `normal`, `full` or `tiny`.
+    /// Name of the scale: `quick`, `normal`, `full` or `tiny`.
     pub scale: String,
-    /// Number of rounds, and their total time at most.
+    /// Most timed rounds of an experiment.
     pub rounds: u32,
-    /// Seed of the order of the cases.
+    /// Seed of the order of cases.
     pub seed: u64,
-    /// The machine.
+    /// Description of the machine.
     pub environment: Environment,
 }
 
 /// Description of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Announced {
-    /// One word.
+    /// Name of the experiment: one word.
     pub experiment: String,
-    /// Purpose, in a sentence.
+    /// Purpose of the experiment, in one sentence.
     pub shows: String,
-    /// Metrics of samples; the first one ranks the cases.
+    /// Metrics of the samples. The first metric ranks the cases.
     pub metrics: Vec<Metric>,
-    /// Cases, in order. The first case of a group is the baseline.
+    /// Cases in order. The first case of a group is its baseline.
     pub cases: Vec<CaseLine>,
-    /// Axis, if a parameter is swept.
+    /// Axis of the picture, if a parameter is swept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
 }
 
-/// A case as announced.
+/// A case in the announcement of an experiment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaseLine {
     /// Group of the case.
     pub group: String,
-    /// Its name there.
-    pub case: String,
-    /// Value of the parameter.
-    pub params: BTreeMap<String, String>,
-}
-
-/// One run of one case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// The experiment.
-    pub experiment: String,
-    /// The group in it.
-    pub group: String,
-    /// The case in that.
+    /// Name of the case within the group.
     pub case: String,
     /// Parameters of the case.
     pub params: BTreeMap<String, String>,
-    /// From 1; 0 is the round that checks and is not timed.
+}
+
+/// Result of one run of one case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Group of the case.
+    pub group: String,
+    /// Name of the case within the group.
+    pub case: String,
+    /// Parameters of the case.
+    pub params: BTreeMap<String, String>,
+    /// Number of the round, from 1. Round 0 checks bytes and times nothing.
     pub round: u32,
     /// Values by the name of their metric; empty in round 0.
     pub metrics: BTreeMap<String, f64>,
-    /// Result of the check; present in round 0.
+    /// Verdict of the integrity check; present in round 0.
     pub verdict: Option<Verdict>,
 }
 
-/// Profile of a case, of rounds that count for nothing else.
+/// Profile of a case, from rounds that count for nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flame {
-    /// The experiment.
+    /// Name of the experiment.
     pub experiment: String,
-    /// The group in it.
+    /// Group of the case.
     pub group: String,
-    /// The case in that.
+    /// Name of the case within the group.
     pub case: String,
-    /// The tool that looked.
+    /// Tool that took the samples.
     pub with: String,
     /// Number of samples of each stack.
     pub stacks: Seen,
 }
 
-/// Information.
+/// Information about a run, an experiment or a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// About which experiment; none: about the run.
+    /// Name of the experiment; none for the run.
     pub experiment: Option<String>,
-    /// About which group of it; none: about all.
+    /// Group in the experiment; none for all groups.
     pub group: Option<String>,
-    /// About which case of that; none: about all.
+    /// Name of the case in the group; none for all cases.
     pub case: Option<String>,
-    /// In words.
+    /// Text for readers.
     pub text: String,
-    /// The case differs from its name: it has no rank.
+    /// True if the work of the case does not match its name. Such a case has no rank.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub caveat: bool,
 }
 
-/// The end of an experiment.
+/// End of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     /// Name of the experiment.
     pub experiment: String,
-    /// Timed rounds that are whole.
+    /// Number of complete timed rounds.
     pub rounds: u32,
-    /// Time that it took.
+    /// Duration of the experiment in ms.
     pub elapsed_ms: u64,
-    /// True if it was stopped before its end.
+    /// True if the experiment stopped before its end.
     pub interrupted: bool,
     /// Other activity of the machine during the experiment.
     pub noise: Noise,
 }
 
-/// Writes a record and keeps it for the summary.
+/// Writes a record, and keeps its lines for the summary.
 #[derive(Debug)]
 pub struct Recorder {
     file: Option<(PathBuf, File)>,
@@ -168,39 +167,39 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Keeps lines in memory only.
+    /// Creates a recorder that keeps lines only in memory.
     pub fn in_memory() -> Self {
         Self { file: None, lines: Vec::new() }
     }
 
-    /// Writes to a new file, whose directory is made if need be.
+    /// Creates a recorder with a new file, and the file's directory if necessary.
     ///
     /// # Errors
-    /// It exists, or cannot be made.
+    /// The file exists, or this process cannot create it.
     pub fn create(path: &Path) -> Result<Self, LabError> {
         if let Some(dir) = path.parent() {
-            fs::create_dir_all(dir).map_err(LabError::file("cannot make the directory", dir))?;
+            fs::create_dir_all(dir).map_err(LabError::file("cannot create the directory", dir))?;
         }
-        let file = File::create_new(path).map_err(LabError::file("cannot make the record", path))?;
+        let file = File::create_new(path).map_err(LabError::file("cannot create the record", path))?;
         Ok(Self { file: Some((path.to_owned(), file)), lines: Vec::new() })
     }
 
-    /// Destination of the record.
+    /// Path of the file; none for a record in memory.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|(path, _)| path.as_path())
     }
 
-    /// Record so far.
+    /// Lines so far.
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }
 
-    /// Adds a line. It is in the file when this returns. Values of a sample that are infinite or no
-    /// numbers are left out, as in statistics: JSON has no form for them, and one of them would
-    /// make the record unreadable.
+    /// Adds a line and writes it to the file. Omits values of a sample that are not finite, as
+    /// statistics do: JSON has no form for such values, and one of them would make the record
+    /// unreadable.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// This process cannot write the file.
     pub fn add(&mut self, mut line: Line) -> Result<(), LabError> {
         if let Line::Sample(sample) = &mut line {
             sample.metrics.retain(|_, value| value.is_finite());
@@ -214,7 +213,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// The first line: the machine, how many rounds there are to be, and the seed of their order.
+    /// Adds the first line: the machine, the number of rounds, and the seed of their order.
     ///
     /// # Errors
     /// As for [`add`](Recorder::add).
@@ -237,7 +236,7 @@ impl Recorder {
         })
     }
 
-    /// The line that announces an experiment.
+    /// Adds the line that announces an experiment.
     ///
     /// # Errors
     /// As for [`add`](Recorder::add).
@@ -256,7 +255,7 @@ impl Recorder {
         }))
     }
 
-    /// A line about one case, or about all.
+    /// Adds a note about one case, or about all cases.
     ///
     /// # Errors
     /// As for [`add`](Recorder::add).
@@ -264,7 +263,7 @@ impl Recorder {
         self.noted(experiment, case, text, false)
     }
 
-    /// A line about a case that differs from its name.
+    /// Adds a note about a case whose work does not match its name.
     ///
     /// # Errors
     /// As for [`add`](Recorder::add).
@@ -292,7 +291,7 @@ impl Recorder {
 /// Reads a record.
 ///
 /// # Errors
-/// The file cannot be read, or [`LabError::Record`] with the line that is none.
+/// This process cannot read the file, or [`LabError::Record`] names a line that is not valid.
 pub fn read(path: &Path) -> Result<Vec<Line>, LabError> {
     let text = fs::read_to_string(path).map_err(LabError::file("cannot read the record", path))?;
     let wrong = |line: usize, what: String| LabError::Record { path: path.to_owned(), line, what };
@@ -302,19 +301,21 @@ pub fn read(path: &Path) -> Result<Vec<Line>, LabError> {
         if let Line::Run(run) = &line
             && run.format > FORMAT
         {
-            let what =
-                format!("form {} is newer than this program, which reads up to form {FORMAT}", run.format);
+            let what = format!(
+                "format {} is newer than this program, which reads formats up to {FORMAT}",
+                run.format
+            );
             return Err(wrong(index + 1, what));
         }
         lines.push(line);
     }
     if !matches!(lines.first(), Some(Line::Run(_))) {
-        return Err(wrong(1, "a record begins with a line of type run".to_owned()));
+        return Err(wrong(1, "the first line of a record must have type run".to_owned()));
     }
     Ok(lines)
 }
 
-/// The command line as the user gives it: `levada lab` runs the program `levada-lab`.
+/// Command line as users type it: `levada lab` runs the program `levada-lab`.
 fn command(mut arguments: impl Iterator<Item = String>) -> Vec<String> {
     let program = arguments.next().unwrap_or_default();
     let words = match program.strip_suffix("-lab") {

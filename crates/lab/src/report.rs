@@ -1,10 +1,10 @@
-//! The report of a run: one HTML page that needs nothing else, on the screen (light or dark), on
+//! The report of a run: one HTML page without external files, for the screen (light or dark), for
 //! paper, and without a network.
 //!
-//! It is made from a [record](crate::record) alone, so that it can be drawn again from an old one.
-//! For each experiment it has a sentence with the question, one with the result, a picture, the
-//! table, and doubts; at the end the raw record and the command that repeats it. Losses have the
-//! same size as wins.
+//! The page is made from a [record](crate::record) alone, so that it can be made again from an old
+//! record. For each experiment it has a sentence with the question, a sentence with the result, a
+//! picture, the table, and doubts. The raw record and the command that repeats the run are at the
+//! end. Losses have the same size as wins.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -23,7 +23,7 @@ mod picture;
 mod said;
 mod scale;
 
-/// The page.
+/// Returns the page of a record.
 pub fn html(lines: &[Line]) -> String {
     let summaries = summary::of(lines);
     let run = lines.iter().find_map(|line| match line {
@@ -51,8 +51,8 @@ pub fn html(lines: &[Line]) -> String {
     page.into_string()
 }
 
-/// One picture of the page as a separate file: the bars of a group, or the curves of a panel. None
-/// if the record does not have it.
+/// Returns one picture of the page as a separate SVG file: the bars of a group, or the curves of a
+/// panel. None if the record does not contain the values.
 pub fn picture(lines: &[Line], experiment: &str, group: &str) -> Option<String> {
     let summaries = summary::of(lines);
     let summary = summaries.iter().find(|summary| summary.name == experiment)?;
@@ -75,13 +75,13 @@ fn flames<'l>(lines: &'l [Line], experiment: &str) -> Vec<&'l Flame> {
     own.collect()
 }
 
-/// Profile of a case.
+/// Section with the profile of a case.
 fn burnt(flame: &Flame) -> Markup {
     let Some(svg) = flame::draw(&flame.stacks) else { return html! {} };
     html! {
         details class="flame" {
             summary { "Where the time goes: " (flame.group) ", " (flame.case) }
-            p class="axis-title" { "Sampled with " (flame.with) "; wide is long, below calls above." }
+            p class="axis-title" { "Sampled with " (flame.with) "; the width is the time, and each function calls the one above it." }
             img alt="a flame graph" src={ "data:image/svg+xml;base64," (BASE64.encode(svg)) };
         }
     }
@@ -103,7 +103,7 @@ fn experiment(summary: &Summary, flames: &[&Flame]) -> Markup {
     }
 }
 
-/// Cases side by side: a sentence, the picture and the table.
+/// Section of a group: a sentence, the picture and the table.
 fn compared(group: &Group, summary: &Summary, metric: &Metric) -> Markup {
     html! {
         figure {
@@ -133,7 +133,7 @@ fn bars(group: &Group, metric: &Metric) -> Vec<picture::Bar> {
     group.rows.iter().enumerate().filter_map(bar).collect()
 }
 
-/// The same cases over a range of a parameter.
+/// Section of a sweep: the curves of a parameter.
 fn swept(sweep: &said::CurveSet, metric: &Metric) -> Markup {
     html! {
         figure {
@@ -172,7 +172,7 @@ fn table(group: &Group, metrics: &[Metric]) -> Markup {
     }
 }
 
-/// The system calls of each case, where each was on a clock.
+/// Table of the system calls of each case, if the experiment timed them.
 fn clocked(summary: &Summary) -> Markup {
     let rows = summary.groups.iter().flat_map(|group| &group.rows);
     let calls: Vec<_> = rows.flat_map(|row| row.calls.iter().map(move |calls| (&row.case, calls))).collect();
@@ -181,7 +181,7 @@ fn clocked(summary: &Summary) -> Markup {
     }
     let heads = ["calls", "total ms", "min ms", "avg ms", "max ms"];
     html! {
-        h3 { "Call by call" }
+        h3 { "Duration of system calls" }
         div class="scroll" {
             table {
                 thead { tr { th class="name" { "case" } th class="name" { "system call" } @for head in heads { th { (head) } } } }
@@ -230,7 +230,7 @@ fn doubts(summary: &Summary) -> Markup {
         @let doubts: Vec<&str> = noise.map(String::as_str).chain(unfinished).collect();
         @if !doubts.is_empty() {
             aside class="doubt" {
-                strong { "To be doubted:" }
+                strong { "Reasons for doubt:" }
                 ul { @for doubt in doubts { li { (doubt) "." } } }
             }
         }
@@ -253,7 +253,7 @@ fn tail(lines: &[Line], run: Option<&Run>) -> Markup {
             }
             @if let Some(run) = run {
                 (machine::table(run))
-                p { "Once more:" }
+                p { "To repeat the run:" }
                 pre class="command" { (said::command(run)) }
             }
             details {

@@ -1,6 +1,6 @@
-//! The runner, the same for every experiment: cases take turns in random order, round after round,
-//! until there are enough rounds or the time is up; then one round that is not timed checks every
-//! byte.
+//! The runner, which is the same for every experiment. One round that is not timed checks every
+//! byte. Then the cases take turns in random order, round after round, until there are enough
+//! rounds or the time is over.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::method::metric::{Metric, Verdict};
 use crate::method::statistics::Interval;
 use crate::record::{Ended, Flame, Line, Recorder, Sample};
 
-/// Options of experiments.
+/// Runs experiments: limits, order of the cases, display and options.
 #[derive(Debug)]
 pub struct Method {
     limits: Limits,
@@ -31,7 +31,7 @@ pub struct Method {
 }
 
 impl Method {
-    /// Runs within limits, in an order drawn with the seed, without showing how far it is.
+    /// Creates a method with limits and with the seed of the order, without a progress bar.
     pub fn new(limits: Limits, seed: u64) -> Self {
         Self {
             limits,
@@ -43,7 +43,7 @@ impl Method {
         }
     }
 
-    /// Shows how far it is, and the current estimates, on stderr if that is a terminal.
+    /// Shows progress and current estimates on stderr if that is a terminal.
     #[must_use]
     pub fn shown(mut self) -> Self {
         self.bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -52,40 +52,40 @@ impl Method {
         self
     }
 
-    /// Leaves out cases whose group and name do not have this text in them.
+    /// Runs only cases whose group and name contain this text.
     #[must_use]
     pub fn only(mut self, text: Option<String>) -> Self {
         self.only = text;
         self
     }
 
-    /// Changes when an experiment is over, for those to come.
+    /// Changes the limits of the following experiments.
     pub fn limit(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Looks, after the rounds, where each case spends its time.
+    /// Takes a profile of each case after the rounds.
     #[must_use]
     pub fn flames(mut self, wanted: bool) -> Self {
         self.flames = wanted;
         self
     }
 
-    /// Time limit of an experiment.
+    /// Limits of an experiment.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Seed of the order.
+    /// Seed of the order of cases.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Runs one experiment and records it. After Ctrl-C the record is closed before this returns
+    /// Runs one experiment and records it. After Ctrl-C, closes the record and returns
     /// [`LabError::Interrupted`].
     ///
     /// # Errors
-    /// The experiment's, or the record's.
+    /// The error of the experiment or of the record.
     pub fn run(&mut self, experiment: &mut dyn Experiment, recorder: &mut Recorder) -> Result<(), LabError> {
         let wanted = |case: &Case| {
             self.only.as_ref().is_none_or(|text| format!("{} {}", case.group, case.name).contains(text))
@@ -112,13 +112,13 @@ impl Method {
         rounds
     }
 
-    /// Ends showing how far it is.
+    /// Removes the progress bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
 
     fn rounds(&mut self, session: &mut Session<'_>, watch: &mut Watch) -> Result<(), LabError> {
-        // The check comes first: it also warms up, and a path that loses bytes is not worth timing.
+        // The check comes first: it also warms up, and a case that loses bytes is not worth timing.
         let start = Instant::now();
         self.round(session, 0, Pass::Integrity)?;
         for round in 1..=self.limits.rounds {
@@ -134,7 +134,7 @@ impl Method {
     fn sampled(&self, session: &mut Session<'_>) -> Result<(), LabError> {
         let cases = if self.flames { session.cases.clone() } else { Vec::new() };
         for case in &cases {
-            self.bar.set_message(format!("{} {}: where does the time go?", case.group, case.name));
+            self.bar.set_message(format!("{} {}: profile", case.group, case.name));
             session.flame(case)?;
         }
         Ok(())
@@ -155,14 +155,14 @@ impl Method {
     }
 }
 
-/// Time for which a case runs repeatedly to be sampled.
+/// Time for which a case runs repeatedly for its profile.
 const SAMPLED: Duration = Duration::from_secs(1);
 
-/// One experiment under way.
+/// One experiment in progress.
 struct Session<'a> {
     experiment: &'a mut dyn Experiment,
     recorder: &'a mut Recorder,
-    /// Ways that this machine supports.
+    /// Cases that this machine can run.
     cases: Vec<Case>,
     /// Values of the first metric, by case.
     estimates: Vec<(Case, Vec<f64>)>,
@@ -177,7 +177,8 @@ impl Session<'_> {
             }
             Outcome::Checked(verdict) => {
                 if !verdict.sound {
-                    // Figures of other work than the name says have no rank.
+                    // A case with wrong bytes does other work than its name says, so it gets no
+                    // figures and no rank.
                     self.cases.retain(|other| other != case);
                 }
                 self.sample(case, round, Metrics::new(), Some(verdict))
@@ -189,7 +190,7 @@ impl Session<'_> {
         }
     }
 
-    /// Records which cases differ from their names.
+    /// Records the cases whose work does not match their names.
     fn caveats(&mut self) -> Result<(), LabError> {
         self.cases.iter().try_for_each(|case| match self.experiment.caveat(case) {
             Some(text) => self.recorder.caveat(self.experiment.name(), case, text),
@@ -197,14 +198,15 @@ impl Session<'_> {
         })
     }
 
-    /// Runs a case for a second while its stacks are sampled.
+    /// Runs a case for a second while the profiler samples its stacks.
     fn flame(&mut self, case: &Case) -> Result<(), LabError> {
         let with = match self.experiment.worker(case) {
             None => flame::start()?,
             Some(pid) => match flame::start_on(pid)? {
                 Some(with) => with,
                 None => {
-                    let text = "no flame graph: perf may not look at another process here".to_owned();
+                    let text =
+                        "no flame graph: perf is not available or may not sample another process".to_owned();
                     return self.recorder.note(self.experiment.name(), Some(case), text);
                 }
             },
@@ -221,7 +223,7 @@ impl Session<'_> {
         let stacks = flame::finish()?;
         runs?;
         let unseen = if with.starts_with("perf") && !flame::has_kernel(&stacks) {
-            "; the kernel's part, which may be most, it may not see here"
+            "; without the kernel, which may use most of the time: perf has no permission"
         } else {
             ""
         };
@@ -282,7 +284,7 @@ impl Session<'_> {
         }
     }
 
-    /// Rounds in which every case ran that was not left out.
+    /// Number of rounds in which all remaining cases ran.
     fn whole_rounds(&self, experiment: &str) -> u32 {
         let of_case = |case: &Case| {
             let own = self.recorder.lines().iter().filter(|line| {

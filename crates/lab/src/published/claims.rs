@@ -1,9 +1,9 @@
-//! Claims of articles on moving bytes, compared with records of a machine: a row for each claim,
+//! Claims of articles about moving bytes, compared with records of a machine: a row for each claim,
 //! with the measured value, the verdict, and the reason.
 //!
-//! Everything is made of the [kept parts](kept()) of records: of each experiment the cases that a
-//! claim or a picture needs. They are small enough for the repository, so that readers can compute
-//! each row again.
+//! The page is made from the [kept parts](kept()) of records: for each experiment the cases that a
+//! claim or a picture needs. These parts are small enough for the repository, so that readers can
+//! compute each row again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -16,38 +16,38 @@ mod table;
 
 use table::CLAIMS;
 
-/// A picture of the report in the documentation.
+/// A picture of the report that the documentation contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Picture {
-    /// Of the file, without its end.
+    /// Name of the file, without its extension.
     pub name: &'static str,
-    /// The experiment that measures it.
+    /// Experiment that measures the values.
     pub experiment: &'static str,
-    /// The group of that, or the panel of its curves.
+    /// Group of the experiment, or panel of its curves.
     pub group: &'static str,
 }
 
-/// The pictures of the documentation.
+/// Pictures of the documentation.
 pub const PICTURES: [Picture; 3] = [
     Picture { name: "transfer", experiment: "transfer", group: "hot, receiver copies" },
     Picture { name: "send", experiment: "send", group: "ifb, transmit only" },
     Picture { name: "mixed", experiment: "mixed", group: "" },
 ];
 
-/// A statement.
+/// A claim of an article.
 struct Claim {
-    /// The article.
+    /// Letter of the article.
     source: char,
     /// Paraphrase of the claim.
     words: &'static str,
     says: Says,
-    /// The reason why that is so.
+    /// Reason for the result if the claim is confirmed.
     if_so: &'static str,
-    /// The reason why it is not so, or less so.
+    /// Reason for the result if the claim is refuted, or confirmed only in part.
     if_not: &'static str,
 }
 
-/// Claim in computable form.
+/// Claim in a form that can be computed.
 enum Says {
     /// The value of `this` is this multiple of the value of `that`; 1 means equal.
     Times { metric: Sum, this: At, that: At, times: f64 },
@@ -58,10 +58,10 @@ enum Says {
     From { metric: Sum, this: At, that: At, bytes: f64 },
 }
 
-/// The metrics that are added up.
+/// Names of the metrics whose values are added.
 pub(crate) type Sum = &'static [&'static str];
 
-/// A case.
+/// Place of a value: a case of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct At {
     pub(crate) experiment: &'static str,
@@ -69,11 +69,11 @@ pub(crate) struct At {
     pub(crate) case: &'static str,
 }
 
-/// Result of measuring a claim.
+/// Verdict about a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClaimVerdict {
     Confirmed,
-    /// The same way, but by less than half (of the logarithm of the factor).
+    /// The factor has the claimed direction, but less than half of its logarithm.
     InPart,
     Refuted,
     /// The runs differ too much from each other.
@@ -93,7 +93,7 @@ impl ClaimVerdict {
     }
 }
 
-/// The page of a set of records, by experiment, as [`kept`] gives them.
+/// Returns the page from records by experiment, in the form of [`kept`].
 pub fn page(records: &BTreeMap<String, Vec<Line>>) -> String {
     let lines: Vec<&Line> = records.values().flatten().collect();
     let mut text = table::HEAD.to_owned();
@@ -118,7 +118,7 @@ pub fn page(records: &BTreeMap<String, Vec<Line>>) -> String {
     text
 }
 
-/// Time and machine of an experiment, and the reliability of its figures.
+/// Returns time and machine of an experiment, and the reliability of its figures.
 pub(crate) fn circumstances(lines: &[Line]) -> String {
     let mut text = String::new();
     for line in lines {
@@ -128,8 +128,10 @@ pub(crate) fn circumstances(lines: &[Line]) -> String {
                 let day = i64::try_from(run.started_ms)
                     .ok()
                     .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-                let day =
-                    day.map_or_else(|| "some day".to_owned(), |day| day.strftime("%Y-%m-%d").to_string());
+                let day = day.map_or_else(
+                    || "at an unknown time".to_owned(),
+                    |day| day.strftime("%Y-%m-%d").to_string(),
+                );
                 let _ = write!(
                     text,
                     "{day}, {}, {} processors, Linux {}, {}",
@@ -239,7 +241,8 @@ fn of_size(
     })
 }
 
-/// The groups that begin as this one's and have its case, with their sizes, smallest first.
+/// Groups whose names begin as this one's and that have its case, with their sizes in bytes,
+/// smallest first.
 fn sizes(lines: &[&Line], this: At) -> Vec<(String, f64)> {
     let cases = lines.iter().filter_map(|line| match line {
         Line::Experiment(announced) if announced.experiment == this.experiment => Some(&announced.cases),
@@ -262,18 +265,18 @@ fn samples<'l>(lines: &'l [&Line]) -> impl Iterator<Item = &'l Sample> {
     })
 }
 
-/// Of those that the sample has, if it has any.
+/// Sum of the metrics that the sample has; none if it has none of them.
 fn sum(sample: &Sample, metric: &[&str]) -> Option<f64> {
     let present = metric.iter().filter_map(|name| sample.metrics.get(*name).copied());
     present.reduce(|sum, value| sum + value)
 }
 
-/// By round.
+/// Values of a case by round.
 pub(crate) fn values(lines: &[&Line], metric: Sum, at: At) -> BTreeMap<u32, f64> {
     values_of(lines, metric, (at.experiment, at.group, at.case))
 }
 
-/// The same for names of an experiment, a group and a case.
+/// Values by round for the names of an experiment, a group and a case.
 pub(crate) fn values_of(lines: &[&Line], metric: &[&str], at: (&str, &str, &str)) -> BTreeMap<u32, f64> {
     let own = samples(lines)
         .filter(|sample| (sample.experiment.as_str(), sample.group.as_str(), sample.case.as_str()) == at);
@@ -295,7 +298,7 @@ pub(crate) fn unit(lines: &[&Line], metric: Sum, at: At) -> String {
     }
 }
 
-/// The record's reason for a case without figures.
+/// Reason in the record why a case has no figures.
 fn why_not(claim: &Claim, lines: &[&Line]) -> String {
     let cases = claim.says.cases();
     let note = lines.iter().find_map(|line| match line {
@@ -319,7 +322,7 @@ impl Says {
         }
     }
 
-    /// True if it takes this case to compute it.
+    /// True if the claim needs this case.
     fn needs(&self, (experiment, group, case): (&str, &str, &str)) -> bool {
         let whole = |at: &At| match self {
             Self::From { .. } => group.starts_with(at.group),
@@ -336,8 +339,8 @@ fn needed(at: (&str, &str, &str)) -> bool {
         || super::copying::needs(at)
 }
 
-/// Records that claims and pictures need, by experiment: one each. Of an experiment that
-/// several records have the first one counts.
+/// Parts of records that claims and pictures need, one per experiment. If several records contain
+/// an experiment, the first one counts.
 pub fn kept(records: &[Vec<Line>]) -> BTreeMap<String, Vec<Line>> {
     let mut kept: BTreeMap<String, Vec<Line>> = BTreeMap::new();
     let wanted: BTreeSet<&str> = CLAIMS
@@ -357,7 +360,7 @@ pub fn kept(records: &[Vec<Line>]) -> BTreeMap<String, Vec<Line>> {
     kept
 }
 
-/// A kept line of an experiment.
+/// Returns the part of a line that the page of an experiment needs; none if it needs nothing.
 fn of_experiment(line: &Line, experiment: &str) -> Option<Line> {
     match line {
         Line::Run(run) => {
@@ -374,7 +377,7 @@ fn of_experiment(line: &Line, experiment: &str) -> Option<Line> {
             if !needed((experiment, &sample.group, &sample.case)) {
                 return None;
             }
-            // The announcement has them.
+            // The announcement of the experiment contains the parameters.
             Some(Line::Sample(Sample { params: BTreeMap::new(), ..sample.clone() }))
         }
         Line::Note(note) if note.experiment.as_deref() == Some(experiment) => {
@@ -386,8 +389,8 @@ fn of_experiment(line: &Line, experiment: &str) -> Option<Line> {
     }
 }
 
-/// A word of a command line; of a path on this machine, alone or as the value of an option, its
-/// last part.
+/// Returns a word of a command line. Shortens a path on this machine to its last part, alone or as
+/// the value of an option.
 pub(crate) fn without_place(word: &str) -> String {
     let (option, value) = match word.find("=/") {
         Some(at) if word.starts_with("--") => word.split_at(at + 1),

@@ -1,5 +1,5 @@
-//! The page about kernels whose `splice` copies, made of the record of `lab transfer`: cost of each
-//! path on tmpfs, where a descriptor with `O_DIRECT` has the kernel copy pages.
+//! The page about kernels whose `splice` copies, made from the record of `lab transfer`: cost of
+//! each path on tmpfs, where the kernel copies pages for a descriptor with `O_DIRECT`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,23 +11,23 @@ use crate::report::number;
 
 mod text;
 
-/// The experiment that measures it.
+/// Experiment that measures the figures of the page.
 const EXPERIMENT: &str = "transfer";
 
-/// Prefixes of the groups that the page compares: files in the page cache, and in memory.
+/// Prefixes of the groups that the page compares: files in the page cache, and in tmpfs.
 const GROUPS: [&str; 2] = ["hot", "tmpfs"];
 
-/// Sender, and receiver.
+/// Metrics of the sender and of the receiver.
 const COSTS: [&str; 2] = ["cpu_s_per_gb", "receiver_cpu_s_per_gb"];
 
-/// `splice` as kernels have it: the base of the factors.
+/// Case of `splice` on common kernels, which is the base of the factors.
 const BY_REFERENCE: &str = "splice, pipe 1M";
-/// `splice` on a kernel that copies.
+/// Case of `splice` on a kernel that copies.
 const COPYING: &str = "splice that copies, pipe 1M";
-/// Path of the engine on such a kernel.
+/// Case of the path that the engine takes on such a kernel.
 const SECOND_LANE: &str = "mmap+write 1M";
 
-/// Cases of the page, in its order.
+/// Cases of the page, in table order.
 const CASES: [&str; 8] = [
     BY_REFERENCE,
     "sendfile",
@@ -48,7 +48,7 @@ fn is_compared(group: &str) -> bool {
     GROUPS.iter().any(|prefix| group.starts_with(prefix))
 }
 
-/// The page of a set of records, by experiment.
+/// Returns the page from records by experiment.
 pub fn page(records: &BTreeMap<String, Vec<Line>>) -> String {
     let lines = records.get(EXPERIMENT).map_or(&[][..], Vec::as_slice);
     let measured: Vec<&Line> = lines.iter().collect();
@@ -85,7 +85,8 @@ fn groups(lines: &[Line]) -> Vec<String> {
     groups
 }
 
-/// Medians of a case, and its sum in that of references; none for a case without figures.
+/// Returns the row of a case: its medians, and the factor of its total cost to `splice` by
+/// reference. None for a case without figures.
 fn row(lines: &[&Line], group: &str, case: &str) -> Option<String> {
     let [sender, receiver] = COSTS.map(|metric| median(lines, &[metric], group, case));
     let copies = median(lines, &["copies_per_byte"], group, case)?;
@@ -104,7 +105,7 @@ fn median(lines: &[&Line], metrics: &[&str], group: &str, case: &str) -> Option<
     Some(Interval::of(values_of(lines, metrics, (EXPERIMENT, group, case)).into_values())?.median)
 }
 
-/// Quotient of two cases in the same rounds, with its interval.
+/// Median quotient of two cases in the same rounds, with its interval.
 fn factor(lines: &[&Line], metrics: &[&str], group: &str, (this, that): (&str, &str)) -> Option<String> {
     let of = |case| values_of(lines, metrics, (EXPERIMENT, group, case));
     let (mine, theirs) = (of(this), of(that));

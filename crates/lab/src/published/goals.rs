@@ -1,6 +1,6 @@
-//! Goals for the cost of the broker and of `levada files` beside records of `levada lab broker` and
-//! `levada lab files`: a row for each goal, with the measured value, and a reason if the value does
-//! not reach it.
+//! Goals for the cost of the broker and of `levada files`, compared with records of `levada lab
+//! broker` and `levada lab files`. Each goal has a row with the measured value, and with a reason
+//! if the value misses the goal.
 //!
 //! The records are in the repository next to the page, so that readers can compute each row again.
 
@@ -20,7 +20,7 @@ use table::GOALS;
 
 const GROWTH: &str = "broker-growth";
 
-/// Cost of a request as its surroundings grow, drawn on the page.
+/// Pictures of the page: cost of a request as one quantity grows.
 pub const PICTURES: [Picture; 4] = [
     Picture {
         name: "growth-connections",
@@ -40,34 +40,34 @@ pub const PICTURES: [Picture; 4] = [
     Picture { name: "growth-fetch", experiment: GROWTH, group: "fetch, by bytes asked for" },
 ];
 
-/// Goal.
+/// A goal for the value of a case.
 struct Goal {
     work: &'static str,
     metric: Sum,
     this: At,
     bound: Bound,
-    /// The reason why it is not reached, where it is not.
+    /// Reason why the value misses the goal, if it does.
     if_not: &'static str,
 }
 
-/// The bound of a value.
+/// Bound of a value.
 #[derive(Debug, Clone, Copy)]
 enum Bound {
     /// At most this multiple of the value of another case in the same round.
     Times(At, f64),
-    /// At least this multiple of it.
+    /// At least this multiple of the value of another case in the same round.
     TimesAtLeast(At, f64),
-    /// At most this.
+    /// At most this value.
     Value(f64),
-    /// At least this.
+    /// At least this value.
     ValueAtLeast(f64),
 }
 
-/// Result of measuring a goal.
+/// Verdict about a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GoalVerdict {
     Reached,
-    /// The interval has the goal in it, but the median misses it.
+    /// The median misses the goal, but the interval contains it.
     NotSure,
     NotReached,
     NotMeasured,
@@ -117,7 +117,7 @@ impl Bound {
 }
 
 impl At {
-    /// The name that distinguishes this case: where systems are groups, the group as well.
+    /// Name that distinguishes this case, with the group if groups are systems.
     fn name(&self) -> String {
         match self.group {
             "levada" | "kafka" => format!("{}, {}", self.group, self.case),
@@ -126,7 +126,7 @@ impl At {
     }
 }
 
-/// The page of a set of records, by experiment, as [`kept`] gives them.
+/// Returns the page from records by experiment, in the form of [`kept`].
 pub fn page(records: &BTreeMap<String, Vec<Line>>) -> String {
     let mut text = table::HEAD.to_owned();
     for (experiment, lines) in records {
@@ -158,7 +158,7 @@ fn row(goal: &Goal, lines: &[&Line]) -> String {
     format!("| {work} | {wanted} | {mine} | {theirs} | {factor} | **{}**{why} |", verdict.label())
 }
 
-/// The figures of a row.
+/// Formatted values of a row, and the interval that decides the verdict.
 struct Measured {
     judged: Interval,
     mine: String,
@@ -184,7 +184,7 @@ fn measured(goal: &Goal, lines: &[&Line]) -> Option<Measured> {
     Some(Measured { mine: value(&own), theirs, factor, judged })
 }
 
-/// A factor: small ones as the usual fraction.
+/// Formats a factor; factors below 0.67 as a fraction.
 fn times(factor: f64) -> String {
     match factor {
         factor if factor > 0.0 && factor < 0.67 => format!("1/{}", number::plain(1.0 / factor)),
@@ -192,8 +192,8 @@ fn times(factor: f64) -> String {
     }
 }
 
-/// Parts of records that are kept, by experiment: all experiments that have goals. Of an experiment
-/// that several records have, the last one counts.
+/// Parts of records by experiment, for all experiments with goals. If several records contain an
+/// experiment, the last one counts.
 pub fn kept(records: &[Vec<Line>]) -> BTreeMap<String, Vec<Line>> {
     let mut kept = BTreeMap::new();
     for record in records {
@@ -227,7 +227,7 @@ fn of_experiment(line: &Line, experiment: &str) -> Option<Line> {
     }
 }
 
-/// The flame graphs that records have of Levada: a name for the file, and the picture.
+/// Flame graphs of Levada in the records: the name of each file, and its SVG.
 pub fn flames(records: &[Vec<Line>]) -> BTreeMap<String, String> {
     let drawn = records.iter().flatten().filter_map(|line| match line {
         Line::Flame(flame) if flame.case == "levada" => {

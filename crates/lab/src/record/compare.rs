@@ -1,61 +1,61 @@
-//! Two records held against each other: for each case that both have, how the first metric has
-//! changed, and whether that is more than chance.
+//! Comparison of two records: the change of the first metric for each case of both records, with a
+//! test for chance.
 //!
-//! Nothing is assumed about how values are distributed. The change is the median of all quotients
-//! of a value after by a value before; its ends are the quotients between which the true one lies,
-//! by the ranks that the values have among each other (Hodges and Lehmann; Mann and Whitney). Runs
-//! hours apart differ by more than chance within each: a change counts from [`LEAST_CHANGE`] on,
-//! independent of its ends; one that all cases of an experiment share counts from
-//! [`LEAST_SHARED_CHANGE`] on.
+//! The test assumes nothing about the distribution of values. The change is the median of all
+//! quotients of a value after by a value before. Its ends are the quotients that enclose the true
+//! one, by the ranks of the values (Hodges and Lehmann; Mann and Whitney). Runs that are hours
+//! apart differ by more than the chance within each run. Therefore a change counts only from
+//! [`LEAST_CHANGE`] on, independent of its ends. A change that all cases of an experiment share
+//! counts only from [`LEAST_SHARED_CHANGE`] on.
 
 use serde::Serialize;
 
 use crate::record::{Announced, Better, Line, Metric, Sample};
 
-/// Smaller changes occur on a machine without a cause from one run to the next.
+/// Least change that counts. Smaller changes occur from one run to the next on the same machine.
 pub const LEAST_CHANGE: f64 = 0.05;
 
-/// Differences that all cases of an experiment share are the machine's too, up to here: another run
-/// has other pages of memory and other neighbours. A case has to differ from what it shares as
-/// well.
+/// Least change that counts if all cases of an experiment share it. Smaller shared changes come
+/// from the machine: each run gets different memory pages and other neighbours. A case must also
+/// differ from the shared change.
 pub const LEAST_SHARED_CHANGE: f64 = 0.1;
 
-/// Number of cases from which on they have a shared change.
+/// Least number of cases with a shared change.
 const SHARED_BY: usize = 4;
 
-/// Number of standard deviations from the middle to the ends: one comparison in a thousand finds a
-/// difference where there is none.
+/// Number of standard deviations from the middle to the ends, so that one comparison in a thousand
+/// finds a difference by chance.
 const DEVIATIONS: f64 = 3.29;
 
-/// One case in both records.
+/// A case that both records contain.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compared {
-    /// The experiment.
+    /// Name of the experiment.
     pub experiment: String,
-    /// The group in it.
+    /// Group of the case.
     pub group: String,
-    /// The case in that.
+    /// Name of the case within the group.
     pub case: String,
-    /// The compared metric.
+    /// Metric whose values are compared.
     pub metric: Metric,
-    /// The median before.
+    /// Median of the record before.
     pub before: f64,
-    /// The median after.
+    /// Median of the record after.
     pub after: f64,
-    /// After by before, with its ends; none with too few values for any.
+    /// Quotient of after by before, with its ends; none if there are too few values.
     pub change: Option<Change>,
-    /// The verdict.
+    /// Verdict about the change.
     pub verdict: ComparisonVerdict,
 }
 
 /// A quotient with its ends.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Change {
-    /// The median of all quotients.
+    /// Median of all quotients.
     pub quotient: f64,
-    /// The lower end.
+    /// Lower end of the quotient.
     pub low: f64,
-    /// The upper end.
+    /// Upper end of the quotient.
     pub high: f64,
 }
 
@@ -63,19 +63,19 @@ pub struct Change {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparisonVerdict {
-    /// No change beyond chance.
+    /// The change may be chance.
     NoDifference,
-    /// Better.
+    /// The case has improved.
     Better,
-    /// Worse.
+    /// The case has become worse.
     Worse,
-    /// Changed, and neither direction is better.
+    /// The value has changed, and neither direction is better.
     Changed,
     /// Too few rounds for a verdict.
     TooFew,
 }
 
-/// All cases that both records have, in the order of the first.
+/// Compares all cases that both records contain, in the order of the first record.
 pub fn of(before: &[Line], after: &[Line]) -> Vec<Compared> {
     let announced = before.iter().filter_map(|line| match line {
         Line::Experiment(announced) => Some(announced),
@@ -123,7 +123,7 @@ fn of_experiment(announced: &Announced, before: &[Line], after: &[Line]) -> Vec<
     compared
 }
 
-/// The ratio that all cases share, if it is small enough to be the machine's; else 1.
+/// Quotient that all cases share, or 1 if it is too great to come from the machine.
 fn shared(compared: &[Compared]) -> f64 {
     let mut quotients: Vec<f64> = compared.iter().filter_map(|one| Some(one.change?.quotient)).collect();
     quotients.sort_by(f64::total_cmp);

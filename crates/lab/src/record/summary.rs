@@ -1,8 +1,9 @@
-//! Summary of a record: for each case the median of each metric, and its ratio to the first
-//! case of its group.
+//! Summary of a record: for each case the median of each metric, and its ratio to the first case of
+//! its group.
 //!
-//! Relations are made of pairs: the two cases' values of the same round are divided, and the median
-//! of those quotients counts. A disturbance of a whole round affects both and cancels out.
+//! Ratios are computed in pairs: the values of two cases in the same round are divided, and the
+//! median of these quotients counts. A disturbance of a whole round affects both values and cancels
+//! out.
 
 use std::collections::BTreeMap;
 
@@ -12,73 +13,73 @@ use crate::machine::noise::Noise;
 use crate::method::statistics::Interval;
 use crate::record::{Better, CaseLine, Line, Metric, Sample, Sweep};
 
-/// An experiment.
+/// Summary of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// One word.
+    /// Name of the experiment: one word.
     pub name: String,
-    /// The statement that it supports.
+    /// Purpose of the experiment, in one sentence.
     pub shows: String,
-    /// Its metrics; the first one ranks.
+    /// Metrics of the experiment. The first metric ranks the cases.
     pub metrics: Vec<Metric>,
-    /// Axis of the picture.
+    /// Axis of the picture, if a parameter is swept.
     pub sweep: Option<Sweep>,
-    /// Its groups, in order.
+    /// Groups of cases, in order.
     pub groups: Vec<Group>,
-    /// Note, with the case that it concerns.
+    /// Notes, each with the case that it concerns.
     pub notes: Vec<String>,
-    /// Other activity of the machine; none if the record is incomplete.
+    /// Other activity of the machine; none if the record is not complete.
     pub noise: Option<Noise>,
 }
 
-/// Cases that are compared.
+/// Cases that are compared with each other.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
     /// Name of the group.
     pub name: String,
-    /// In the order of the announcement; those that were skipped are left out.
+    /// Rows in the order of the announcement, without skipped cases.
     pub rows: Vec<Row>,
 }
 
-/// A case.
+/// Figures of a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// Name of the case.
     pub case: String,
     /// Parameters of the case.
     pub params: BTreeMap<String, String>,
-    /// Medians by metric.
+    /// Median of each metric.
     pub metrics: BTreeMap<String, Interval>,
-    /// Factor by which it is better than the first case of the group in the first metric: 2 is half
-    /// the cost, or twice the rate.
+    /// Factor by which the case is better than the first case of the group in the first metric: 2
+    /// means half the cost or twice the rate.
     pub relative: Option<Interval>,
-    /// True if its bytes were checked, and sound.
+    /// True if the check found all bytes unchanged; none without a check.
     pub sound: Option<bool>,
-    /// The reason why it differs from its name.
+    /// Reason why the work of the case does not match its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
-    /// Durations of its system calls, if each was measured.
+    /// Durations of the system calls, if the experiment timed each.
     pub calls: Vec<Calls>,
 }
 
-/// The calls of one name in a run: medians over the runs.
+/// Calls of one system call in a run: medians over the runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Calls {
-    /// The call.
+    /// Name of the system call.
     pub name: String,
-    /// Their number.
+    /// Number of calls.
     pub calls: f64,
-    /// Time that all of them took.
+    /// Duration of all calls, in ms.
     pub total_ms: f64,
-    /// Time that the shortest took.
+    /// Duration of the shortest call, in ms.
     pub min_ms: f64,
-    /// Time that one took on average.
+    /// Average duration of a call, in ms.
     pub avg_ms: f64,
-    /// Time that the longest took.
+    /// Duration of the longest call, in ms.
     pub max_ms: f64,
 }
 
-/// The experiments of a record.
+/// Summarises the experiments of a record.
 pub fn of(lines: &[Line]) -> Vec<Summary> {
     let announced = lines.iter().filter_map(|line| match line {
         Line::Experiment(announced) => Some(announced),
@@ -141,7 +142,7 @@ fn medians(metrics: &[Metric], samples: &[&Sample]) -> BTreeMap<String, Interval
     metrics.iter().filter_map(median).collect()
 }
 
-/// Of metrics that are named `call.NAME.VALUE`.
+/// Collects the metrics with names `call.NAME.VALUE`.
 fn calls(samples: &[&Sample]) -> Vec<Calls> {
     let mut values: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
     for (metric, value) in samples.iter().flat_map(|sample| &sample.metrics) {
@@ -166,7 +167,7 @@ fn calls(samples: &[&Sample]) -> Vec<Calls> {
     names.into_iter().map(of).collect()
 }
 
-/// Factor by which `own` is better than `base`, round by round.
+/// Factor by which `own` is better than `base`: the median of the factors of all rounds.
 fn relation(metric: &Metric, own: &[&Sample], base: &[&Sample]) -> Option<Interval> {
     let value = |sample: &Sample| sample.metrics.get(&metric.name).copied();
     let quotients = own.iter().filter_map(|sample| {

@@ -1,18 +1,21 @@
-//! A record that was written can be read, and one that is none is refused with its line.
+//! A written record is readable, and an invalid record is refused with the number of the line.
 
 use super::*;
 use crate::method::limits::Limits;
 use crate::method::limits::Scale;
 
 #[test]
-fn what_was_written_is_read() {
+fn written_record_is_read_unchanged() {
     let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap();
     let path = bench.dir().join("new/record.jsonl");
     let mut recorder = Recorder::create(&path).unwrap();
     recorder.run(&bench, Limits::of(Scale::Tiny), 9).unwrap();
     recorder.note("transfer", Some(&Case::new("a", "b")), "left out: c".to_owned()).unwrap();
     assert_eq!(read(&path).unwrap(), recorder.lines());
-    assert!(matches!(Recorder::create(&path), Err(LabError::File { .. })), "a record was overwritten");
+    assert!(
+        matches!(Recorder::create(&path), Err(LabError::File { .. })),
+        "the recorder replaced an existing record"
+    );
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn non_finite_value_keeps_record_readable() {
 }
 
 #[test]
-fn record_command_is_what_the_user_types() {
+fn record_contains_command_as_the_user_types_it() {
     let of = |words: &[&str]| command(words.iter().map(|word| (*word).to_owned())).join(" ");
     assert_eq!(of(&["/usr/bin/levada-lab", "copy", "--quick"]), "/usr/bin/levada lab copy --quick");
     assert_eq!(of(&["test-program"]), "test-program");

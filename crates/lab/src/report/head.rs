@@ -7,7 +7,7 @@ use super::{machine, number, said};
 use crate::record::summary::{Group, Summary};
 use crate::record::{Better, Run};
 
-/// The header of the page.
+/// Returns the header of the page.
 pub(super) fn head(run: Option<&Run>, summaries: &[Summary], before: &[&str]) -> Markup {
     html! {
         header {
@@ -35,7 +35,7 @@ fn doubts(summaries: &[Summary], before: &[&str]) -> Markup {
             }
         }
         @for doubt in before {
-            p class="verdict doubtful" { "Not to be trusted: " (doubt) "." }
+            p class="verdict doubtful" { "The figures are not reliable: " (doubt) "." }
         }
         @if doubts == 0 && before.is_empty() {
             p class="verdict" { "The machine was quiet." }
@@ -43,7 +43,7 @@ fn doubts(summaries: &[Summary], before: &[&str]) -> Markup {
     }
 }
 
-/// A line for each experiment that ranks its cases.
+/// List with a line for each experiment that ranks its cases.
 fn findings(summaries: &[Summary]) -> Markup {
     let found: Vec<_> = summaries.iter().filter_map(|one| Some((one, finding(one)?))).collect();
     html! {
@@ -64,11 +64,11 @@ fn findings(summaries: &[Summary]) -> Markup {
 /// Mark of a result that the state of the machine makes doubtful.
 const DOUBTFUL: &str = "Doubtful: the machine was busy, or the run is not complete.";
 
-/// A bare loop of the unavoidable system calls: measured for comparison, without a rank.
+/// Name of the bare loop of the unavoidable system calls, which has no rank.
 const FLOOR: &str = "floor";
 
-/// Result of an experiment in a sentence: the best of its only group, or the case that is the best
-/// in most groups, and where it leads most.
+/// Result of an experiment in one sentence: the best case of its only group, or the case that is
+/// the best in most groups, with its greatest lead.
 fn finding(summary: &Summary) -> Option<String> {
     let metric = summary.metrics.first().filter(|metric| metric.better != Better::Neither)?;
     let contest = |group: &Group| Group {
@@ -108,7 +108,7 @@ fn finding(summary: &Summary) -> Option<String> {
     Some(said + ".")
 }
 
-/// Levada beside Kafka in a picture, if both were measured.
+/// Picture of Levada beside Kafka, if the record contains both.
 fn beside_kafka(summaries: &[Summary]) -> Markup {
     let ratios: Vec<Ratio> = summaries.iter().flat_map(of_experiment).collect();
     let is_doubtful = |summary: &&Summary| said::is_doubtful(summary) && !of_experiment(summary).is_empty();

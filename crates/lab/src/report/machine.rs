@@ -1,4 +1,4 @@
-//! The machine that a run was made on, as a report shows it.
+//! The machine of a run, as a report shows it.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::number;
 use crate::record::Run;
 
-/// In a line: when, on what.
+/// Returns time and machine in one line.
 pub(super) fn line(run: &Run) -> Markup {
     let machine = &run.environment;
     html! {
@@ -17,7 +17,7 @@ pub(super) fn line(run: &Run) -> Markup {
     }
 }
 
-/// In full.
+/// Returns all facts about the machine as a table.
 pub(super) fn table(run: &Run) -> Markup {
     let machine = &run.environment;
     let pinning = match machine.pinning {
@@ -30,7 +30,7 @@ pub(super) fn table(run: &Run) -> Markup {
     let facts = [
         ("measured", when(run)),
         ("scale", format!("{}, {} rounds, seed {}", run.scale, run.rounds, run.seed)),
-        ("hypervisor", machine.hypervisor.clone().unwrap_or_else(|| "none that says so".to_owned())),
+        ("hypervisor", machine.hypervisor.clone().unwrap_or_else(|| "none detected".to_owned())),
         ("pinning", pinning),
         ("congestion control", congestion),
         ("largest packet", mtu.join(", ")),

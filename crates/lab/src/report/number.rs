@@ -1,6 +1,6 @@
 //! Formatting of numbers: three significant digits with a unit.
 
-/// Three digits that matter, and no more than can be read: `0.0653`, `2.31`, `1 240`, `1.3M`.
+/// Formats a number with three significant digits at most: `0.0653`, `2.31`, `1 240`, `1.3M`.
 pub(crate) fn plain(value: f64) -> String {
     let size = value.abs();
     if size > 0.0 && !(1e-6..1e12).contains(&size) {
@@ -13,12 +13,12 @@ pub(crate) fn plain(value: f64) -> String {
     if size >= 10_000.0 { grouped(value) } else { digits(value) }
 }
 
-/// The same with its unit, if it has one.
+/// Formats a number with its unit, if it has one.
 pub(crate) fn with_unit(value: f64, unit: &str) -> String {
     if unit.is_empty() { plain(value) } else { format!("{}\u{202f}{unit}", plain(value)) }
 }
 
-/// A size in the usual form: `64 KiB`.
+/// Formats a size in bytes: `64 KiB`.
 pub(crate) fn size(bytes: f64) -> String {
     let units = [(1024.0 * 1024.0 * 1024.0, "GiB"), (1024.0 * 1024.0, "MiB"), (1024.0, "KiB")];
     match units.into_iter().find(|(least, _)| bytes >= *least) {
@@ -40,7 +40,7 @@ fn digits(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Thousands apart.
+/// Separates thousands by a narrow space.
 fn grouped(value: f64) -> String {
     let whole = format!("{:.0}", value.abs());
     let mut text = String::with_capacity(whole.len() + whole.len() / 3 * 3);

@@ -1,7 +1,7 @@
 //! Pictures of measurements as inline SVG: bars for cases, curves for sweeps. Colours come from the
-//! page's style sheet by class, so that one picture serves light, dark and paper; every mark shows
-//! its numbers under the pointer. On the page each picture has two forms, for wide windows and for
-//! narrow ones, so that its letters keep their size.
+//! style sheet of the page by class, so that one picture serves light, dark and paper. Every mark
+//! shows its numbers under the pointer. On the page each picture has two forms, for wide and for
+//! narrow windows, so that its font keeps its size.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -15,36 +15,36 @@ pub(super) use bars::bars;
 pub(super) use curves::curves;
 pub(super) use ratios::{Ratio, ratios};
 
-/// One case in a picture of bars.
+/// A case in a picture of bars.
 #[derive(Clone, Debug)]
 pub(super) struct Bar {
     pub(super) label: String,
     pub(super) interval: Interval,
-    /// Drawn in the colour of the eye-catcher.
+    /// True if the bar has the colour of the best case.
     pub(super) best: bool,
 }
 
-/// One case in a picture of curves; points in the order of x.
+/// A case in a picture of curves, with points in the order of x.
 #[derive(Clone, Debug)]
 pub(super) struct Curve {
     pub(super) label: String,
     pub(super) points: Vec<(f64, Interval)>,
 }
 
-/// Quantity on an axis.
+/// Quantity of an axis.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     pub(super) label: String,
-    /// Format of its numbers.
+    /// Format of the numbers on the axis.
     pub(super) written: fn(f64) -> String,
 }
 
-/// The windows that a picture is drawn for.
+/// Form of a picture for the width of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Names to the left of their subjects.
+    /// For wide windows: names to the left of their bars.
     Wide,
-    /// Names above or below it: a telephone.
+    /// For narrow windows such as a telephone: names above or below their bars.
     Narrow,
 }
 
@@ -56,7 +56,7 @@ impl Form {
         }
     }
 
-    /// Longer names are cut; the pointer shows the rest.
+    /// Most letters of a name. The picture cuts longer names, and the pointer shows the rest.
     fn longest(self) -> usize {
         match self {
             Self::Wide => 38,
@@ -64,7 +64,7 @@ impl Form {
         }
     }
 
-    /// A name as far as there is room for it.
+    /// Returns a name, cut to the available space.
     fn cut(self, label: &str) -> String {
         if label.chars().count() <= self.longest() {
             return label.to_owned();
@@ -72,7 +72,7 @@ impl Form {
         label.chars().take(self.longest() - 1).chain(['…']).collect()
     }
 
-    /// The width of names to the left of their subjects.
+    /// Width of the names to the left of their bars, in pixels.
     fn room<'a>(self, labels: impl Iterator<Item = &'a str>) -> f64 {
         let longest = labels.map(|label| label.chars().count().min(self.longest())).max().unwrap_or(0);
         (longest as f64 * LETTER).max(60.0)
@@ -80,10 +80,10 @@ impl Form {
 }
 
 const WIDTH: f64 = 760.0;
-/// A letter of the labels, on average and a little more: fonts differ.
+/// Width of a letter in pixels: slightly more than the average, because fonts differ.
 const LETTER: f64 = 8.0;
 
-/// A picture in both forms; the style sheet shows the one that fits the window.
+/// Returns a picture in both forms. The style sheet shows the form that fits the window.
 pub(super) fn fitting(draw: impl Fn(Form) -> Markup) -> Markup {
     html! {
         div class="wide" { (draw(Form::Wide)) }
@@ -91,7 +91,7 @@ pub(super) fn fitting(draw: impl Fn(Form) -> Markup) -> Markup {
     }
 }
 
-/// A picture as a document: with a title, its style, a background, and the labels of its axis.
+/// Returns a picture as a document, with a title, style, background and the labels of its axis.
 pub(super) fn alone(drawn: &Markup, axis: Option<&str>, style: &str) -> String {
     const MARGIN: f64 = 16.0;
     let drawn = &drawn.0;
@@ -117,7 +117,7 @@ pub(super) fn alone(drawn: &Markup, axis: Option<&str>, style: &str) -> String {
     page.into_string() + "\n"
 }
 
-/// The line from which bars begin: whole, or in pieces if names interrupt it.
+/// Line at the start of the bars, interrupted where names cross it.
 fn axis(form: Form, x: f64, height: f64, middles: impl Iterator<Item = f64>) -> Markup {
     let pieces: Vec<(f64, f64)> = match form {
         Form::Wide => vec![(0.0, height)],
@@ -128,7 +128,7 @@ fn axis(form: Form, x: f64, height: f64, middles: impl Iterator<Item = f64>) -> 
     }
 }
 
-/// Tenths of a pixel are enough, and the page stays small.
+/// Rounds to tenths of a pixel, so that the page stays small.
 fn px(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

@@ -6,25 +6,26 @@ use crate::method::statistics::Interval;
 use crate::record::summary::{Group, Row, Summary};
 use crate::record::{Better, Line, Metric, Run};
 
-/// Experiments whose figures are to be doubted.
+/// Number of experiments whose figures are not reliable.
 pub(super) fn doubts(summaries: &[Summary]) -> usize {
     summaries.iter().filter(|summary| is_doubtful(summary)).count()
 }
 
-/// True if the machine was busy with other work, or the record does not have the end.
+/// True if the machine was busy with other work, or if the record does not contain the end of the
+/// experiment.
 pub(super) fn is_doubtful(summary: &Summary) -> bool {
     summary.noise.as_ref().is_none_or(|noise| !noise.doubts.is_empty())
 }
 
-/// The quantity that the cases of a group are numbers of, such as *partitions of the broker*. Such
-/// cases have no best one.
+/// Quantity that grows over the cases of a group, such as *partitions of the broker*; none if the
+/// names of the cases are not numbers. Such a group has no best case.
 fn quantity(group: &Group) -> Option<&str> {
     let (_, quantity) = group.name.rsplit_once(", by ")?;
     let is_number = |row: &Row| row.case.parse::<u64>().is_ok();
     (!group.rows.is_empty() && group.rows.iter().all(is_number)).then_some(quantity)
 }
 
-/// The name of a case in a picture: a number has its quantity.
+/// Name of a case in a picture. A number gets its quantity.
 pub(super) fn label(group: &Group, row: &Row) -> String {
     let number: Option<f64> = row.case.parse().ok();
     let (Some(quantity), Some(number)) = (quantity(group), number) else { return row.case.clone() };
@@ -36,7 +37,7 @@ pub(super) fn label(group: &Group, row: &Row) -> String {
     }
 }
 
-/// Doubts about all figures that existed before the first one.
+/// Doubts about all figures, noted before the first experiment.
 pub(super) fn before(lines: &[Line]) -> Vec<&str> {
     let notes = lines.iter().filter_map(|line| match line {
         Line::Note(note) if note.experiment.is_none() => Some(note.text.as_str()),
@@ -45,8 +46,8 @@ pub(super) fn before(lines: &[Line]) -> Vec<&str> {
     notes.collect()
 }
 
-/// The row with the best median; a case that differs from its name has no rank, and no case of a
-/// quantity.
+/// Index of the row with the best median. Cases whose work does not match their names, and cases of
+/// a quantity, have no rank.
 pub(super) fn best(group: &Group, metric: &Metric) -> Option<usize> {
     if quantity(group).is_some() {
         return None;
@@ -62,7 +63,7 @@ pub(super) fn best(group: &Group, metric: &Metric) -> Option<usize> {
     best.map(|(at, _)| at)
 }
 
-/// Result, in a sentence.
+/// Result of a group in one sentence.
 pub(super) fn outcome(group: &Group, metric: &Metric) -> String {
     if quantity(group).is_some() {
         return growth(group, metric);
@@ -91,7 +92,7 @@ pub(super) fn outcome(group: &Group, metric: &Metric) -> String {
     said
 }
 
-/// Change over the cases of a quantity, in a sentence.
+/// Change over the cases of a quantity, in one sentence.
 fn growth(group: &Group, metric: &Metric) -> String {
     let value = |row: &Row| {
         let interval = row.metrics.get(&metric.name)?;
@@ -102,7 +103,7 @@ fn growth(group: &Group, metric: &Metric) -> String {
     format!("From {first} to {last}.")
 }
 
-/// The rows that the noise does not separate from the best one.
+/// Names of the rows that the noise does not separate from the best one.
 fn equals<'g>(group: &'g Group, metric: &Metric, best: usize) -> Vec<&'g str> {
     let interval = |row: &Row| row.metrics.get(&metric.name).copied();
     let Some(first) = interval(&group.rows[best]) else { return Vec::new() };
@@ -115,7 +116,7 @@ fn equals<'g>(group: &'g Group, metric: &Metric, best: usize) -> Vec<&'g str> {
     others.map(|(_, row)| row.case.as_str()).collect()
 }
 
-/// Meaning of the length of the bars of a group, and of their names.
+/// Label of the axis of bars: metric, unit, quantity of the cases, and direction.
 pub(super) fn axis_of(group: &Group, metric: &Metric) -> String {
     let axis = axis(metric);
     let Some(quantity) = quantity(group) else { return axis };
@@ -124,7 +125,7 @@ pub(super) fn axis_of(group: &Group, metric: &Metric) -> String {
     format!("{length}, by {quantity}{good}")
 }
 
-/// Meaning of the length of the bars.
+/// Label of the axis of bars: metric, unit and direction.
 fn axis(metric: &Metric) -> String {
     let good = match metric.better {
         Better::Less => "; less is better",
@@ -135,12 +136,12 @@ fn axis(metric: &Metric) -> String {
     format!("{}{unit}{good}", metric.label)
 }
 
-/// The vertical axis of curves.
+/// Vertical axis of curves.
 pub(super) fn up(metric: &Metric) -> Axis {
     Axis { label: axis(metric), written: number::plain }
 }
 
-/// The command that repeats a run.
+/// Command line that repeats a run, quoted for a shell.
 pub(super) fn command(run: &Run) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,".contains(letter);
     let quoted = |word: &String| {
@@ -149,14 +150,14 @@ pub(super) fn command(run: &Run) -> String {
     run.command.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// The curves of one picture.
+/// Curves of one picture.
 pub(super) struct CurveSet {
     pub(super) name: String,
     pub(super) across: Axis,
     pub(super) curves: Vec<Curve>,
 }
 
-/// The pictures of an experiment that sweeps a parameter; none of others.
+/// Pictures of an experiment that sweeps a parameter; empty for other experiments.
 pub(super) fn sweeps(summary: &Summary) -> Vec<CurveSet> {
     let (Some(sweep), Some(metric)) = (&summary.sweep, summary.metrics.first()) else { return Vec::new() };
     let across = Axis {

@@ -1,6 +1,6 @@
 //! Scales of a picture: positions of values, ticks, and number formats.
 
-/// A range of values laid on a range of pixels.
+/// Map from a range of values to a range of pixels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     from: f64,
@@ -10,18 +10,18 @@ pub(super) struct Scale {
     log: bool,
 }
 
-/// From this ratio of the largest to the smallest value on, equal steps on paper are equal factors.
+/// Least ratio of the largest to the smallest value with a logarithmic scale.
 const LOG_FROM_RATIO: f64 = 16.0;
 
 impl Scale {
-    /// From zero to a little more than the largest value.
+    /// Creates a scale from zero to slightly more than the largest value.
     pub(super) fn from_zero(largest: f64, start_px: f64, end_px: f64) -> Self {
         let to = if largest > 0.0 { largest * 1.02 } else { 1.0 };
         Self { from: 0.0, to, start_px, end_px, log: false }
     }
 
-    /// From the smallest to the largest value: in factors if all are positive and far apart,
-    /// otherwise in steps; the steps start at zero.
+    /// Creates a scale from the smallest to the largest value. The scale is logarithmic if all
+    /// values are positive and far apart, otherwise linear from zero.
     pub(super) fn covering(values: impl Iterator<Item = f64> + Clone, start_px: f64, end_px: f64) -> Self {
         let (least, most) = values
             .filter(|value| value.is_finite())
@@ -32,7 +32,7 @@ impl Scale {
         Self::from_zero(most, start_px, end_px)
     }
 
-    /// The pixel of `value`; values outside are drawn at the edge.
+    /// Pixel of `value`. Values outside the range get the pixel of the edge.
     pub(super) fn px(&self, value: f64) -> f64 {
         let part = if self.log {
             (value.max(self.from) / self.from).ln() / (self.to / self.from).ln()
@@ -43,7 +43,7 @@ impl Scale {
         self.start_px + part * (self.end_px - self.start_px)
     }
 
-    /// Some five values that are easy to read.
+    /// About five values that are easy to read.
     pub(super) fn ticks(&self) -> Vec<f64> {
         if self.log { self.log_ticks() } else { self.even_ticks() }
     }
@@ -59,7 +59,7 @@ impl Scale {
         (0..=10).map(|at| f64::from(at) * step).take_while(|tick| *tick <= self.to).collect()
     }
 
-    /// Powers of two where they are few (sizes and counts are), powers of ten otherwise.
+    /// Powers of two if there are few of them, as for sizes and counts; otherwise powers of ten.
     fn log_ticks(&self) -> Vec<f64> {
         let powers = |base: f64, step: i32| {
             let first = (self.from.ln() / base.ln() - 1e-9).ceil() as i32;

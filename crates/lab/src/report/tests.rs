@@ -1,4 +1,4 @@
-//! The page says what the record says, and no letter of it can break out of its place.
+//! The page contains the facts of the record, and escapes all text from the record.
 
 use super::number;
 use super::scale::Scale;
@@ -7,7 +7,7 @@ use crate::machine::noise::Noise;
 use crate::record::{Announced, CaseLine, Ended, Note, Sample, Sweep, Verdict};
 
 #[test]
-fn numbers_have_three_digits_that_matter() {
+fn numbers_have_three_significant_digits() {
     fn check(value: f64, expected: &str) {
         assert_eq!(number::plain(value), expected.replace(' ', "\u{202f}"));
     }
@@ -30,14 +30,14 @@ fn numbers_have_three_digits_that_matter() {
 }
 
 #[test]
-fn scales_keep_their_ends() {
+fn scales_map_their_ends_to_the_edges() {
     let scale = Scale::covering([1.0, 2048.0].into_iter(), 100.0, 500.0);
     assert_eq!((scale.px(1.0), scale.px(2048.0)), (100.0, 500.0));
     assert!(scale.ticks().len() >= 4, "{:?}", scale.ticks());
     let scale = Scale::covering([3.0, 5.0].into_iter(), 500.0, 100.0);
     assert_eq!(scale.px(0.0), 500.0);
     assert!(scale.ticks().contains(&4.0), "{:?}", scale.ticks());
-    // Nothing, and nothing but nothing.
+    // No values, and only zero.
     assert!(Scale::covering([].into_iter(), 0.0, 1.0).px(1.0).is_finite());
     assert!(Scale::covering([0.0].into_iter(), 0.0, 1.0).px(0.0).is_finite());
 }
@@ -93,7 +93,7 @@ fn record(cases: &[(&str, &str, f64)], sweep: Option<Sweep>) -> Vec<Line> {
 }
 
 #[test]
-fn what_came_out_is_said_in_a_sentence() {
+fn page_states_the_result_in_a_sentence() {
     fn check(cases: &[(&str, &str, f64)], expected: &str) {
         let page = html(&record(cases, None));
         assert!(page.contains(expected), "{expected} in {page}");
@@ -125,7 +125,7 @@ fn findings_of_a_busy_machine_are_doubtful() {
 }
 
 #[test]
-fn numbers_of_a_quantity_are_not_ranked() {
+fn cases_of_a_quantity_have_no_rank() {
     let group = "fetch, by segments of the log";
     let page = html(&record(&[(group, "1", 0.5), (group, "1000", 2.0), (group, "10000", 4.0)], None));
     assert!(
@@ -135,11 +135,11 @@ fn numbers_of_a_quantity_are_not_ranked() {
     assert!(!page.contains("class=\"bar best\"") && !page.contains("is the best here"), "{page}");
     let picture =
         picture(&record(&[("x, by bytes asked for", "65536", 1.0)], None), "post", "x, by bytes asked for");
-    assert!(picture.expect("it is there").contains(">64\u{202f}KiB</text>"));
+    assert!(picture.expect("the record contains the picture").contains(">64\u{202f}KiB</text>"));
 }
 
 #[test]
-fn the_top_of_the_page_sums_up() {
+fn top_of_page_lists_the_findings() {
     let one = html(&record(&[("g", "read", 2.0), ("g", "splice", 0.5)], None));
     let (top, _) = one.split_once("<main>").expect("a header");
     assert!(top.contains("On this machine:") && top.contains("splice is the best here"), "{top}");
@@ -157,7 +157,7 @@ fn the_top_of_the_page_sums_up() {
 }
 
 #[test]
-fn caveated_case_does_not_win() {
+fn case_with_a_caveat_has_no_rank() {
     let mut lines = record(&[("g", "read", 2.0), ("g", "huge", 0.5), ("g", "splice", 1.0)], None);
     lines.push(Line::Note(Note {
         experiment: Some("post".to_owned()),
@@ -173,7 +173,7 @@ fn caveated_case_does_not_win() {
 }
 
 #[test]
-fn levada_stands_beside_kafka_where_both_were_measured() {
+fn page_compares_levada_with_kafka_if_both_exist() {
     let page = html(&record(&[("16 KiB", "kafka", 2.0), ("16 KiB", "levada", 0.5)], None));
     assert!(page.contains("Levada beside Kafka") && page.contains("post 16 KiB: 4×"), "{page}");
     let page = html(&record(&[("g", "read", 2.0), ("g", "levada", 0.5)], None));
@@ -181,23 +181,23 @@ fn levada_stands_beside_kafka_where_both_were_measured() {
 }
 
 #[test]
-fn a_median_of_zero_has_no_spread() {
+fn page_shows_no_spread_around_zero() {
     let page = html(&record(&[("g", "read", 0.0)], None));
     assert!(!page.contains("inf") && !page.contains('±'), "{page}");
 }
 
 #[test]
-fn words_from_a_record_stay_words() {
+fn page_escapes_text_from_the_record() {
     let page = html(&record(&[("g", "<b>&\"x", 1.0), ("g", "torn", 1.0)], None));
     assert!(!page.contains("<b>&"), "a case became markup");
     assert!(!page.contains("<script>"), "a note became markup");
     assert!(page.contains("What &lt;it&gt; costs &amp; why."));
-    assert!(page.contains("WRONG"), "bytes that did not arrive are not hidden");
+    assert!(page.contains("WRONG"), "the page shows the failed integrity check");
     assert!(page.contains("somebody else was busy"));
 }
 
 #[test]
-fn a_page_needs_nothing_from_elsewhere() {
+fn page_has_no_references_to_other_files() {
     let page = html(&record(&[("g", "read", 2.0)], None));
     for reference in ["http://", "https://", "src=", "@import", "url("] {
         assert!(!page.contains(reference), "{reference}");
@@ -205,7 +205,7 @@ fn a_page_needs_nothing_from_elsewhere() {
 }
 
 #[test]
-fn a_sweep_is_drawn_as_curves() {
+fn page_draws_a_sweep_as_curves() {
     let sweep = Sweep { across: "size_bytes".to_owned(), panel: None };
     let cases = [("1024", "send", 4.0), ("1024", "zc", 5.0), ("65536", "send", 3.0), ("65536", "zc", 1.0)];
     let page = html(&record(&cases, Some(sweep)));
@@ -219,11 +219,11 @@ fn page_reports_doubts_noted_before_the_run() {
     let text = "the load was 4.7 on 2 processors before".to_owned();
     let note = Line::Note(Note { experiment: None, group: None, case: None, text, caveat: false });
     let page = html(&[record(&[("g", "read", 2.0)], None), vec![note]].concat());
-    assert!(page.contains("Not to be trusted: the load was 4.7 on 2 processors before."));
+    assert!(page.contains("The figures are not reliable: the load was 4.7 on 2 processors before."));
     assert!(!page.contains("The machine was quiet"));
 }
 
 #[test]
-fn an_empty_record_is_an_empty_page() {
+fn empty_record_yields_a_page() {
     assert!(html(&[]).contains("<main>"));
 }

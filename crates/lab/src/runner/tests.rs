@@ -1,14 +1,14 @@
-//! Cases take turns, are checked once, and are left out when they cannot be done.
+//! The runner alternates the cases, checks each once, and omits cases that this machine cannot run.
 
 use super::*;
 use crate::record::summary;
 
-/// Counts what it is asked; one case does not exist here.
+/// An experiment that records its runs. The case `absent` does not exist on this machine.
 #[derive(Default)]
 struct Fake {
     runs: Vec<(String, Pass)>,
     interrupt_after: Option<usize>,
-    /// A case that loses bytes.
+    /// Name of the case that loses bytes.
     torn: Option<&'static str>,
 }
 
@@ -71,14 +71,14 @@ fn cases_alternate_randomly_and_are_checked_once() {
     assert_eq!(rows.iter().map(|row| row.case.as_str()).collect::<Vec<_>>(), ["slow", "fast"]);
     assert!(rows.iter().all(|row| row.sound == Some(true) && row.metrics["cost"].count == 20));
     assert_eq!(rows[0].relative.unwrap().median, 1.0);
-    // The cost drifts by a factor of 20 within the run; in pairs it does not matter.
+    // The cost drifts by a factor of 20 during the run. Pairs of the same round cancel the drift.
     let relative = rows[1].relative.unwrap();
     assert!((1.5..2.8).contains(&relative.median), "{relative:?}");
     assert_eq!(summaries[0].notes, ["all, absent: left out: not here"]);
 }
 
 #[test]
-fn an_interrupted_run_is_closed_and_kept() {
+fn interrupted_run_ends_with_a_complete_record() {
     let mut fake = Fake { interrupt_after: Some(8), ..Fake::default() };
     let (recorder, ended) = run(&mut fake, 20);
     assert!(matches!(ended, Err(LabError::Interrupted)), "{ended:?}");
@@ -87,7 +87,7 @@ fn an_interrupted_run_is_closed_and_kept() {
 }
 
 #[test]
-fn the_order_is_the_seeds() {
+fn order_of_cases_depends_only_on_the_seed() {
     let order = |seed| {
         let mut fake = Fake::default();
         Method::new(Limits::exactly(30), seed).run(&mut fake, &mut Recorder::in_memory()).unwrap();
@@ -108,5 +108,5 @@ fn case_with_lost_bytes_is_not_timed() {
     let torn = &summaries[0].groups[0].rows[1];
     assert_eq!((torn.case.as_str(), torn.sound, torn.metrics.len()), ("fast", Some(false), 0));
     let Some(Line::Ended(last)) = recorder.lines().last() else { panic!("{:?}", recorder.lines()) };
-    assert_eq!(last.rounds, 7, "the other case ran in all rounds");
+    assert_eq!(last.rounds, 7, "the other case did not run in all rounds");
 }

@@ -1,10 +1,10 @@
 //! The claims, each with the cases that test it.
 //!
-//! Catalogue: a table of facts about five articles, one entry like the other.
+//! Catalogue: a table of facts about five articles, whose entries have the same form.
 
 use super::{At, Claim, Says, Sum};
 
-/// Text above the rows.
+/// Text before the first table.
 pub(super) const HEAD: &str = "\
 # Claims of five articles, tested
 
@@ -21,7 +21,7 @@ Measured:
 
 ";
 
-/// The articles.
+/// Letters and titles of the articles.
 pub(super) const SOURCES: [(char, &str); 5] = [
     ('A', "Zero copy in Kafka's broker"),
     ('B', "sendfile for local copies"),

@@ -1,5 +1,5 @@
-//! The page says what its records say, and the one in the repository is made of the records beside
-//! it.
+//! The page contains the results of its records, and the committed page is made from the committed
+//! records.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ fn claim_is_confirmed_from_half_its_factor() {
 }
 
 #[test]
-fn runs_that_differ_too_much_say_nothing() {
+fn runs_that_differ_too_much_give_no_verdict() {
     let mut lines: Vec<Line> = samples_of(SEND, [0.2, 9.0, 0.3, 8.0, 0.1, 7.0, 9.0]).collect();
     lines.extend(samples_of(OTHER, [1.0; 7]));
     let lines: Vec<&Line> = lines.iter().collect();
@@ -85,7 +85,7 @@ fn break_even_size_is_the_last_change() {
 }
 
 #[test]
-fn what_was_not_measured_is_said() {
+fn page_names_claims_without_a_measurement() {
     let page = page(&BTreeMap::new());
     assert_eq!(page.matches("**not measured**").count(), CLAIMS.len());
 }
@@ -103,7 +103,7 @@ fn runs() -> BTreeMap<String, Vec<Line>> {
 #[test]
 fn claims_page_matches_its_records() {
     let committed = fs::read_to_string(docs().join("lab/claims.md")).unwrap();
-    assert_eq!(page(&runs()), committed, "docs/lab/record.sh makes it anew");
+    assert_eq!(page(&runs()), committed, "docs/lab/record.sh writes the page again");
     assert!(!committed.contains("**not measured**"), "a claim has no figures");
 }
 
@@ -121,7 +121,7 @@ fn claims_pictures_match_their_records() {
 }
 
 #[test]
-fn what_is_kept_says_the_same() {
+fn committed_records_contain_only_kept_parts() {
     let runs = runs();
     let again = kept(&runs.values().cloned().collect::<Vec<_>>());
     assert_eq!(again, runs);

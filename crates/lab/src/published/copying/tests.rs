@@ -1,4 +1,4 @@
-//! The page in the repository is made of its record.
+//! The committed page is made from its committed record.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,11 @@ fn docs() -> std::path::PathBuf {
 fn page_about_copying_matches_its_record() {
     let committed = fs::read_to_string(docs().join("copying-splice.md")).unwrap();
     let lines = record::read(&docs().join("runs/transfer.jsonl")).unwrap();
-    assert_eq!(page(&[(EXPERIMENT.to_owned(), lines)].into()), committed, "docs/lab/record.sh makes it anew");
+    assert_eq!(
+        page(&[(EXPERIMENT.to_owned(), lines)].into()),
+        committed,
+        "docs/lab/record.sh writes the page again"
+    );
     assert_eq!(groups_of(&committed), 6, "{committed}");
     let compared = committed.matches("The second lane against the splice that copies").count();
     assert_eq!(compared, 4, "{committed}");

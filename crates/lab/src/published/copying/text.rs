@@ -1,4 +1,4 @@
-//! The text of the page, around its figures.
+//! The text of the page before and after the tables.
 
 /// Text before the figures.
 pub(super) const HEAD: &str = "\

@@ -1,10 +1,10 @@
 //! The goals, each with the cases that test it.
 //!
-//! Catalogue: a table of figures, one entry like the other.
+//! Catalogue: a table of figures, whose entries have the same form.
 
 use super::{At, Bound, Goal};
 
-/// Before the pictures of growth.
+/// Text before the pictures of growth.
 pub(super) const GROWTH: &str = "
 ## As work grows
 
@@ -12,7 +12,7 @@ These pictures show the processor time of the broker for one request. One client
 data is in the page cache. [As work grows](../performance.md#as-work-grows) explains their shapes.
 ";
 
-/// Text above the rows.
+/// Text before the table.
 pub(super) const HEAD: &str = "\
 # Cost of Levada, and goals
 
@@ -53,7 +53,7 @@ const IDLE_MEMORY: &str = "the program itself takes most of the memory";
 const ONE_AT_A_TIME: &str = "one request at a time: receiving, waking and sending take about 40 µs of each on this machine: [why](../performance.md#goals-out-of-reach-on-this-machine)";
 const HEADERS: &str = "the broker reads the header of each batch, 64 in a fetch, and stores the acknowledgement of the fetch before: [why](../performance.md#goals-out-of-reach-on-this-machine)";
 
-/// An operation of the control plane beside Kafka's.
+/// Goal for an operation of the control plane, as a factor of Kafka's cost.
 const fn control(operation: &'static str, most: f64) -> Goal {
     Goal {
         work: operation,

@@ -1,4 +1,4 @@
-//! Tests of `goals`.
+//! Verdicts of goals, and the committed page with its records.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn interval(low: f64, median: f64, high: f64) -> Interval {
 }
 
 #[test]
-fn a_goal_is_reached_by_the_median() {
+fn median_decides_if_a_goal_is_reached() {
     const THAT: At = At { experiment: "e", group: "", case: "that" };
     fn check(bound: Bound, (low, median, high): (f64, f64, f64), expected: GoalVerdict) {
         assert_eq!(bound.judge(&interval(low, median, high)), expected, "{bound:?}");
@@ -28,7 +28,7 @@ fn a_goal_is_reached_by_the_median() {
 }
 
 #[test]
-fn factors_are_said_as_people_say_them() {
+fn small_factors_are_formatted_as_fractions() {
     fn check(factor: f64, expected: &str) {
         assert_eq!(times(factor), expected);
     }
@@ -42,7 +42,7 @@ fn factors_are_said_as_people_say_them() {
 fn interval_of_few_rounds_states_lower_confidence() {
     for (rounds, word) in [(5, "with five"), (4, "with four"), (3, "with three"), (2, "with two")] {
         let interval = Interval::of((0..rounds).map(f64::from)).unwrap();
-        assert_eq!((interval.low, interval.high), (0.0, f64::from(rounds - 1)), "the range of all");
+        assert_eq!((interval.low, interval.high), (0.0, f64::from(rounds - 1)), "the range of all values");
         let said = format!("{:.0} % {word}", interval.confidence * 100.0);
         assert!(table::HEAD.contains(&said), "{said}");
     }
@@ -50,7 +50,7 @@ fn interval_of_few_rounds_states_lower_confidence() {
 }
 
 #[test]
-fn what_was_not_measured_is_said() {
+fn page_names_goals_without_a_measurement() {
     assert_eq!(page(&BTreeMap::new()).matches("**not measured**").count(), GOALS.len());
 }
 
@@ -77,12 +77,12 @@ fn figures_pictures_match_their_records() {
 #[test]
 fn figures_page_matches_its_records() {
     let committed = fs::read_to_string(docs().join("figures.md")).unwrap();
-    assert_eq!(page(&runs()), committed, "docs/performance/record.sh makes it anew");
+    assert_eq!(page(&runs()), committed, "docs/performance/record.sh writes the page again");
     assert!(!committed.contains("**not measured**"), "a goal has no figures");
 }
 
 #[test]
-fn what_is_kept_says_the_same() {
+fn committed_records_contain_only_kept_parts() {
     let runs = runs();
     let again = kept(&runs.values().cloned().collect::<Vec<_>>());
     assert_eq!(again, runs);

@@ -1,4 +1,4 @@
-//! Changes are found where they are, and nowhere else.
+//! The comparison finds changes, and finds none where only chance differs.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ fn around(middle: f64, count: u32) -> Vec<f64> {
 }
 
 #[test]
-fn verdicts() {
+fn verdict_depends_on_size_and_direction_of_change() {
     let one = around(1.0, 15);
     assert_eq!(judged(Better::Less, &one, &one), ComparisonVerdict::NoDifference);
     assert_eq!(judged(Better::Less, &one, &around(1.2, 15)), ComparisonVerdict::Worse);
@@ -52,11 +52,11 @@ fn verdicts() {
     assert_eq!(judged(Better::Neither, &one, &around(0.8, 15)), ComparisonVerdict::Changed);
     // Certain, but small.
     assert_eq!(judged(Better::Less, &one, &around(1.03, 15)), ComparisonVerdict::NoDifference);
-    // Large, but three values are none.
+    // Large, but with too few values.
     assert_eq!(judged(Better::Less, &around(1.0, 3), &around(2.0, 3)), ComparisonVerdict::TooFew);
 }
 
-/// A record of several cases, each with as many values around its middle.
+/// A record of several cases, each with 15 values around its middle.
 fn cases(middles: &[f64]) -> Vec<Line> {
     let mut lines = Vec::new();
     for (at, middle) in middles.iter().enumerate() {
@@ -86,14 +86,14 @@ fn shared_drift_up_to_a_tenth_is_ignored() {
     check(&[1.07, 1.06, 1.08, 1.07, 1.06], &[SAME; 5]);
     check(&[1.07, 1.06, 1.3, 1.07, 1.06], &[SAME, SAME, ComparisonVerdict::Worse, SAME, SAME]);
     check(&[1.0, 0.99, 1.07, 1.0, 1.01], &[SAME, SAME, ComparisonVerdict::Worse, SAME, SAME]);
-    // All of it, and too much for a machine.
+    // All cases share the change, but it is too great for a machine.
     check(&[1.2, 1.2, 1.2, 1.2, 1.2], &[ComparisonVerdict::Worse; 5]);
-    // Of three nobody knows what they share.
+    // With only three cases there is no shared change.
     check(&[1.07, 1.06, 1.08], &[ComparisonVerdict::Worse; 3]);
 }
 
 #[test]
-fn cases_of_one_record_alone_are_left_out() {
+fn comparison_omits_cases_of_only_one_record() {
     assert!(of(&record(Better::Less, &[1.0]), &[]).is_empty());
 }
 
@@ -109,7 +109,7 @@ fn chance_finds_a_difference_once_in_a_thousand() {
 
 proptest! {
     #[test]
-    fn the_ends_enclose_the_middle(
+    fn ends_of_a_change_enclose_its_quotient(
         before in prop::collection::vec(0.1..10.0f64, 9..30),
         after in prop::collection::vec(0.1..10.0f64, 9..30),
     ) {

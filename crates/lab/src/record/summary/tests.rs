@@ -1,4 +1,4 @@
-//! Relations have a direction and compare like with like.
+//! Ratios have a direction, and compare values of the same round.
 
 use super::*;
 use crate::record::{Announced, CaseLine};
@@ -27,7 +27,7 @@ fn lines(metric: Metric, values: &[(&str, u32, f64)]) -> Vec<Line> {
 }
 
 #[test]
-fn better_is_more_than_one() {
+fn ratio_above_one_means_better() {
     fn check(metric: Metric, expected: f64) {
         let rows =
             of(&lines(metric, &[("a", 1, 4.0), ("b", 1, 2.0)])).swap_remove(0).groups.swap_remove(0).rows;
@@ -39,7 +39,7 @@ fn better_is_more_than_one() {
 }
 
 #[test]
-fn rounds_are_compared_with_themselves() {
+fn ratios_pair_values_of_the_same_round() {
     let values = [("a", 1, 1.0), ("b", 1, 2.0), ("a", 2, 100.0), ("b", 2, 200.0), ("b", 3, 7.0)];
     let summary = of(&lines(Metric::less("m", "m", "s"), &values)).swap_remove(0);
     let rows = &summary.groups[0].rows;

@@ -9,13 +9,13 @@ use crate::report::scale::Scale;
 
 const HEIGHT: f64 = 14.0;
 
-/// Places of a bar within its row.
+/// Positions of a bar within its row, in pixels.
 struct Row {
     form: Form,
     height: f64,
-    /// The name's horizontal and vertical place, and its class.
+    /// Horizontal and vertical position of the name, and its class.
     label: (f64, f64, &'static str),
-    /// The bar's centre.
+    /// Vertical centre of the bar.
     middle: f64,
 }
 
@@ -28,13 +28,13 @@ impl Row {
     }
 }
 
-/// Bars in the given order.
+/// Draws bars in the given order.
 pub(in crate::report) fn bars(bars: &[Bar], unit: &str, form: Form) -> Markup {
     let left = match form {
         Form::Wide => form.room(bars.iter().map(|bar| &*bar.label)) + 12.0,
         Form::Narrow => 1.0,
     };
-    // Behind a bar there is room for a number with its unit.
+    // After a bar there is space for a number with its unit.
     let number = (unit.chars().count() as f64 + 7.0) * LETTER;
     let right = form.width() - number.max(96.0);
     let largest = bars.iter().map(|bar| bar.interval.high.max(bar.interval.median)).fold(0.0, f64::max);

@@ -1,5 +1,5 @@
-//! Curves over a common axis, each named at its end, or below the axis if there is no room at the
-//! end.
+//! Curves over a common axis. The name of a curve is at its end, or below the axis if the end has
+//! no space.
 
 use maud::{Markup, html};
 
@@ -9,12 +9,12 @@ use crate::report::scale::Scale;
 pub(super) const HEIGHT: f64 = 320.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = HEIGHT - 44.0;
-/// Labels at the ends of curves keep this distance.
+/// Least distance between the names at the ends of curves, in pixels.
 const LABEL_STEP: f64 = 16.0;
-/// Numbers below the axis keep this distance where there is little room.
+/// Least distance between numbers below the axis of a narrow picture, in pixels.
 const TICK_STEP: f64 = 56.0;
 
-/// The curves of one picture.
+/// Draws the curves of one picture.
 pub(in crate::report) fn curves(curves: &[Curve], x: &Axis, y: &Axis, form: Form) -> Markup {
     let (left, right, height) = match form {
         Form::Wide => {
@@ -48,7 +48,7 @@ pub(in crate::report) fn curves(curves: &[Curve], x: &Axis, y: &Axis, form: Form
     }
 }
 
-/// The ticks of the horizontal axis; in a narrow picture those that do not touch.
+/// Ticks of the horizontal axis. A narrow picture has only those with enough distance.
 fn apart(across: Scale, form: Form) -> Vec<f64> {
     let mut free = f64::NEG_INFINITY;
     let mut ticks = across.ticks();
@@ -63,10 +63,10 @@ fn apart(across: Scale, form: Form) -> Vec<f64> {
     ticks
 }
 
-/// Colours that the style sheet has for curves.
+/// Number of colours for curves in the style sheet.
 const SERIES: usize = 8;
 
-/// The scales and axes that curves are drawn on.
+/// Scales and axes of a picture of curves.
 struct Plot<'a> {
     across: Scale,
     up: Scale,
@@ -94,8 +94,8 @@ fn drawn(curve: &Curve, at: usize, plot: &Plot<'_>) -> Markup {
     }
 }
 
-/// Positions of the curves' names: at their ends, moved apart where they would overlap. In the
-/// order of `curves`.
+/// Vertical positions of the names of curves, in the order of `curves`: at the ends of the curves,
+/// moved apart if they would overlap.
 fn label_places(curves: &[Curve], up: Scale) -> Vec<f64> {
     let ends = curves.iter().map(|curve| curve.points.last().map_or(BOTTOM, |(_, y)| up.px(y.median)));
     let mut order: Vec<(usize, f64)> = ends.enumerate().collect();

@@ -1,4 +1,5 @@
-//! Bars to both sides of a line: how many times better or worse something is than something else.
+//! Bars to both sides of a line, which show the factor by which one case is better or worse than
+//! another.
 
 use maud::{Markup, html};
 
@@ -6,7 +7,7 @@ use super::{Form, axis, px};
 use crate::method::statistics::Interval;
 use crate::report::number;
 
-/// Factor by which one is better than the other: 2 is twice as good, 0.5 half as good.
+/// Factor by which a case is better than another: 2 is twice as good, 0.5 half as good.
 #[derive(Clone, Debug)]
 pub(in crate::report) struct Ratio {
     pub(in crate::report) label: String,
@@ -14,11 +15,11 @@ pub(in crate::report) struct Ratio {
 }
 
 const HEIGHT: f64 = 14.0;
-/// Room for a number next to a bar.
+/// Space for a number next to a bar, in pixels.
 const NUMBER: f64 = 64.0;
 const HEAD: f64 = 24.0;
 
-/// Bars from the line outwards, in equal steps for equal factors: to the right of it is better.
+/// Draws bars from a line outwards, to the right for better cases. Equal steps are equal factors.
 pub(in crate::report) fn ratios(ratios: &[Ratio], (worse, better): (&str, &str), form: Form) -> Markup {
     let (left, row, label_y, middle) = match form {
         Form::Wide => (form.room(ratios.iter().map(|one| &*one.label)) + 12.0, 26.0, 13.0, 13.0),
@@ -28,7 +29,7 @@ pub(in crate::report) fn ratios(ratios: &[Ratio], (worse, better): (&str, &str),
     let decades = |ratio: &Ratio| ratio.interval.median.max(f64::MIN_POSITIVE).log10();
     let most = ratios.iter().map(decades).fold(0.0, f64::max);
     let least = ratios.iter().map(decades).fold(0.0, f64::min);
-    // Numbers are outside of the bars.
+    // Numbers are outside the bars.
     let (from, to) = (if least < 0.0 { left + NUMBER } else { left + 1.0 }, right - NUMBER);
     let unit = (to - from) / (most - least).max(0.1);
     let line = from - least * unit;
