@@ -28,10 +28,11 @@ mod report;
 mod side_by_side;
 mod table;
 
-/// Makes an experiment on a bench, with Kafka if there are jars of it.
+/// Creates an experiment on a bench. The path is the directory of Kafka's jars, if the command line
+/// names one.
 type Begin = for<'a> fn(&'a Bench, Option<&Path>) -> Result<Box<dyn Experiment + 'a>, LabError>;
 
-/// All experiments that need nothing but this machine, in the order of `levada lab all`.
+/// All experiments that need only this machine, in the order of `levada lab all`.
 const EXPERIMENTS: [Begin; 7] = [TRANSFER[0], COPY[0], READ[0], RECEIVE[0], SEARCH[0], SEND[0], SEND[1]];
 
 const TRANSFER: [Begin; 1] = [|bench, _| Ok(Box::new(Transfers::new(bench)?))];
@@ -48,7 +49,7 @@ const SEARCH: [Begin; 1] = [|bench, libs| {
 const SEND: [Begin; 2] =
     [|bench, _| Ok(Box::new(Sends::new(bench))), |bench, _| Ok(Box::new(Mixed::new(bench)))];
 
-/// Carries a command out and prints its results. Blocks until it has ended.
+/// Executes a command and prints its results. Blocks until the command has ended.
 ///
 /// # Errors
 /// The failed operation, with the next step.
@@ -90,8 +91,8 @@ fn measure(
     check_verdicts(session.recorder.lines())
 }
 
-/// Fails if a case moved bytes that its check found wrong: its row shows it, and its figures are
-/// worth nothing.
+/// Fails if the integrity check of a case found wrong bytes. The table still shows the case, but
+/// its figures are not valid.
 fn check_verdicts(lines: &[Line]) -> Result<(), Failure> {
     let wrong = lines.iter().filter_map(|line| {
         let Line::Sample(sample) = line else { return None };
@@ -108,7 +109,7 @@ fn check_verdicts(lines: &[Line]) -> Result<(), Failure> {
     ))
 }
 
-/// One record under way.
+/// A run of `levada lab`: a bench, a method, and the record of the results.
 struct Session {
     bench: Bench,
     method: Method,
@@ -116,18 +117,18 @@ struct Session {
     only: Only,
 }
 
-/// Cases of `--only`.
+/// Selection of cases by `--only`.
 #[derive(Debug, Default)]
 struct Only {
     text: Option<String>,
-    /// True once an experiment had such a case.
+    /// True once an experiment had a case that contains the text.
     is_found: bool,
-    /// Cases of the experiments without such a case.
+    /// Cases of the experiments that the selection left out.
     others: Vec<String>,
 }
 
 impl Only {
-    /// True if the experiment with these cases is to be run.
+    /// True if the experiment with these cases must run.
     fn wants(&mut self, cases: &[Case]) -> bool {
         let Some(text) = &self.text else { return true };
         let names: Vec<String> = cases.iter().map(|case| format!("{} {}", case.group, case.name)).collect();
@@ -139,7 +140,7 @@ impl Only {
         false
     }
 
-    /// Fails if no experiment had such a case.
+    /// Fails if cases exist and none of them contains the text of `--only`.
     fn check(&self) -> Result<(), Failure> {
         match &self.text {
             Some(text) if !self.is_found && !self.others.is_empty() => Err(Failure::Usage(format!(
@@ -170,7 +171,8 @@ impl Session {
         Ok(Self { bench, method, recorder, only })
     }
 
-    /// Gives the following experiments other limits, unless rounds were requested.
+    /// Sets the limits of the following experiments, unless the command line names a number of
+    /// rounds.
     fn limit(&mut self, args: &RunArgs, limits: fn(Scale) -> Limits) {
         if args.rounds.is_none() {
             self.method.limit(limits(Scale::wanted_by(args)));
@@ -193,14 +195,14 @@ impl Session {
         self.only.check().inspect_err(|_| {
             self.finish();
             if let (None, Some(path)) = (&args.record, self.recorder.path()) {
-                // An empty record that stays does no harm.
+                // A failed removal leaves an empty record, which does no harm.
                 let _ = std::fs::remove_file(path);
             }
         })
     }
 
-    /// Prints the results so far, also after a failed experiment, and writes the report if the
-    /// options ask for one.
+    /// Prints the results so far, also after a failed experiment. Writes the report if the command
+    /// line asks for one.
     fn end(&self, args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
         self.print(args.format.format, out)?;
         match &args.report {
@@ -209,15 +211,15 @@ impl Session {
         }
     }
 
-    /// Ends showing how far it is.
+    /// Removes the progress bar.
     fn finish(&self) {
         self.method.finish();
     }
 
-    /// Prints on stderr how to read the result, and where the raw results are.
+    /// Prints on stderr the doubts about the result and the path of the raw results.
     fn tell(&self) {
         for doubt in table::doubts(self.recorder.lines()) {
-            tell!("not to be trusted: {doubt}");
+            tell!("warning: the figures are not reliable: {doubt}");
         }
         if let Some(path) = self.recorder.path() {
             tell!("raw results: {}", path.display());
@@ -255,11 +257,12 @@ impl Scale {
     }
 }
 
-/// Shows how far it is: it takes seconds a gigabyte.
+/// Takes free memory back from the host and shows a progress bar, because each gigabyte takes
+/// seconds.
 fn reclaim_host_memory(bench: &mut Bench) -> Result<(), LabError> {
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
     let style =
-        ProgressStyle::with_template("taking free memory back from the host {bar:20} {bytes}/{total_bytes}");
+        ProgressStyle::with_template("reclaiming free memory from the host {bar:20} {bytes}/{total_bytes}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let taken = bench.reclaim_host_memory(&mut |done, all| {
         bar.set_length(all);
@@ -269,26 +272,26 @@ fn reclaim_host_memory(bench: &mut Bench) -> Result<(), LabError> {
     taken
 }
 
-/// A new name in the user's directory for data of programs.
+/// Path of a new record below `$XDG_STATE_HOME` or `~/.local/state`.
 fn default_record() -> Result<PathBuf, Failure> {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || std::env::home_dir().map(|home| home.join(".local/state"));
     let Some(state) = state.or_else(home) else {
         return Err(Failure::with_next(
-            "there is no home directory for raw results",
-            "name a file with --record",
+            "no directory for raw results: this user has no home directory",
+            "name a file for the record with --record",
         ));
     };
     let now = jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S").to_string();
     Ok(state.join(Path::new("levada/lab")).join(format!("{now}.{}.jsonl", std::process::id())))
 }
 
-/// The lines of a record that an argument names.
+/// Reads the lines of the record at a path from the command line.
 fn read_record(path: &Path) -> Result<Vec<Line>, Failure> {
     record::read(path).map_err(|error| match error {
         LabError::File { .. } => Failure::with_next(
             error.to_string(),
-            "a record of levada lab: --record FILE names one, by default they are in ~/.local/state/levada/lab",
+            "name a record of levada lab: the default directory is ~/.local/state/levada/lab, and --record FILE of a run names another file",
         ),
         other => other.into(),
     })
@@ -298,8 +301,12 @@ impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         let what = error.to_string();
         match error {
-            LabError::NoSpace { .. } => Self::with_next(what, "name a directory with more room with --dir"),
-            LabError::File { .. } => Self::with_next(what, "name another place with --dir or --record"),
+            LabError::NoSpace { .. } => {
+                Self::with_next(what, "name a directory with more free space with --dir")
+            }
+            LabError::File { .. } => {
+                Self::with_next(what, "name another directory with --dir, or another file with --record")
+            }
             _ => Self::new(what),
         }
     }
@@ -321,7 +328,7 @@ mod tests {
         assert!(!one.wants(&cases));
         let failure = one.check().unwrap_err();
         assert!(failure.line().ends_with("the cases are\n  1 GiB splice\n  1 GiB sendfile"), "{failure:?}");
-        // Of several experiments, one has to have such a case.
+        // A case in one of several experiments is sufficient.
         assert!(one.wants(&[Case::new("zzz", "a")]));
         one.check().unwrap();
         let mut group = only("GiB s");
@@ -331,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_with_wrong_bytes_is_a_failure() {
+    fn command_fails_if_a_case_has_wrong_bytes() {
         let sample = |case: &str, sound: bool| {
             Line::Sample(Sample {
                 experiment: "copy".to_owned(),
@@ -352,9 +359,9 @@ mod tests {
     #[test]
     fn missing_record_error_advises_about_records() {
         let Failure::Failed { what, next, .. } = read_record(Path::new("/nosuch.jsonl")).unwrap_err() else {
-            panic!("another failure");
+            panic!("an error of another kind");
         };
         assert!(what.contains("/nosuch.jsonl"), "{what}");
-        assert!(next.is_some_and(|next| next.starts_with("a record of levada lab")));
+        assert!(next.is_some_and(|next| next.starts_with("name a record of levada lab")));
     }
 }

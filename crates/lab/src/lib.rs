@@ -1,10 +1,10 @@
-//! The laboratory: what each way of moving bytes costs on the machine that it runs on.
+//! The laboratory measures the cost of each method to move bytes on the machine on which it runs.
 //!
 //! An [`Experiment`] describes itself, lists its [`Case`]s and runs one of them once. The
-//! [method](Method) does the rest, the same for all: the cases take turns in random order, round
-//! after round; one more round, not timed, checks every byte; each measurement goes into a
-//! [record], line by line, before any computation; [`summary`] computes medians with their
-//! confidence from a record alone.
+//! [method](Method) does the rest in the same way for all experiments. The cases take turns in
+//! random order, round after round. One more round, which is not timed, checks every byte. Each
+//! measurement goes into a [record], line by line, before any computation. [`summary`] computes
+//! medians with their confidence from a record alone.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,17 +24,18 @@
 //!
 //! # To write an experiment
 //!
-//! Implement [`Experiment`]. Measure in [`Experiment::run`] the cost of one run of one case, with
-//! [`cpu::Stopwatch`] for this process and [`cpu::of_process`] for another; take files from the
-//! [`Bench`], which removes them in every case; order, repetition, statistics and printing belong
-//! to the method. The first case of a group is the reference of the group.
+//! Implement [`Experiment`]. [`Experiment::run`] measures the cost of one run of one case, with
+//! [`cpu::Stopwatch`] for this process and [`cpu::of_process`] for another. Files come from the
+//! [`Bench`], which removes them even after an error. Order, repetition, statistics and printing
+//! belong to the method. The first case of a group is the reference of the group.
 //!
 //! # Forbidden
 //!
-//! Link the broker: a measured broker is a separate process. Assert a time in a test: the tests run
-//! each experiment at [`Scale::Tiny`] for its integrity check.
+//! The laboratory must not link the broker, because a measured broker is a separate process. A test
+//! must not assert a time: the tests run each experiment at [`Scale::Tiny`] for its integrity
+//! check.
 //!
-//! # Its rooms
+//! # Rooms
 //!
 //! | room | holds | uses |
 //! |---|---|---|
@@ -45,7 +46,7 @@
 //! | `runner` | alternation, rounds, the round that checks | the above |
 //! | `experiments` | the measurements; those on brokers with a separate harness | the above |
 //! | `report` | the page of a record | `record` |
-//! | `published` | claims, goals and the page about a splice that copies, held against records | `record`, `report` |
+//! | `published` | claims, goals and the page about a splice that copies, checked against records | `record`, `report` |
 //! | `command` | `levada lab`: sessions, tables, programs side by side | the above |
 
 pub mod command;

@@ -1,13 +1,13 @@
-//! The system calls that we say a path makes are those that the kernel has counted. A process of
-//! its own: others would be counted as well.
+//! The laboratory counts the same system calls for a path as the kernel does. The test has its own
+//! process, because perf would also count the calls of other tests.
 
 use levada_lab::copy::Copies;
 use levada_lab::search::Searches;
 use levada_lab::transfer::Transfers;
 use levada_lab::{Bench, Case, Experiment, Outcome, Pass, Scale, flame, peer};
 
-/// Calls that move bytes. Plain `read` and `write` are not among them: nothing that is measured
-/// makes them, and perf is told by them when to count.
+/// System calls that move bytes. `read` and `write` are not among them: no measured case calls
+/// them, but this process sends commands to perf with them.
 const MOVE: [&str; 12] = [
     "pread64",
     "preadv",
@@ -23,24 +23,27 @@ const MOVE: [&str; 12] = [
     "io_uring_enter",
 ];
 
-/// Further calls of mapping.
+/// Additional system calls of mappings.
 const MAP: [&str; 2] = ["mmap", "munmap"];
 
-/// Further calls of waiting for a notification.
+/// Additional system calls that wait for a notification.
 const WAIT: [&str; 2] = ["poll", "ppoll"];
 
-/// Runs a case once; our count and the kernel's.
+/// Runs a case once. Returns the counts of the laboratory and of the kernel.
 fn counted(
     experiment: &mut dyn Experiment,
     case: &Case,
     calls: &[&str],
     ours: fn(f64) -> f64,
 ) -> Option<(u64, u64)> {
-    let metric =
-        experiment.metrics().into_iter().find(|metric| metric.name.starts_with("calls")).expect("a count");
-    assert!(flame::count(calls).expect("a directory"), "perf counted a moment ago");
+    let metric = experiment
+        .metrics()
+        .into_iter()
+        .find(|metric| metric.name.starts_with("calls"))
+        .expect("the experiment counts calls");
+    assert!(flame::count(calls).expect("a directory"), "perf could count before");
     let outcome = experiment.run(case, Pass::Timed).expect("a run");
-    let seen = flame::finish().expect("what perf has counted");
+    let seen = flame::finish().expect("the counts of perf");
     match outcome {
         Outcome::Measured(metrics) => Some((ours(metrics[&metric.name]).round() as u64, seen.values().sum())),
         Outcome::Skipped(why) => {
@@ -60,21 +63,21 @@ fn check(experiment: &mut dyn Experiment, group: &str, ours: fn(f64) -> f64) {
         };
         let calls = [&MOVE[..], besides].concat();
         let Some((ours, kernels)) = counted(experiment, case, &calls, ours) else { continue };
-        assert_eq!(ours, kernels, "{}: by our count and by the kernel's", case.name);
+        assert_eq!(ours, kernels, "{}: counts of the laboratory and of the kernel", case.name);
         assert!(ours > 0, "{}: nothing was counted", case.name);
     }
 }
 
 #[test]
-fn what_we_count_is_what_the_kernel_counts() {
+fn counted_calls_match_the_counts_of_the_kernel() {
     if !flame::count(&MOVE[..1]).expect("a directory") {
         return eprintln!(
-            "skipped: perf cannot count tracepoints here; it takes linux-perf, root and /sys/kernel/tracing"
+            "skipped: perf cannot count tracepoints on this machine: it needs linux-perf, root and /sys/kernel/tracing"
         );
     }
-    flame::finish().expect("nothing yet");
-    let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).expect("room");
-    // Of a megabyte; a mebibyte is what a tiny run moves.
+    flame::finish().expect("perf stops");
+    let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).expect("a directory with free space");
+    // The metric is per GB, and a tiny run moves 1 MiB.
     let of_a_run = |per_gb: f64| per_gb * f64::from(1 << 20) / 1e9;
     check(&mut Transfers::new(&bench).expect("a file and a receiver"), "hot, receiver discards", of_a_run);
     check(&mut Copies::new(&bench).expect("a file"), "hot", of_a_run);
@@ -83,11 +86,11 @@ fn what_we_count_is_what_the_kernel_counts() {
     });
 }
 
-/// The second process of the experiment is this program with the word `peer`, which a test
-/// program takes for the name of a test.
+/// The second process of the experiment. It is this program with the argument `peer`, which a test
+/// program uses as the name of a test.
 #[test]
 fn peer() {
     if std::env::var_os("LEVADA_LAB_ROLE").is_some() {
-        peer::serve().expect("the first process lives");
+        peer::serve().expect("the first process is alive");
     }
 }

@@ -1,5 +1,5 @@
-//! Samples are taken while a stopwatch runs, and only then. A process of its own: other stopwatches
-//! would be sampled as well.
+//! The profiler samples while a stopwatch runs, and only then. The test has its own process,
+//! because stopwatches of other tests would also start the profiler.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ fn busy_for_the_stopwatch(time: Duration) -> u64 {
 }
 
 #[test]
-fn what_no_stopwatch_sees_is_not_sampled() {
+fn profiler_samples_only_while_a_stopwatch_runs() {
     let with = start().expect("a sampler");
     busy_for_the_stopwatch(Duration::from_millis(100));
     let watch = Stopwatch::start();

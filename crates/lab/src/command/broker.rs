@@ -16,13 +16,14 @@ pub(super) fn run(args: &BrokerArgs, out: &mut dyn Write) -> Result<(), Failure>
     side_by_side::run(&args.side, (&OFFERS, &args.experiments), systems, out)
 }
 
-/// The absolute path of a directory of jars: brokers start in directories of their own.
+/// Returns the absolute path of a directory of jars, because each broker starts in its own
+/// directory.
 fn found(option: &str, dir: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
     let absolute = |dir: &Path| {
         std::fs::canonicalize(dir).map_err(|error| {
             Failure::with_next(
-                format!("cannot find the jars in {}: {error}", dir.display()),
-                format!("name their directory with {option}"),
+                format!("cannot find the directory of jars {}: {error}", dir.display()),
+                format!("name the directory of the jars with {option}"),
             )
         })
     };

@@ -15,7 +15,7 @@ use levada_terminal::failure::Failure;
 use levada_terminal::lab::CalibrateArgs;
 use levada_terminal::output::{self, Format};
 
-/// Outcome of a calibration.
+/// Outcome of a calibration: the written file, the thresholds, and the doubts about them.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     file: Option<&'a Path>,
@@ -49,7 +49,7 @@ pub(super) fn run(args: &CalibrateArgs, out: &mut dyn Write) -> Result<(), Failu
     Ok(())
 }
 
-/// Comment above the values: time, machine and reason.
+/// Comment at the head of the file: the time, the machine, and the reason for each value.
 fn head(findings: &[Finding], doubts: &[String]) -> String {
     let (system, now) = (rustix::system::uname(), jiff::Zoned::now().strftime("%Y-%m-%d %H:%M"));
     let host = system.nodename().to_string_lossy();
@@ -59,18 +59,18 @@ fn head(findings: &[Finding], doubts: &[String]) -> String {
         head.push_str(&format!("{}: {}\n", finding.key, finding.why));
     }
     for doubt in doubts {
-        head.push_str(&format!("Not to be trusted: {doubt}\n"));
+        head.push_str(&format!("Not reliable: {doubt}\n"));
     }
     head
 }
 
-/// The file appears whole or not at all.
+/// Replaces the file by a rename, so that a reader never finds a part of it.
 fn write(file: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         let what = format!("cannot write {}: {error}", file.display());
         Failure::with_next(
             what,
-            "name another place with --file, and set levada.thresholds.file of the broker to it",
+            "name another file with --file, and set levada.thresholds.file of the broker to its path",
         )
     };
     let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
@@ -101,7 +101,7 @@ fn print(report: &Report<'_>, format: Format, out: &mut dyn Write) -> Result<(),
     )?;
     match report.file {
         Some(file) => writeln!(out, "\nwritten to {}", file.display())?,
-        None => writeln!(out, "\nwritten nowhere")?,
+        None => writeln!(out, "\nno file written")?,
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ mod tests {
     use levada_io::Thresholds;
 
     #[test]
-    fn what_is_written_is_loaded_and_says_why() {
+    fn written_thresholds_load_and_state_their_reasons() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("new/thresholds");
         let (thresholds, findings) = calibrate::decide(&[]);

@@ -1,5 +1,5 @@
-//! `levada lab claims`: the pages about the claims of articles and about a splice that copies, the
-//! records of both, and the pictures of the documentation.
+//! `levada lab claims`: the pages about claims of articles and about a splice that copies, the
+//! records of both pages, and the pictures of the documentation.
 
 use std::fs;
 use std::path::Path;
@@ -25,8 +25,8 @@ pub(super) fn run(args: &ClaimsArgs) -> Result<(), Failure> {
         let lines = kept.get(experiment).map_or(&[][..], Vec::as_slice);
         let drawn = report::picture(lines, experiment, group).ok_or_else(|| {
             Failure::with_next(
-                format!("no record has {experiment}, {group}"),
-                "also name the record that has it",
+                format!("no record contains experiment {experiment}, group {group}"),
+                "add the record that contains it to the command line",
             )
         })?;
         write(&args.docs.join(format!("pictures/{name}.svg")), &drawn)?;

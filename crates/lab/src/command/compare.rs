@@ -17,7 +17,7 @@ pub(super) fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Failure
     if compared.is_empty() {
         return Err(Failure::with_next(
             format!("{} and {} have no case in common", args.before.display(), args.after.display()),
-            "compare runs of the same experiment",
+            "name two records of the same experiment",
         ));
     }
     match args.format.format {
@@ -25,7 +25,7 @@ pub(super) fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Failure
         Format::Table => print(&compared, out)?,
     }
     if machine(&before) != machine(&after) {
-        tell!("not to be trusted: the records are of different machines");
+        tell!("warning: the comparison is not reliable: the records are from different machines");
     }
     Ok(())
 }
@@ -41,7 +41,9 @@ fn print(compared: &[Compared], out: &mut dyn Write) -> Result<(), Failure> {
     }
     let too_few = compared.iter().filter(|one| one.verdict == ComparisonVerdict::TooFew).count();
     if too_few > 0 {
-        tell!("note: {too_few} cases have too few rounds for a verdict; nine in each record are enough");
+        tell!(
+            "note: {too_few} cases have too few rounds for a verdict; run at least nine rounds for each record"
+        );
     }
     tell!(
         "note: changes of less than {:.0} % count as noise of the machine, and so do changes of less than {:.0} % that all cases share",
@@ -84,7 +86,7 @@ fn cells(one: &Compared) -> Vec<String> {
     ]
 }
 
-/// Facts that make two runs comparable.
+/// Processor, kernel and number of processors: equal in two runs that can be compared.
 fn machine(lines: &[Line]) -> Option<(&str, &str, usize)> {
     lines.iter().find_map(|line| match line {
         Line::Run(run) => Some((

@@ -1,4 +1,5 @@
-//! `levada lab goals`: the page about the broker's cost goals, and the records behind it.
+//! `levada lab goals`: the page about the broker's cost goals, and the records from which it is
+//! made.
 
 use crate::{goals, report};
 

@@ -15,11 +15,14 @@ pub(super) fn run(args: &ReportArgs) -> Result<(), Failure> {
     write(&lines, &args.out.clone().unwrap_or_else(beside))
 }
 
-/// Writes the page; an existing page is replaced as a whole.
+/// Writes the page. The new page replaces an existing one by a rename.
 pub(super) fn write(lines: &[Line], path: &Path) -> Result<(), Failure> {
     let failed = |error| {
         let what = format!("cannot write the report {}: {error}", path.display());
-        Failure::with_next(what, "name another place; `levada lab report RECORD --out FILE` draws it again")
+        Failure::with_next(
+            what,
+            "name another file: `levada lab report RECORD --out FILE` writes the report again",
+        )
     };
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");

@@ -1,5 +1,5 @@
-//! Programs measured side by side: each is a separate process, and they share a separate loopback
-//! device.
+//! Programs that are measured side by side: separate processes that share one network namespace and
+//! its loopback device.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -16,7 +16,7 @@ use levada_terminal::failure::Failure;
 use levada_terminal::lab::{Network, SideArgs};
 use levada_terminal::tell;
 
-/// Makes the loopback device of a new network namespace usable, with cubic for all its connections,
+/// Activates the loopback device of a new network namespace, sets cubic for all its connections,
 /// and executes another program.
 const PREPARE: &str = r#"ip link set lo up || exit 125
 for range in 127.0.0.0/8 127.0.0.1; do
@@ -24,13 +24,14 @@ for range in 127.0.0.0/8 127.0.0.1; do
 done
 exec "$@""#;
 
-/// Set in a process whose network is already its own. It is not an argument: the record has the
-/// arguments, and with `--network host` they would repeat the run in another network.
+/// Variable that is set in a process with its own network namespace. An argument would not serve:
+/// the record contains the arguments, and a user who repeats them with `--network host` would then
+/// get another network.
 const NETWORK: &str = "LEVADA_LAB_NETWORK";
 
 const UNSHARE: [&str; 5] = ["--map-root-user", "--net", "sh", "-c", PREPARE];
 
-/// Runs the named `offers`, or all, with the systems that `systems` makes from the path of Levada.
+/// Runs the named `offers`, or all of them. `systems` creates the systems from the path of Levada.
 pub(super) fn run<S>(
     args: &SideArgs,
     (offers, names): (&[Offer<S>], &[String]),
@@ -38,17 +39,17 @@ pub(super) fn run<S>(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let this = std::env::current_exe()
-        .map_err(|error| Failure::new(format!("cannot find the file of this program: {error}")))?;
+        .map_err(|error| Failure::new(format!("cannot find the path of this program: {error}")))?;
     if args.network == Network::Own && std::env::var_os(NETWORK).is_none() {
         if network_can_be_ours() {
             return Err(again_in_own_network(&this));
         }
         tell!(
-            "no separate network (it needs unshare, ip and the permission to use them): the system's congestion control applies"
+            "the programs use the system's network and congestion control: a separate network needs unshare, ip and the permission to use them"
         );
     }
     let levada = match &args.levada {
-        // Brokers start in directories of their own, so a relative path would lead elsewhere.
+        // Each broker starts in its own directory, where a relative path would name another file.
         Some(other) => std::fs::canonicalize(other).map_err(|error| {
             Failure::with_next(
                 format!("cannot find the other build {}: {error}", other.display()),
@@ -79,8 +80,8 @@ pub(super) fn run<S>(
     check_verdicts(session.recorder.lines())
 }
 
-/// Notes in a record that the programs use the system's congestion control, if that is another one
-/// than the laboratory gives to its own connections: the line about the machine names the latter.
+/// Adds a note to the record if the measured programs use another congestion control than the
+/// laboratory: the line about the machine names only that of the laboratory's connections.
 fn note_congestion(recorder: &mut Recorder) -> Result<(), LabError> {
     let system = recorder.lines().iter().find_map(|line| match line {
         Line::Run(run) => Some(run.environment.congestion_default.clone()),
@@ -94,20 +95,21 @@ fn note_congestion(recorder: &mut Recorder) -> Result<(), LabError> {
     recorder.add(Line::Note(Note { experiment: None, group: None, case: None, text, caveat: false }))
 }
 
-/// Replaces this process; returns only if that fails.
+/// Replaces this process by itself in a new network namespace. Returns only if that fails.
 fn again_in_own_network(this: &Path) -> Failure {
     let error = in_own_network(this, std::env::args_os().skip(1)).exec();
     Failure::new(format!("cannot run unshare: {error}"))
 }
 
-/// The program with these arguments, in a network of its own.
+/// Returns the command that runs the program with these arguments in a new network namespace.
 fn in_own_network(this: &Path, args: impl Iterator<Item = OsString>) -> Command {
     let mut command = Command::new("unshare");
     command.args(UNSHARE).arg("sh").arg(this).args(args).env(NETWORK, "own");
     command
 }
 
-/// Tries it with a program that does nothing.
+/// True if this process can run a program in a new network namespace. Starts a program that does
+/// nothing.
 fn network_can_be_ours() -> bool {
     let mut command = Command::new("unshare");
     command

@@ -1,5 +1,5 @@
-//! The tables of `levada lab`: one row per case, with its figures, their confidence, and the
-//! relation to the first case.
+//! The tables of `levada lab`: one row per case, with its figures, their spread, and their ratio to
+//! the first case.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::summary::{Calls, Group, Row, Summary};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, NOTHING};
 
-/// Prints one experiment.
+/// Prints the tables of one experiment.
 pub(super) fn print(summary: &Summary, out: &mut dyn Write) -> Result<(), Failure> {
     writeln!(out, "{}", summary.shows)?;
     for group in &summary.groups {
@@ -27,7 +27,7 @@ pub(super) fn print(summary: &Summary, out: &mut dyn Write) -> Result<(), Failur
     Ok(())
 }
 
-/// A row for each system call of each case, where they were on a clock.
+/// Prints a row for each system call of each case, if the experiment timed system calls.
 fn print_calls(summary: &Summary, out: &mut dyn Write) -> Result<(), Failure> {
     let rows = summary.groups.iter().flat_map(|group| &group.rows);
     let calls = rows.flat_map(|row| row.calls.iter().map(move |calls| (&row.case, calls)));
@@ -91,7 +91,8 @@ fn spread(interval: &Interval) -> String {
     interval.spread().map_or_else(|| NOTHING.to_owned(), |spread| format!("{:.0} %", spread * 100.0))
 }
 
-/// Factor by which it is better than the first case; in brackets if that may be nothing.
+/// Factor by which the row is better than the first case, in brackets if the confidence interval
+/// contains 1.
 fn relative(row: &Row, metric: &Metric) -> String {
     let Some(relative) = row.relative.filter(|_| metric.better != Better::Neither) else {
         return NOTHING.to_owned();
@@ -103,7 +104,7 @@ fn relative(row: &Row, metric: &Metric) -> String {
     text
 }
 
-/// Three digits that mean something.
+/// Formats a value with three significant digits.
 fn number(value: f64) -> String {
     let digits = match value.abs() {
         0.0 | 100.0.. => 0,
@@ -115,7 +116,7 @@ fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// The reason why figures of a record are not to be trusted.
+/// Returns the reasons why figures of a record are not reliable.
 pub(super) fn doubts(lines: &[Line]) -> Vec<String> {
     let doubt = |line: &Line| match line {
         Line::Note(note) if note.experiment.is_none() => vec![note.text.clone()],
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_three_digits_that_mean_something() {
+    fn numbers_have_three_significant_digits() {
         fn check(value: f64, expected: &str) {
             assert_eq!(number(value), expected);
         }
