@@ -58,7 +58,7 @@ pub(crate) struct Tiers {
     /// True once the store is known to belong to this cluster.
     is_owned: AtomicBool,
     partitions: RwLock<HashMap<TierKey, Arc<RemotePartition>>>,
-    /// Partitions of the metadata topic that are read, each by one thread at a time.
+    /// Partitions of the metadata topic that are read.
     feeds: RwLock<BTreeMap<i32, Arc<Mutex<Feed>>>>,
     /// Ids of segments that are being copied, which the expiry leaves alone.
     in_copy: Mutex<BTreeSet<Uuid>>,

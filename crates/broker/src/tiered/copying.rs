@@ -7,12 +7,15 @@ use std::time::Instant;
 
 use levada_log::{ClosedSegment, LogError};
 use levada_metadata::uuid;
+use levada_process::blocking::off_shard;
 use levada_process::clock::now_ms;
 use levada_remote::{RemoteError, SegmentFile, SegmentFiles};
 use levada_tiered::copying::CopyLag;
+use levada_tiered::record::METADATA_TOPIC;
 use levada_tiered::{RemoteRecord, RemoteSegment, RemoteSegmentId, SegmentState, SegmentUpdate};
 use levada_wire::primitives::Bytes;
 
+use super::feed::Origin;
 use super::publishing::PublishError;
 use super::{NotReady, RemotePartition, Tiers, on_thread};
 use crate::replica::Partition;
@@ -36,6 +39,8 @@ enum CopyError {
         "the segment has more than 2147483647 bytes, or no leader epoch, and cannot be described in the metadata"
     )]
     Unfit,
+    #[error("partition {0} of {METADATA_TOPIC} cannot be read now")]
+    Unread(i32),
     #[error("this broker no longer leads the partition")]
     Resigned,
 }
@@ -74,7 +79,7 @@ impl Tiers {
         }
         if let Err(error) = self.copy_closed(remote, partition, epoch).await {
             match error {
-                CopyError::Resigned | CopyError::NotReady(_) => {}
+                CopyError::Resigned | CopyError::NotReady(_) | CopyError::Unread(_) => {}
                 CopyError::CustomMetadata { .. } => {
                     remote.halted_in.store(epoch, Ordering::Relaxed);
                     self.counts.copy_errors.add(1);
@@ -139,6 +144,11 @@ impl Tiers {
     ) -> Result<(), CopyError> {
         if remote.begun_in.load(Ordering::Relaxed) == epoch {
             return Ok(());
+        }
+        // The records of the leader before this one.
+        let (own, feed) = (self.clone(), remote.feed());
+        if !off_shard(move || own.read_feed(feed, Origin::Leader)).await {
+            return Err(CopyError::Unread(remote.feed()));
         }
         let log = partition.log();
         let (highest, first) = remote.reach(&log.leader_epochs(), log.log_end())?;

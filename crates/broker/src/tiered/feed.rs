@@ -9,9 +9,12 @@ use levada_base::batch::{BatchView, records};
 use levada_log::ReadError;
 use levada_tiered::record::{METADATA_TOPIC, decode, metadata_partition};
 use levada_tiered::{RemoteRecord, TopicIdPartition};
-use levada_wire::api::controller;
+use levada_wire::api::controller::{self, ControllerApi};
 use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
-use levada_wire::messages::{FetchRequest, FetchResponse};
+use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use levada_wire::messages::{
+    FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse, RequestResponsePair,
+};
 
 use super::{RemotePartition, Tiers};
 use crate::peers::{Peer, Subject};
@@ -19,6 +22,11 @@ use crate::replica::Partition;
 
 /// Bytes of records in one read.
 const READ_BYTES: u32 = 1 << 20;
+
+/// Timestamp that stands for the end.
+const LATEST: i64 = -1;
+/// The leader decides with the epoch that it has.
+const ANY_EPOCH: i32 = -1;
 
 /// A partition of the metadata topic that is read.
 #[derive(Debug, Default)]
@@ -78,19 +86,24 @@ impl Tiers {
     pub(super) fn read_feed(&self, index: i32, origin: Origin) -> bool {
         let feed = self.feeds.read().get(&index).cloned();
         let Some(feed) = feed else { return true };
-        let mut feed = feed.lock();
         loop {
-            let Some(part) = self.part(index, feed.next, origin) else { return false };
-            feed.next = feed.next.max(part.start);
-            let before = feed.next;
-            feed.next = self.apply(&part, feed.next);
-            if feed.next >= part.end || feed.next == before {
-                break;
+            let next = feed.lock().next;
+            // Not under the lock: a leader may take long to answer.
+            let Some(part) = self.part(index, next, origin) else { return false };
+            let mut feed = feed.lock();
+            if feed.next != next {
+                // Another thread has read, or a new partition needs the records from the first on.
+                continue;
             }
+            let from = next.max(part.start);
+            feed.next = self.apply(&part, from);
+            if feed.next < part.end && feed.next != from {
+                continue;
+            }
+            let fed = self.all().into_iter().filter(|partition| partition.feed() == index);
+            fed.for_each(|partition| partition.applied_up_to(feed.next));
+            return true;
         }
-        let fed: Vec<_> = self.all().into_iter().filter(|partition| partition.feed() == index).collect();
-        fed.iter().for_each(|partition| partition.applied_up_to(feed.next));
-        true
     }
 
     /// Applies committed records from `from` on; returns the offset of the next one.
@@ -152,12 +165,18 @@ impl Tiers {
         partitions.entry((name.topic_id, name.partition)).or_insert_with(fresh).clone()
     }
 
-    /// The end of a metadata partition; none if it is not known now. Blocks.
-    fn feed_end(&self, index: i32) -> Option<i64> {
-        match self.replicas.partition(METADATA_TOPIC, index) {
-            Ok(partition) => Some(partition.log().high_watermark()),
-            Err(_) => self.ask_leader(index, 0, 1).map(|part| part.end),
+    /// The end of a metadata partition, as its leader knows it; none if it is not known now.
+    /// Blocks. A follower, or a leader after its election, may have an older one, for example after
+    /// a crash, and records after it say which remote segments exist.
+    pub(crate) fn feed_end(&self, index: i32) -> Option<i64> {
+        if let Ok(own) = self.replicas.partition(METADATA_TOPIC, index)
+            && own.check_leader(ANY_EPOCH).is_ok()
+        {
+            let is_older = own.led().is_some_and(|led| led.is_before_epoch());
+            return (!is_older).then(|| own.log().high_watermark());
         }
+        let answer = self.ask(index, controller::LIST_OFFSETS, move |_| list_offsets(index));
+        end_in(&answer?)
     }
 
     fn part(&self, index: i32, offset: i64, origin: Origin) -> Option<FeedPart> {
@@ -183,23 +202,52 @@ impl Tiers {
 
     /// Asks the leader of a metadata partition for records. Blocks until the answer.
     fn ask_leader(&self, index: i32, offset: i64, max_bytes: u32) -> Option<FeedPart> {
+        let topic_id = self.metadata.image().topic(METADATA_TOPIC)?.id();
+        let request = move |_| fetch_request(topic_id, (index, offset), max_bytes);
+        part_in(&self.ask(index, controller::FETCH, request)?)
+    }
+
+    /// The answer of a metadata partition's leader, which is another broker. Blocks.
+    fn ask<R: RequestResponsePair>(
+        &self,
+        index: i32,
+        api: ControllerApi,
+        request: impl FnOnce(i16) -> R + Send + 'static,
+    ) -> Option<R::Response>
+    where
+        R::Response: Send + 'static,
+    {
         let image = self.metadata.image();
-        let topic = image.topic(METADATA_TOPIC)?;
-        let registered = topic.partition(index).filter(|found| found.has_leader())?;
-        if registered.leader == self.node_id() {
+        let registered = image.topic(METADATA_TOPIC)?.partition(index).filter(|found| found.has_leader())?;
+        let leader = registered.leader;
+        if leader == self.node_id() {
             return None;
         }
-        let (topic_id, leader) = (topic.id(), registered.leader);
         let (sender, answer) = sync_channel(1);
         let call = move |peer: Option<Peer<'_>>| {
-            let request = |_| fetch_request(topic_id, (index, offset), max_bytes);
-            let response = peer.and_then(|peer| peer.ask(controller::FETCH, request));
             // The requesting thread may have ended.
-            let _ = sender.send(response.as_ref().and_then(part_in));
+            let _ = sender.send(peer.and_then(|peer| peer.ask(api, request)));
         };
         self.transactions.peers().call(leader, Subject::RemoteSegments, Box::new(call));
         answer.recv().ok().flatten()
     }
+}
+
+fn list_offsets(index: i32) -> ListOffsetsRequest {
+    let mut partition = ListOffsetsPartition::default();
+    (partition.partition_index, partition.timestamp) = (index, LATEST);
+    partition.current_leader_epoch = ANY_EPOCH;
+    let mut topic = ListOffsetsTopic::default();
+    (topic.name, topic.partitions) = (METADATA_TOPIC.into(), vec![partition]);
+    let mut request = ListOffsetsRequest::default();
+    (request.replica_id, request.topics) = (-1, vec![topic]);
+    request
+}
+
+/// The end of the only partition; none after an error.
+fn end_in(response: &ListOffsetsResponse) -> Option<i64> {
+    let partition = response.topics.first()?.partitions.first()?;
+    (partition.error_code == 0).then_some(partition.offset)
 }
 
 fn fetch_request(topic_id: levada_wire::Uuid, (index, offset): (i32, i64), max_bytes: u32) -> FetchRequest {

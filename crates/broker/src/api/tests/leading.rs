@@ -28,6 +28,7 @@ mod coordinators;
 mod large;
 mod lost_records;
 mod quotas;
+mod remote_metadata;
 mod repeated;
 mod rig;
 mod share;
