@@ -36,9 +36,20 @@ impl fmt::Debug for SaslLogin {
 /// A server's answer that ends a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoginFault {
-    /// The challenge is malformed, or requires too much work.
-    #[error("the broker's SCRAM challenge is malformed")]
-    Challenge,
+    /// The challenge is malformed.
+    #[error("the broker's SCRAM challenge is malformed: {part}")]
+    Challenge {
+        /// The malformed part.
+        part: &'static str,
+    },
+    /// The challenge requires too much work.
+    #[error("the broker's SCRAM challenge requires {iterations} iterations; the limit is {limit}")]
+    Iterations {
+        /// Iterations that the challenge requires.
+        iterations: u32,
+        /// Most iterations.
+        limit: u32,
+    },
     /// The server does not have the credential.
     #[error("the broker cannot prove that it has the password: it may be an impostor; check the address")]
     Server,
@@ -107,8 +118,9 @@ impl SaslLogin {
         let extension = if self.is_delegated { ",tokenauth=true" } else { "" };
         let first = format!("n={user},r={own}{extension}");
         let challenge = send(format!("n,,{first}").as_bytes())?;
-        let challenge = String::from_utf8(challenge).map_err(|_| LoginFault::Challenge)?;
-        let (both, salt, iterations) = read_challenge(&challenge, &own).ok_or(LoginFault::Challenge)?;
+        let challenge =
+            String::from_utf8(challenge).map_err(|_| LoginFault::Challenge { part: "not UTF-8" })?;
+        let (both, salt, iterations) = read_challenge(&challenge, &own)?;
         let salted = mechanism.salted_password(&self.secret, &salt, iterations);
         let without_proof = format!("c=biws,r={both}");
         let auth_message = format!("{first},{challenge},{without_proof}");
@@ -125,10 +137,16 @@ impl SaslLogin {
 
 /// Nonce, salt and iterations of a challenge. A server that requires more iterations than the limit
 /// would only waste time.
-fn read_challenge<'a>(challenge: &'a str, own: &str) -> Option<(&'a str, Vec<u8>, u32)> {
+fn read_challenge<'a>(challenge: &'a str, own: &str) -> Result<(&'a str, Vec<u8>, u32), LoginFault> {
+    let malformed = |part| LoginFault::Challenge { part };
     let field = |name: &str| challenge.split(',').find_map(|field| field.strip_prefix(name));
-    let both = field("r=").filter(|both| both.starts_with(own))?;
-    let salt = BASE64.decode(field("s=")?).ok()?;
-    let iterations: u32 = field("i=")?.parse().ok()?;
-    (iterations <= ITERATIONS_MAX.unsigned_abs() * 64).then_some((both, salt, iterations))
+    let both = field("r=").filter(|both| both.starts_with(own)).ok_or(malformed("nonce (r)"))?;
+    let salt = field("s=").and_then(|salt| BASE64.decode(salt).ok()).ok_or(malformed("salt (s)"))?;
+    let iterations = field("i=").and_then(|number| number.parse().ok());
+    let iterations: u32 = iterations.ok_or(malformed("number of iterations (i)"))?;
+    let limit = ITERATIONS_MAX.unsigned_abs() * 64;
+    if iterations > limit {
+        return Err(LoginFault::Iterations { iterations, limit });
+    }
+    Ok((both, salt, iterations))
 }

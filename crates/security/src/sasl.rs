@@ -237,7 +237,9 @@ impl Exchange {
     /// Address that should have the signing key of the client's token, and lacks it.
     pub fn misses_key(&self) -> Option<&KeySource> {
         match &self.state {
-            State::Tokens(Server::Oauth(server), _) if server.refused() == Some(&JwtError::UnknownKey) => {
+            State::Tokens(Server::Oauth(server), _)
+                if matches!(server.refused(), Some(JwtError::UnknownKey { .. })) =>
+            {
                 Some(&self.config.tokens.keys)
             }
             _ => None,

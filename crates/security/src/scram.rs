@@ -183,8 +183,10 @@ pub enum ScramError {
     OtherIdentity { user: String },
     #[error("the credential of user {user} has {iterations} iterations, fewer than 4096")]
     TooFewIterations { user: String, iterations: i32 },
-    #[error("the last message repeats another nonce than the server's, as librdkafka before 2.6.1 does")]
-    Nonce,
+    #[error(
+        "the last message of {client} repeats another nonce than the server's, as librdkafka before 2.6.1 does"
+    )]
+    Nonce { client: String },
     #[error("wrong password for user {user}")]
     Proof { user: String },
     #[error("the SCRAM exchange has already ended")]
@@ -202,7 +204,7 @@ impl ScramError {
             Self::Malformed { .. }
             | Self::UnknownToken { .. }
             | Self::TokenProof { .. }
-            | Self::Nonce
+            | Self::Nonce { .. }
             | Self::Over => None,
         }
     }
@@ -255,6 +257,14 @@ enum Claim {
 }
 
 impl Claim {
+    /// Name of the client for messages.
+    fn text(&self) -> String {
+        match self {
+            Self::User { name, .. } => format!("user {name}"),
+            Self::Token { id, .. } => format!("delegation token {id}"),
+        }
+    }
+
     /// The authenticated user and the expiry, if the proof is right; otherwise the reason for a
     /// refusal.
     fn settle(self, is_proved: bool) -> Result<(String, Option<i64>), ScramError> {
@@ -291,7 +301,7 @@ impl ScramServer {
             State::Final { client, credential, nonce, messages } => {
                 let last = ClientFinal::parse(message).ok_or(ScramError::Malformed { message: "final" })?;
                 if last.nonce != nonce {
-                    return Err(ScramError::Nonce);
+                    return Err(ScramError::Nonce { client: client.text() });
                 }
                 let auth_message = format!("{messages},{}", last.without_proof());
                 let is_proved = self.verify(&credential, &auth_message, &last.proof);

@@ -26,8 +26,13 @@ pub enum AddressRangeError {
     #[error("the prefix length is not a number: {0}")]
     Length(#[from] ParseIntError),
     /// The address has fewer bits.
-    #[error("the prefix length is above {0}")]
-    TooLong(u32),
+    #[error("the prefix length {bits} is above {most}")]
+    TooLong {
+        /// Prefix length of the text.
+        bits: u32,
+        /// Bits of the address.
+        most: u32,
+    },
 }
 
 impl AddressRange {
@@ -54,7 +59,7 @@ impl FromStr for AddressRange {
         let (address, bits) = text.split_once('/').ok_or(AddressRangeError::NoLength)?;
         let (address, bits) = (address.parse::<IpAddr>()?, bits.parse()?);
         let most = if address.is_ipv4() { u32::BITS } else { u128::BITS };
-        if bits > most { Err(AddressRangeError::TooLong(most)) } else { Ok(Self { address, bits }) }
+        if bits > most { Err(AddressRangeError::TooLong { bits, most }) } else { Ok(Self { address, bits }) }
     }
 }
 
@@ -83,8 +88,8 @@ mod tests {
     fn texts_that_are_no_ranges_are_refused() {
         let parse = |text: &str| text.parse::<AddressRange>();
         assert_eq!(parse("10.0.0.1"), Err(AddressRangeError::NoLength));
-        assert_eq!(parse("10.0.0.1/33"), Err(AddressRangeError::TooLong(32)));
-        assert_eq!(parse("::1/129"), Err(AddressRangeError::TooLong(128)));
+        assert_eq!(parse("10.0.0.1/33"), Err(AddressRangeError::TooLong { bits: 33, most: 32 }));
+        assert_eq!(parse("::1/129"), Err(AddressRangeError::TooLong { bits: 129, most: 128 }));
         assert!(matches!(parse("10.0.0/8"), Err(AddressRangeError::Address(_))));
         assert!(matches!(parse("10.0.0.0/"), Err(AddressRangeError::Length(_))));
         assert!(matches!(parse("10.0.0.0/-1"), Err(AddressRangeError::Length(_))));

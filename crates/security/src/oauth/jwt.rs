@@ -22,26 +22,38 @@ pub struct Token {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum JwtError {
-    #[error("it is not a signed JSON Web Token")]
-    Malformed,
+    #[error("it is not a signed JSON Web Token: its {part} is missing or malformed")]
+    Malformed { part: &'static str },
     #[error("its algorithm {name:?} is not accepted")]
     Algorithm { name: String },
-    #[error("its header has an unsupported critical extension (crit)")]
-    Critical,
-    #[error("no known key matches its key id")]
-    UnknownKey,
-    #[error("its signature is not valid")]
-    Signature,
+    #[error("its header requires critical extensions (crit), and none is supported: {names}")]
+    Critical { names: String },
+    #[error(
+        "no key of sasl.oauthbearer.jwks.endpoint.url fits its algorithm {algorithm} and its key id ({})",
+        shown(id)
+    )]
+    UnknownKey { algorithm: &'static str, id: Option<String> },
+    #[error("its signature is not valid (algorithm {algorithm}, key id {})", shown(id))]
+    Signature { algorithm: &'static str, id: Option<String> },
     #[error("its claim {claim} is missing or has the wrong type")]
     Claim { claim: String },
-    #[error("it has expired")]
-    Expired,
-    #[error("it is not valid yet")]
-    Early,
-    #[error("its audience (aud) is not accepted")]
-    Audience,
-    #[error("its issuer (iss) is not accepted")]
-    Issuer,
+    #[error("it expired {} s ago, and sasl.oauthbearer.clock.skew.seconds is {}", .ago_ms / 1000, .skew_ms / 1000)]
+    Expired { ago_ms: i64, skew_ms: i64 },
+    #[error(
+        "it becomes valid in {} s, and sasl.oauthbearer.clock.skew.seconds is {}: compare the clocks",
+        .early_ms / 1000,
+        .skew_ms / 1000
+    )]
+    Early { early_ms: i64, skew_ms: i64 },
+    #[error("its audiences (aud) {found:?} have none of sasl.oauthbearer.expected.audience ({expected:?})")]
+    Audience { found: Vec<String>, expected: Vec<String> },
+    #[error("its issuer (iss) is {}, but sasl.oauthbearer.expected.issuer is {expected:?}", shown(found))]
+    Issuer { found: Option<String>, expected: String },
+}
+
+/// Text of a field of a token, or of its absence.
+fn shown(field: &Option<String>) -> String {
+    field.as_ref().map_or_else(|| "missing".to_owned(), |value| format!("{value:?}"))
 }
 
 /// Signature algorithms of tokens.
@@ -88,43 +100,50 @@ impl Algorithm {
 /// # Errors
 /// The token is refused.
 pub fn verify(token: &str, config: &OauthConfig, (keys, now_ms): (&Jwks, i64)) -> Result<Token, JwtError> {
-    let (signed, signature) = token.rsplit_once('.').ok_or(JwtError::Malformed)?;
-    let (header, claims) = signed.split_once('.').ok_or(JwtError::Malformed)?;
-    let (header, claims) = (object(header)?, object(claims)?);
-    let signature = BASE64.decode(signature).map_err(|_| JwtError::Malformed)?;
+    let malformed = |part| JwtError::Malformed { part };
+    let (signed, signature) = token.rsplit_once('.').ok_or(malformed("signature"))?;
+    let (header, claims) = signed.split_once('.').ok_or(malformed("signature"))?;
+    let header = object(header).ok_or(malformed("header"))?;
+    let claims = object(claims).ok_or(malformed("part with the claims"))?;
+    let signature = BASE64.decode(signature).map_err(|_| malformed("signature"))?;
     let text = |name: &str| header.get(name).and_then(Value::as_str);
     let named = text("alg").unwrap_or_default();
     let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == named);
     let algorithm = algorithm.ok_or_else(|| JwtError::Algorithm { name: named.to_owned() })?;
-    if header.contains_key("crit") {
-        return Err(JwtError::Critical);
+    if let Some(names) = header.get("crit") {
+        return Err(JwtError::Critical { names: names.to_string() });
     }
+    let id = || text("kid").map(str::to_owned);
     match keys.has_signed((algorithm, text("kid")), signed.as_bytes(), &signature) {
         Ok(true) => check(&claims, config, now_ms),
-        Ok(false) => Err(JwtError::Signature),
-        Err(UnknownKey) => Err(JwtError::UnknownKey),
+        Ok(false) => Err(JwtError::Signature { algorithm: algorithm.name(), id: id() }),
+        Err(UnknownKey) => Err(JwtError::UnknownKey { algorithm: algorithm.name(), id: id() }),
     }
 }
 
-fn object(part: &str) -> Result<Map<String, Value>, JwtError> {
-    let bytes = BASE64.decode(part).map_err(|_| JwtError::Malformed)?;
-    serde_json::from_slice(&bytes).map_err(|_| JwtError::Malformed)
+fn object(part: &str) -> Option<Map<String, Value>> {
+    serde_json::from_slice(&BASE64.decode(part).ok()?).ok()
 }
 
 fn check(claims: &Map<String, Value>, config: &OauthConfig, now_ms: i64) -> Result<Token, JwtError> {
     let missing = |claim: &str| JwtError::Claim { claim: claim.to_owned() };
     let expires_ms = time(claims, "exp")?.ok_or_else(|| missing("exp"))?;
     time(claims, "iat")?.ok_or_else(|| missing("iat"))?;
-    if now_ms.saturating_sub(config.clock_skew_ms) >= expires_ms {
-        return Err(JwtError::Expired);
+    let skew_ms = config.clock_skew_ms;
+    if now_ms.saturating_sub(skew_ms) >= expires_ms {
+        return Err(JwtError::Expired { ago_ms: now_ms.saturating_sub(expires_ms), skew_ms });
     }
-    if time(claims, "nbf")?.is_some_and(|from_ms| now_ms.saturating_add(config.clock_skew_ms) < from_ms) {
-        return Err(JwtError::Early);
+    if let Some(from_ms) = time(claims, "nbf")?
+        && now_ms.saturating_add(skew_ms) < from_ms
+    {
+        return Err(JwtError::Early { early_ms: from_ms.saturating_sub(now_ms), skew_ms });
     }
     check_audience(claims, config)?;
     let issuer = claims.get("iss").and_then(Value::as_str);
-    if config.issuer.is_some() && issuer != config.issuer.as_deref() {
-        return Err(JwtError::Issuer);
+    if let Some(expected) = &config.issuer
+        && issuer != Some(expected)
+    {
+        return Err(JwtError::Issuer { found: issuer.map(str::to_owned), expected: expected.clone() });
     }
     check_scopes(claims, &config.scope_claim)?;
     let user = claims.get(&config.sub_claim).and_then(Value::as_str).map(str::trim);
@@ -145,7 +164,7 @@ fn time(claims: &Map<String, Value>, claim: &str) -> Result<Option<i64>, JwtErro
 fn check_audience(claims: &Map<String, Value>, config: &OauthConfig) -> Result<(), JwtError> {
     let audiences: Vec<&str> = match claims.get("aud") {
         None if config.audiences.is_empty() => return Ok(()),
-        None => return Err(JwtError::Audience),
+        None => Vec::new(),
         Some(Value::String(one)) => vec![one],
         Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).collect(),
         Some(_) => return Err(JwtError::Claim { claim: "aud".to_owned() }),
@@ -153,7 +172,8 @@ fn check_audience(claims: &Map<String, Value>, config: &OauthConfig) -> Result<(
     if audiences.iter().any(|audience| config.audiences.iter().any(|expected| expected == audience)) {
         Ok(())
     } else {
-        Err(JwtError::Audience)
+        let found = audiences.into_iter().map(str::to_owned).collect();
+        Err(JwtError::Audience { found, expected: config.audiences.clone() })
     }
 }
 

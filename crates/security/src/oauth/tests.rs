@@ -77,12 +77,17 @@ fn claims_are_checked_as_kafka_checks_them() {
         assert_eq!(found.map(|token| token.user), expected.map(str::to_owned), "{claims}");
     };
     let claim = |name: &str| Err(JwtError::Claim { claim: name.to_owned() });
+    let audience = |found: &[&str], expected: &[&str]| {
+        let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect();
+        Err(JwtError::Audience { found: owned(found), expected: owned(expected) })
+    };
     let plain = config();
+    let skew_ms = plain.clock_skew_ms;
     check(json!({}), &plain, Ok("alice"));
     check(json!({"exp": NOW - 29}), &plain, Ok("alice"));
-    check(json!({"exp": NOW - 30}), &plain, Err(JwtError::Expired));
+    check(json!({"exp": NOW - 30}), &plain, Err(JwtError::Expired { ago_ms: 30_000, skew_ms }));
     check(json!({"nbf": NOW + 30}), &plain, Ok("alice"));
-    check(json!({"nbf": NOW + 31}), &plain, Err(JwtError::Early));
+    check(json!({"nbf": NOW + 31}), &plain, Err(JwtError::Early { early_ms: 31_000, skew_ms }));
     for name in ["exp", "iat", "sub"] {
         check(json!({ name: null }), &plain, claim(name));
         check(json!({ name: [] }), &plain, claim(name));
@@ -93,7 +98,7 @@ fn claims_are_checked_as_kafka_checks_them() {
     check(json!({"scope": ["a", "a"]}), &plain, claim("scope"));
     check(json!({"scope": ""}), &plain, claim("scope"));
     // A token with an audience is not valid for a broker that expects none.
-    check(json!({"aud": "kafka"}), &plain, Err(JwtError::Audience));
+    check(json!({"aud": "kafka"}), &plain, audience(&["kafka"], &[]));
     let picky = OauthConfig {
         audiences: vec!["kafka".to_owned()],
         issuer: Some("idp".to_owned()),
@@ -103,9 +108,11 @@ fn claims_are_checked_as_kafka_checks_them() {
     let right = json!({"aud": ["x", "kafka"], "iss": "idp", "email": "a@b"});
     check(right.clone(), &picky, Ok("a@b"));
     check(with(&right, json!({"aud": "kafka"})), &picky, Ok("a@b"));
-    check(with(&right, json!({"aud": ["x"]})), &picky, Err(JwtError::Audience));
-    check(json!({"iss": "idp", "email": "a@b"}), &picky, Err(JwtError::Audience));
-    check(with(&right, json!({"iss": "other"})), &picky, Err(JwtError::Issuer));
+    check(with(&right, json!({"aud": ["x"]})), &picky, audience(&["x"], &["kafka"]));
+    check(json!({"iss": "idp", "email": "a@b"}), &picky, audience(&[], &["kafka"]));
+    let other_issuer = |found| Err(JwtError::Issuer { found, expected: "idp".to_owned() });
+    check(with(&right, json!({"iss": "other"})), &picky, other_issuer(Some("other".to_owned())));
+    check(with(&right, json!({"iss": null})), &picky, other_issuer(None));
     check(json!({"aud": "kafka", "iss": "idp"}), &picky, claim("email"));
 }
 
@@ -122,20 +129,35 @@ fn only_those_with_a_key_are_believed() {
     let named = json!({"alg": "ES256", "kid": "one"});
     check(&[foreign.clone(), own.clone()], named.clone(), Ok(()));
     check(&[foreign.clone(), own.clone()], json!({"alg": "ES256"}), Ok(()));
-    check(std::slice::from_ref(&foreign), named.clone(), Err(JwtError::UnknownKey));
-    check(&[with(&foreign, json!({"kid": "one"}))], named.clone(), Err(JwtError::Signature));
-    check(&[with(&own, json!({"use": "enc"}))], named.clone(), Err(JwtError::UnknownKey));
-    check(&[with(&own, json!({"alg": "ES384"}))], named.clone(), Err(JwtError::UnknownKey));
-    check(&[], named, Err(JwtError::UnknownKey));
+    let unknown = || Err(JwtError::UnknownKey { algorithm: "ES256", id: Some("one".to_owned()) });
+    check(std::slice::from_ref(&foreign), named.clone(), unknown());
+    let signature = |algorithm, id| Err(JwtError::Signature { algorithm, id });
+    let forged = signature("ES256", Some("one".to_owned()));
+    check(&[with(&foreign, json!({"kid": "one"}))], named.clone(), forged);
+    check(&[with(&own, json!({"use": "enc"}))], named.clone(), unknown());
+    check(&[with(&own, json!({"alg": "ES384"}))], named.clone(), unknown());
+    check(&[], named, unknown());
     let algorithm = |name: &str| Err(JwtError::Algorithm { name: name.to_owned() });
     check(std::slice::from_ref(&own), json!({"alg": "none"}), algorithm("none"));
     check(std::slice::from_ref(&own), json!({"alg": "HS256"}), algorithm("HS256"));
     check(std::slice::from_ref(&own), json!({}), algorithm(""));
-    check(std::slice::from_ref(&own), json!({"alg": "RS256"}), Err(JwtError::Signature));
-    check(std::slice::from_ref(&own), json!({"alg": "ES256", "crit": ["b64"]}), Err(JwtError::Critical));
-    for token in ["", "a", "a.b", "a.b.c", "e30.e30", "e30.bm8.AA", "..", "e30..", "!.e30.AA"] {
+    check(std::slice::from_ref(&own), json!({"alg": "RS256"}), signature("RS256", None));
+    let critical = Err(JwtError::Critical { names: r#"["b64"]"#.to_owned() });
+    check(std::slice::from_ref(&own), json!({"alg": "ES256", "crit": ["b64"]}), critical);
+    for (token, part) in [
+        ("", "signature"),
+        ("a", "signature"),
+        ("a.b", "signature"),
+        ("a.b.c", "header"),
+        ("e30.e30", "signature"),
+        ("e30.bm8.AA", "part with the claims"),
+        ("..", "header"),
+        ("e30..", "part with the claims"),
+        ("!.e30.AA", "header"),
+        ("e30.e30.!", "signature"),
+    ] {
         let found = jwt::verify(token, &config(), (&keys(std::slice::from_ref(&own)), NOW_MS));
-        assert_eq!(found.unwrap_err(), JwtError::Malformed, "{token}");
+        assert_eq!(found.unwrap_err(), JwtError::Malformed { part }, "{token}");
     }
 }
 
@@ -149,7 +171,8 @@ fn a_signature_by_rsa_is_checked() {
     assert_eq!(jwt::verify(token, &config(), (&keys, NOW_MS)).unwrap_err(), missing);
     let (signed, signature) = token.rsplit_once('.').unwrap();
     let forged = format!("{signed}.d{}", &signature[1..]);
-    assert_eq!(jwt::verify(&forged, &config(), (&keys, NOW_MS)).unwrap_err(), JwtError::Signature);
+    let refused = JwtError::Signature { algorithm: "RS256", id: None };
+    assert_eq!(jwt::verify(&forged, &config(), (&keys, NOW_MS)).unwrap_err(), refused);
 }
 
 #[test]
@@ -162,6 +185,7 @@ fn a_refused_token_is_told_in_two_rounds() {
     let step =
         |server: &mut OauthServer, message: &str| server.step(message.as_bytes(), &config(), (&keys, NOW_MS));
     let initial = |token: &str| format!("n,,\x01auth=Bearer {token}\x01\x01");
+    let expired = OauthError::Token(JwtError::Expired { ago_ms: 60_000, skew_ms: 30_000 });
 
     let mut server = OauthServer::default();
     let done = step(&mut server, &initial(&fine)).unwrap();
@@ -170,12 +194,12 @@ fn a_refused_token_is_told_in_two_rounds() {
     let mut server = OauthServer::default();
     let told = step(&mut server, &initial(&late)).unwrap();
     assert_eq!((&*told.challenge, told.user), (INVALID_TOKEN.as_bytes(), None));
-    assert_eq!(step(&mut server, "\x01").unwrap_err(), OauthError::Token(JwtError::Expired));
+    assert_eq!(step(&mut server, "\x01").unwrap_err(), expired);
 
     // A client that sends another token gets no second guess.
     let mut server = OauthServer::default();
     assert_eq!(step(&mut server, &initial(&late)).unwrap().user, None);
-    assert_eq!(step(&mut server, &initial(&fine)).unwrap_err(), OauthError::Token(JwtError::Expired));
+    assert_eq!(step(&mut server, &initial(&fine)).unwrap_err(), expired);
 
     let act = format!("n,a=bob,\x01auth=bearer {fine}\x01traceId=1\x01\x01");
     let other = OauthError::OtherIdentity { user: "alice".to_owned(), asked: "bob".to_owned() };

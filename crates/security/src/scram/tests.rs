@@ -116,7 +116,7 @@ fn invalid_final_scram_messages_are_refused() {
         check(message, malformed());
     }
     let nonce = format!("rOprNGfwEbeRWgbNEkqO{SERVER_NONCE}");
-    check(&FINAL.replace(",r=r", ",r=R"), ScramError::Nonce);
+    check(&FINAL.replace(",r=r", ",r=R"), ScramError::Nonce { client: "user user".to_owned() });
     check(&format!("c=biws,r={nonce},p="), ScramError::Proof { user: "user".to_owned() });
     check(&FINAL.replace("p=d", "p=e"), ScramError::Proof { user: "user".to_owned() });
 }
