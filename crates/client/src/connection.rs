@@ -141,7 +141,8 @@ impl Connection {
         }
         let (_, response) = decode_response::<ApiVersionsResponse>(frame, version)?;
         if response.error_code != 0 {
-            return Err(ConnectionError::Refused { error_code: response.error_code });
+            let address = self.address.clone();
+            return Err(ConnectionError::Refused { address, error_code: response.error_code });
         }
         let offered = response.api_keys.iter();
         self.versions = offered
@@ -167,7 +168,12 @@ impl Connection {
         let best = offered.map(|offered| newest.min(offered.max));
         match (best, offered) {
             (Some(best), Some(offered)) if best >= offered.min.max(ours.min().value()) => Ok(best),
-            _ => Err(ConnectionError::NoCommonVersion { request: R::NAME, offered: offered.copied() }),
+            _ => Err(ConnectionError::NoCommonVersion {
+                address: self.address.clone(),
+                request: R::NAME,
+                supported: (ours.min().value(), newest),
+                offered: offered.copied(),
+            }),
         }
     }
 
@@ -192,9 +198,14 @@ impl Connection {
         let sent = self.send_request(version, request)?;
         let (received, response) = self.receive_response::<R>(version)?;
         if received != sent {
-            return Err(ConnectionError::WrongCorrelation { sent, received });
+            return Err(self.wrong_correlation(sent, received));
         }
         Ok(response)
+    }
+
+    /// The error for a response with another correlation id than that of the request.
+    pub fn wrong_correlation(&self, sent: i32, received: i32) -> ConnectionError {
+        ConnectionError::WrongCorrelation { address: self.address.clone(), sent, received }
     }
 
     /// Sends `request` and does not wait: for pipelining, and for requests without response.
@@ -322,22 +333,34 @@ pub enum ConnectionError {
         address: String,
     },
     /// The broker refused to name its versions.
-    #[error("ApiVersions failed with error code {error_code}")]
+    #[error("{address} refuses ApiVersions with error code {error_code}")]
     Refused {
+        /// Address of the broker.
+        address: String,
         /// Kafka's error code.
         error_code: i16,
     },
     /// The broker does not offer a version of the request that Levada supports.
-    #[error("no common version of {request}: the broker offers {offered:?}")]
+    #[error(
+        "no common version of {request}: {address} {}, and this program supports {}",
+        offer(*.offered),
+        range(*.supported)
+    )]
     NoCommonVersion {
+        /// Address of the broker.
+        address: String,
         /// Name of the request.
         request: &'static str,
+        /// Lowest and highest version of this program.
+        supported: (i16, i16),
         /// The broker's versions; `None` if it does not offer the API at all.
         offered: Option<OfferedVersions>,
     },
     /// The response belongs to another request.
-    #[error("the response has correlation id {received}; expected {sent}")]
+    #[error("the response of {address} has correlation id {received}; expected {sent}")]
     WrongCorrelation {
+        /// Address of the broker.
+        address: String,
         /// Correlation id sent.
         sent: i32,
         /// Correlation id received.
@@ -352,6 +375,18 @@ pub enum ConnectionError {
     /// The request cannot be expressed in the version.
     #[error(transparent)]
     Request(#[from] EncodeError),
+}
+
+/// The broker's versions of an API in words.
+fn offer(offered: Option<OfferedVersions>) -> String {
+    offered.map_or_else(
+        || "does not offer it".to_owned(),
+        |offered| format!("offers {}", range((offered.min, offered.max))),
+    )
+}
+
+fn range((min, max): (i16, i16)) -> String {
+    format!("versions {min} to {max}")
 }
 
 impl ConnectionError {

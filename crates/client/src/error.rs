@@ -62,8 +62,10 @@ pub enum ClientError {
     #[error("{topic}/{partition}: the range of acquired records is not valid")]
     AcquiredRange { topic: String, partition: i32 },
     /// The groups of the broker take no regular expression.
-    #[error("the broker's groups do not support patterns: name the topics")]
-    NoPatterns,
+    #[error(
+        "group {group}: broker {node} offers ConsumerGroupHeartbeat only up to version {version}, without patterns: name the topics"
+    )]
+    NoPatterns { group: String, node: i32, version: i16 },
     /// A batch that cannot be encoded.
     #[error("cannot encode a batch: {0}")]
     Encode(io::Error),

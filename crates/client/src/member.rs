@@ -205,7 +205,8 @@ impl Member {
         let missing = |reason| ClientError::NoMembers { group: self.group.clone(), reason };
         let version = client.best_version::<R>().map_err(missing)?;
         if self.expression.is_some() && version < WITH_EXPRESSION {
-            return Err(ClientError::NoPatterns);
+            let group = self.group.clone();
+            return Err(ClientError::NoPatterns { group, node: coordinator, version });
         }
         self.coordinator = Some(coordinator);
         Ok(client.request_at(version, request)?)

@@ -56,7 +56,7 @@ impl From<&ClientError> for Failure {
             | ClientError::NoCoordinator { .. }
             | ClientError::NoMaxTimestamp { .. }
             | ClientError::NoOffset { .. }
-            | ClientError::NoPatterns
+            | ClientError::NoPatterns { .. }
             | ClientError::AcquiredRange { .. }
             | ClientError::Encode(_) => Self::new(what),
         }

@@ -20,7 +20,7 @@ use levada_security::login::LoginFault;
 use levada_wire::api::controller::{self, ControllerApi};
 use levada_wire::fetch::{FetchRequest, FetchResponse};
 use levada_wire::messages::{BrokerHeartbeatRequest, BrokerHeartbeatResponse, RequestResponsePair};
-use levada_wire::{DecodeError, EncodeError};
+use levada_wire::{DecodeError, EncodeError, ErrorCode};
 use parking_lot::Mutex;
 use socket2::SockRef;
 
@@ -100,19 +100,28 @@ pub(crate) enum ConnectionFault {
     #[error("the {peer} refuses SASL mechanism {mechanism}; it offers {offered}: set {key}")]
     Mechanism { peer: &'static str, mechanism: &'static str, offered: String, key: &'static str },
     #[error(
-        "the {peer} refuses user {user} (error {code}): check the credentials in sasl.jaas.config of the {peer} listener"
+        "the {peer} refuses user {user} (error {code}, {}): check the credentials in sasl.jaas.config of the {peer} listener",
+        ErrorCode::of_code(*code).map_or("unknown", ErrorCode::name)
     )]
     Login { peer: &'static str, user: String, code: i16 },
     #[error("cannot authenticate: {0}")]
     Fault(#[from] LoginFault),
-    #[error("the request goes to another node")]
-    Superseded,
-    #[error("the node does not offer a version of {api} that Levada sends")]
-    Version { api: &'static str },
+    #[error("{0}")]
+    Superseded(String),
+    #[error("the node offers {api} {}, and Levada sends versions {} to {}", offer(*.offered), .sent.0, .sent.1)]
+    Version { api: &'static str, sent: (i16, i16), offered: Option<OfferedVersions> },
     #[error(transparent)]
     Request(#[from] EncodeError),
     #[error(transparent)]
     Answer(#[from] DecodeError),
+}
+
+/// The node's versions of an API in words.
+fn offer(offered: Option<OfferedVersions>) -> String {
+    offered.map_or_else(
+        || "in no version".to_owned(),
+        |offered| format!("in versions {} to {}", offered.min, offered.max),
+    )
 }
 
 impl Connection {
@@ -175,7 +184,7 @@ impl Connection {
             if received == sent {
                 Ok(response)
             } else {
-                Err(ConnectionError::WrongCorrelation { sent, received }.into())
+                Err(open.client.wrong_correlation(sent, received).into())
             }
         })
     }
@@ -225,8 +234,8 @@ impl Connection {
     }
 
     fn connect(&self, to: &Target) -> Result<Open, ConnectionFault> {
-        if !self.cutoff.permits(&to.address) {
-            return Err(ConnectionFault::Superseded);
+        if let Some(reason) = self.cutoff.refusal(&to.address) {
+            return Err(ConnectionFault::Superseded(reason));
         }
         let config = self.config.load();
         let cluster = config.cluster.as_ref().expect("only a broker in a cluster has these connections");
@@ -295,7 +304,8 @@ impl Open {
     fn best(&self, api: ControllerApi) -> Result<i16, ConnectionFault> {
         let offered = self.client.versions().iter().find(|offered| offered.key == api.key);
         let best = offered.and_then(|offered| api.best(offered.min..=offered.max));
-        best.ok_or(ConnectionFault::Version { api: api.name })
+        let sent = (api.min, api.max);
+        best.ok_or(ConnectionFault::Version { api: api.name, sent, offered: offered.copied() })
     }
 }
 
@@ -340,13 +350,27 @@ impl Held {
     fn permits(&self, to: &Address) -> bool {
         !self.is_closed && self.only.as_ref().is_none_or(|only| only == to)
     }
+
+    /// The reason why no connection to the address is permitted, if none is.
+    fn refusal(&self, to: &Address) -> Option<String> {
+        let only = self.only.as_ref().filter(|only| *only != to);
+        match only {
+            _ if self.is_closed => Some("the broker stops".to_owned()),
+            Some(only) => Some(format!("the requests go to {only} alone")),
+            None => None,
+        }
+    }
 }
 
 impl Cutoff {
+    /// The reason why no connection to the address is permitted, if none is.
+    fn refusal(&self, to: &Address) -> Option<String> {
+        self.0.lock().refusal(to)
+    }
+
     fn hold(&self, socket: &TcpStream, to: &Address) -> io::Result<()> {
         let mut held = self.0.lock();
-        if !held.permits(to) {
-            let reason = if held.is_closed { "the broker stops" } else { "the request goes to another node" };
+        if let Some(reason) = held.refusal(to) {
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, reason));
         }
         held.socket = Some((socket.try_clone()?, to.clone()));

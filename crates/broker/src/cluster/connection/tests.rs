@@ -235,7 +235,7 @@ fn the_same_fault_is_logged_once() {
 fn the_faults_that_are_logged_are_bounded() {
     let mut connection = connection(&[], TIMEOUT);
     for port in 1..100 {
-        connection.tell(&target(port), &ConnectionFault::Superseded);
+        connection.tell(&target(port), &ConnectionFault::Superseded("no".to_owned()));
     }
     assert_eq!(connection.told.len(), FAULTS_MAX);
 }
