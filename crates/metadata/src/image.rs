@@ -355,8 +355,8 @@ pub enum ApplyError {
     UnknownAcl { id: Uuid },
     #[error("producer ids decrease from {from} to {to}")]
     ProducerIdsBackwards { from: i64, to: i64 },
-    #[error("a metadata transaction begins before the previous one has ended")]
-    NestedTransaction,
-    #[error("metadata log: a record ends a transaction without a BeginTransactionRecord")]
-    NoTransaction,
+    #[error("a metadata transaction begins inside the one that began at offset {open}")]
+    NestedTransaction { open: i64 },
+    #[error("metadata log: {record} ends a transaction without a BeginTransactionRecord")]
+    NoTransaction { record: &'static str },
 }

@@ -82,9 +82,12 @@ impl BrokerIdentity {
         if quorum.is_voter(node_id) {
             return Err(IdentityFault::Voter { node_id });
         }
+        if self.listeners.is_empty() {
+            return Err(IdentityFault::NoListener);
+        }
         let mut names = BTreeSet::new();
-        if self.listeners.is_empty() || !self.listeners.iter().all(|listener| names.insert(&listener.name)) {
-            return Err(IdentityFault::Listeners);
+        if let Some(again) = self.listeners.iter().find(|listener| !names.insert(&listener.name)) {
+            return Err(IdentityFault::SameListener { name: again.name.clone() });
         }
         let mut seen = BTreeSet::new();
         let invalid = |id: &&Uuid| {
@@ -98,7 +101,8 @@ impl BrokerIdentity {
             return Err(IdentityFault::NoDirectory);
         }
         if !self.features.iter().any(|feature| feature.name == METADATA_VERSION) {
-            return Err(IdentityFault::NoMetadataVersion);
+            let announced = self.features.iter().map(|feature| feature.name.clone()).collect();
+            return Err(IdentityFault::NoMetadataVersion { announced });
         }
         Ok(())
     }
@@ -175,11 +179,15 @@ pub enum IdentityFault {
         /// Id of the voter.
         node_id: i32,
     },
-    /// No listener, or two of one name.
-    #[error(
-        "the broker needs at least one listener, and listener names must differ: check advertised.listeners"
-    )]
-    Listeners,
+    /// No listener.
+    #[error("the broker has no listener: check listeners and advertised.listeners")]
+    NoListener,
+    /// Two listeners of one name.
+    #[error("two listeners have the name {name}: check listeners and advertised.listeners")]
+    SameListener {
+        /// Repeated name.
+        name: String,
+    },
     /// An id that is reserved, or that two directories have.
     #[error("directory id {id:?} is reserved or occurs twice: check meta.properties of each log directory")]
     Directory {
@@ -190,6 +198,9 @@ pub enum IdentityFault {
     #[error("no log directory is online: check log.dirs")]
     NoDirectory,
     /// The features lack `metadata.version`.
-    #[error("the announced features lack metadata.version")]
-    NoMetadataVersion,
+    #[error("the announced features {announced:?} lack metadata.version")]
+    NoMetadataVersion {
+        /// Names of the announced features.
+        announced: Vec<String>,
+    },
 }

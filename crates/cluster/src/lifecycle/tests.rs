@@ -391,8 +391,10 @@ fn identities_that_a_controller_would_accept_are_refused() {
     assert_eq!(identity().check(&quorum), Ok(()));
     assert_eq!(refused(&quorum, |id| id.node_id = -5), IdentityFault::NodeId { node_id: -5 });
     assert_eq!(refused(&quorum, |id| id.node_id = 1), IdentityFault::Voter { node_id: 1 });
-    assert_eq!(refused(&quorum, |id| id.listeners.clear()), IdentityFault::Listeners);
-    assert_eq!(refused(&quorum, |id| id.listeners.extend_from_within(..)), IdentityFault::Listeners);
+    assert_eq!(refused(&quorum, |id| id.listeners.clear()), IdentityFault::NoListener);
+    let name = identity().listeners[0].name.clone();
+    let twice = refused(&quorum, |id| id.listeners.extend_from_within(..1));
+    assert_eq!(twice, IdentityFault::SameListener { name });
     assert_eq!(refused(&quorum, |id| id.directories.clear()), IdentityFault::NoDirectory);
     let twice = refused(&quorum, |id| id.directories.extend_from_within(..1));
     assert_eq!(twice, IdentityFault::Directory { id: directory(2) });
@@ -401,5 +403,6 @@ fn identities_that_a_controller_would_accept_are_refused() {
     let unassigned = Uuid::from_bytes(unassigned);
     let reserved = refused(&quorum, |id| id.directories = vec![unassigned]);
     assert_eq!(reserved, IdentityFault::Directory { id: unassigned });
-    assert_eq!(refused(&quorum, |id| id.features.clear()), IdentityFault::NoMetadataVersion);
+    let none = IdentityFault::NoMetadataVersion { announced: Vec::new() };
+    assert_eq!(refused(&quorum, |id| id.features.clear()), none);
 }

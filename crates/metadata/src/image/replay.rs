@@ -8,7 +8,15 @@ use crate::records::Record;
 #[derive(Clone, Debug)]
 pub struct Replay {
     image: Image,
-    held: Option<Vec<(Record, Position)>>,
+    held: Option<Held>,
+}
+
+/// Records of an open transaction.
+#[derive(Clone, Debug)]
+struct Held {
+    /// Offset of the record that began it.
+    began: i64,
+    records: Vec<(Record, Position)>,
 }
 
 impl Replay {
@@ -20,10 +28,16 @@ impl Replay {
     /// Applies the next record of the log.
     pub fn push(&mut self, record: Record, position: Position) -> Result<(), ApplyError> {
         match (&record, &mut self.held) {
-            (Record::BeginTransaction(_), None) => self.held = Some(Vec::new()),
-            (Record::BeginTransaction(_), Some(_)) => return Err(ApplyError::NestedTransaction),
-            (Record::EndTransaction(_), Some(_)) => {
-                for (record, position) in self.held.take().unwrap_or_default() {
+            (Record::BeginTransaction(_), None) => {
+                self.held = Some(Held { began: position.offset, records: Vec::new() });
+            }
+            (Record::BeginTransaction(_), Some(held)) => {
+                return Err(ApplyError::NestedTransaction { open: held.began });
+            }
+            (Record::EndTransaction(_), Some(held)) => {
+                let records = std::mem::take(&mut held.records);
+                self.held = None;
+                for (record, position) in records {
                     self.image.apply(&record, position)?;
                 }
                 self.image.advance(position);
@@ -32,10 +46,13 @@ impl Replay {
                 self.held = None;
                 self.image.advance(position);
             }
-            (Record::EndTransaction(_) | Record::AbortTransaction(_), None) => {
-                return Err(ApplyError::NoTransaction);
+            (Record::EndTransaction(_), None) => {
+                return Err(ApplyError::NoTransaction { record: "EndTransactionRecord" });
             }
-            (_, Some(held)) => held.push((record, position)),
+            (Record::AbortTransaction(_), None) => {
+                return Err(ApplyError::NoTransaction { record: "AbortTransactionRecord" });
+            }
+            (_, Some(held)) => held.records.push((record, position)),
             (_, None) => self.image.apply(&record, position)?,
         }
         Ok(())

@@ -183,9 +183,15 @@ fn metadata_transaction_applies_at_end_or_never() {
         false,
     );
     let mut replay = Replay::new(Image::empty());
-    assert_eq!(replay.push(EndTransactionRecord.into(), Position::default()), Err(ApplyError::NoTransaction));
-    replay.push(begin(), Position::default()).unwrap();
-    assert_eq!(replay.push(begin(), Position::default()), Err(ApplyError::NestedTransaction));
+    let at = |offset| Position { offset, ..Position::default() };
+    for (end, record) in [
+        (EndTransactionRecord.into(), "EndTransactionRecord"),
+        (AbortTransactionRecord::default().into(), "AbortTransactionRecord"),
+    ] {
+        assert_eq!(replay.push(end, at(6)), Err(ApplyError::NoTransaction { record }));
+    }
+    replay.push(begin(), at(7)).unwrap();
+    assert_eq!(replay.push(begin(), at(8)), Err(ApplyError::NestedTransaction { open: 7 }));
 }
 
 #[test]
