@@ -16,8 +16,13 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum Damaged {
     /// A field ends after its message.
-    #[error("a field ends after its message")]
-    Truncated,
+    #[error("a field of {bytes} bytes ends after its message, which has {left} bytes left")]
+    Truncated {
+        /// Bytes that the field claims.
+        bytes: u64,
+        /// Bytes of the message that are left.
+        left: usize,
+    },
     /// A varint has more than 64 bits.
     #[error("a varint has more than 64 bits")]
     Overlong,
@@ -25,8 +30,13 @@ pub enum Damaged {
     #[error("tag {0} is not valid")]
     Tag(u64),
     /// A string field is not UTF-8.
-    #[error("a string field is not UTF-8")]
-    Text,
+    #[error("a string field of {bytes} bytes is not UTF-8 from byte {at} on")]
+    Text {
+        /// Length of the field.
+        bytes: usize,
+        /// Position of the damage in the field.
+        at: usize,
+    },
 }
 
 /// Kind of a metric.
@@ -223,7 +233,7 @@ fn messages(message: &[u8], number: u64) -> impl Iterator<Item = Result<&[u8], D
 }
 
 fn text(bytes: &[u8]) -> Result<&str, Damaged> {
-    str::from_utf8(bytes).map_err(|_| Damaged::Text)
+    str::from_utf8(bytes).map_err(|error| Damaged::Text { bytes: bytes.len(), at: error.valid_up_to() })
 }
 
 /// The fields of a message: numbers and values. It ends after the first damage.
@@ -264,8 +274,9 @@ impl<'a> Fields<'a> {
             1 => Value::Fixed64(u64::from_le_bytes(*self.array()?)),
             2 => {
                 let length = self.varint()?;
-                let length = usize::try_from(length).map_err(|_| Damaged::Truncated)?;
-                let (bytes, rest) = self.0.split_at_checked(length).ok_or(Damaged::Truncated)?;
+                let truncated = self.truncated(length);
+                let at = usize::try_from(length).map_err(|_| truncated)?;
+                let (bytes, rest) = self.0.split_at_checked(at).ok_or(truncated)?;
                 self.0 = rest;
                 Value::Bytes(bytes)
             }
@@ -278,8 +289,13 @@ impl<'a> Fields<'a> {
         Ok((number, value))
     }
 
+    /// The error for a field of this many bytes.
+    fn truncated(&self, bytes: u64) -> Damaged {
+        Damaged::Truncated { bytes, left: self.0.len() }
+    }
+
     fn array<const N: usize>(&mut self) -> Result<&'a [u8; N], Damaged> {
-        let (array, rest) = self.0.split_first_chunk().ok_or(Damaged::Truncated)?;
+        let (array, rest) = self.0.split_first_chunk().ok_or(self.truncated(N as u64))?;
         self.0 = rest;
         Ok(array)
     }
@@ -287,7 +303,7 @@ impl<'a> Fields<'a> {
     fn varint(&mut self) -> Result<u64, Damaged> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
-            let (byte, rest) = self.0.split_first().ok_or(Damaged::Truncated)?;
+            let (byte, rest) = self.0.split_first().ok_or(self.truncated(1))?;
             self.0 = rest;
             let bits = u64::from(byte & 0x7f);
             if shift == 63 && *byte > 1 {

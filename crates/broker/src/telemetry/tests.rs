@@ -118,7 +118,7 @@ fn payloads_expand_within_the_limit() {
         let large = keep(&field(998));
         assert!(matches!(large, Err(PayloadError::Compressed(CompressError::TooLarge { .. }))), "{codec:?}");
         assert!(
-            matches!(keep(&field(997)[..9]), Err(PayloadError::Damaged(Damaged::Truncated))),
+            matches!(keep(&field(997)[..9]), Err(PayloadError::Damaged(Damaged::Truncated { .. }))),
             "{codec:?}"
         );
     }

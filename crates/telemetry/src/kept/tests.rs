@@ -165,6 +165,6 @@ fn damaged_payload_keeps_the_parts_before() {
     let mut kept = KeptMetrics::default();
     let mut damaged = payload(&[gauge("a", 1.0)]);
     damaged.push(0x0a);
-    assert_eq!(kept.keep(&origin(1), &damaged, &LIMITS, 0), Err(Damaged::Truncated));
+    assert_eq!(kept.keep(&origin(1), &damaged, &LIMITS, 0), Err(Damaged::Truncated { bytes: 1, left: 0 }));
     assert_eq!(kept.series_count(), 1);
 }

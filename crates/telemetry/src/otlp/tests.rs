@@ -257,19 +257,20 @@ fn damaged_payloads_are_refused_without_panic() {
 
 #[test]
 fn each_damage_has_its_error() {
+    let truncated = |bytes, left| Damaged::Truncated { bytes, left };
     let table: [(&[u8], Damaged); 9] = [
-        (&[0x0a], Damaged::Truncated),
-        (&[0x0a, 5, 1], Damaged::Truncated),
+        (&[0x0a], truncated(1, 0)),
+        (&[0x0a, 5, 1], truncated(5, 1)),
         // Lengths of 2^63 bytes and of 4 GiB.
-        (&[0x0a, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1], Damaged::Truncated),
-        (&[0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f], Damaged::Truncated),
+        (&[0x0a, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1], truncated(1 << 63, 0)),
+        (&[0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f], truncated(0xffff_ffff, 0)),
         (&[0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2], Damaged::Overlong),
         (&[0x02, 0], Damaged::Tag(2)),
         // A group.
         (&[0x0b, 0x0c], Damaged::Tag(0x0b)),
-        (&[0x19, 1, 2, 3], Damaged::Truncated),
+        (&[0x19, 1, 2, 3], truncated(8, 3)),
         // The name of a metric.
-        (&[0x0a, 7, 0x12, 5, 0x12, 3, 0x0a, 1, 0xff], Damaged::Text),
+        (&[0x0a, 7, 0x12, 5, 0x12, 3, 0x0a, 1, 0xff], Damaged::Text { bytes: 1, at: 0 }),
     ];
     for (payload, expected) in table {
         assert_eq!(lines(payload), Err(expected), "{payload:x?}");
