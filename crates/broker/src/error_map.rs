@@ -22,15 +22,16 @@ pub(crate) fn read_error(error: ReadError) -> ErrorCode {
 /// repeat the fetch after UNKNOWN_SERVER_ERROR.
 pub(crate) fn remote_error(fault: &RemoteFault) -> ErrorCode {
     match fault {
-        RemoteFault::OutOfRange => ErrorCode::OffsetOutOfRange,
+        RemoteFault::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
         RemoteFault::Damaged { .. } => ErrorCode::CorruptMessage,
-        RemoteFault::TimedOut => ErrorCode::RequestTimedOut,
+        RemoteFault::TimedOut { .. } => ErrorCode::RequestTimedOut,
         RemoteFault::Local(_) => ErrorCode::KafkaStorageError,
-        RemoteFault::NotReady
+        RemoteFault::NotReady(_)
         | RemoteFault::Store(_)
         | RemoteFault::Cache(_)
-        | RemoteFault::Busy
-        | RemoteFault::Abandoned => ErrorCode::UnknownServerError,
+        | RemoteFault::Busy { .. }
+        | RemoteFault::Stopping
+        | RemoteFault::Abandoned(_) => ErrorCode::UnknownServerError,
     }
 }
 

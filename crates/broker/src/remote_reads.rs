@@ -166,8 +166,10 @@ impl RemoteReads {
         search: TimeSearch,
         until: Instant,
     ) -> Result<Option<TimedOffset>, RemoteFault> {
+        let begun = Instant::now();
         let found = self.settle(vec![search], until).await.pop().flatten();
-        found.unwrap_or(Err(RemoteFault::TimedOut)).inspect_err(|fault| self.failed(fault))
+        let late = || Err(RemoteFault::TimedOut { waited: begun.elapsed() });
+        found.unwrap_or_else(late).inspect_err(|fault| self.failed(fault))
     }
 
     /// Removes the parts of a deleted segment from the cache. Blocks on the local disk.
@@ -193,7 +195,7 @@ impl RemoteReads {
     }
 
     fn failed(&self, fault: &RemoteFault) {
-        if matches!(fault, RemoteFault::OutOfRange) {
+        if matches!(fault, RemoteFault::OutOfRange { .. }) {
             return;
         }
         self.errors.fetch_add(1, Ordering::Relaxed);

@@ -47,7 +47,7 @@ pub enum ChunkError<E> {
     #[error("{0}")]
     Fetch(E),
     /// The fetch ended without an error after another number of bytes than the part has.
-    #[error("{key:?}: {found} bytes came for a part of {expected}")]
+    #[error("{key}: {found} bytes came for a part of {expected}")]
     Length {
         /// Key of the part.
         key: ChunkKey,
@@ -67,7 +67,7 @@ pub enum ChunkError<E> {
         error: Arc<io::Error>,
     },
     /// The fetch of another reader ended by a panic.
-    #[error("{0:?}: the fetch by another reader was abandoned")]
+    #[error("{0}: the fetch by another reader was abandoned")]
     Abandoned(ChunkKey),
 }
 

@@ -1,5 +1,7 @@
 //! Names of the parts of remote segments, and of their files.
 
+use std::fmt;
+
 use levada_base::{IdBytes, id_text, parse_id};
 
 #[cfg(test)]
@@ -59,6 +61,14 @@ impl Part {
             _ => return None,
         };
         (part.number() == number).then_some(part)
+    }
+}
+
+impl fmt::Display for ChunkKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { segment, part } = self;
+        let (number, kind) = (part.number(), part.ending());
+        write!(formatter, "part {number} ({kind}) of remote segment {}", id_text(*segment))
     }
 }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use levada_wire::Uuid;
 
 use crate::record::RemoteRecord;
-use crate::segment::{RemoteSegment, RemoteSegmentId, SegmentState, SegmentUpdate};
+use crate::segment::{RemoteSegment, RemoteSegmentId, SegmentState, SegmentUpdate, TopicIdPartition};
 
 /// Remote segments of one partition.
 #[derive(Clone, Debug, Default)]
@@ -44,8 +44,19 @@ pub enum CacheError {
         to: SegmentState,
     },
     /// The record is not about a segment of the partition.
-    #[error("the record is not an event of a remote segment of the partition")]
-    OtherRecord,
+    #[error("{record} of {partition} is not an event of a remote segment")]
+    OtherRecord {
+        /// Kind of the record.
+        record: &'static str,
+        /// The record's partition; empty for a snapshot.
+        partition: TopicIdPartition,
+    },
+}
+
+impl CacheError {
+    fn other(kind: &'static str, record: &RemoteRecord) -> Self {
+        Self::OtherRecord { record: kind, partition: record.partition().clone() }
+    }
 }
 
 impl SegmentCache {
@@ -55,7 +66,8 @@ impl SegmentCache {
         match record {
             RemoteRecord::Segment(segment) => self.add(segment),
             RemoteRecord::Update(update) => self.update(update),
-            RemoteRecord::PartitionDelete(_) | RemoteRecord::Snapshot(_) => Err(CacheError::OtherRecord),
+            RemoteRecord::PartitionDelete(_) => Err(CacheError::other("the deletion", record)),
+            RemoteRecord::Snapshot(_) => Err(CacheError::other("a snapshot", record)),
         }
     }
 

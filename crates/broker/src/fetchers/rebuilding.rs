@@ -4,10 +4,12 @@
 
 use std::sync::Arc;
 
+use levada_cluster::Address;
 use levada_cluster::replication::fetcher::FetcherTask;
 use levada_cluster::replication::follower::{Outcome, TieredStart};
 use levada_log::TieredState;
 use levada_log::checkpoint::parse_leader_epochs;
+use levada_metadata::uuid;
 use levada_process::clock::now_ms;
 use levada_remote::{IndexKind, RemoteError};
 use levada_tiered::RemoteSegment;
@@ -27,10 +29,19 @@ use crate::remote_reads::{RemoteFault, RemoteSegments};
 enum Unbuilt {
     #[error("{0}")]
     Remote(#[from] RemoteFault),
-    #[error("the leader refuses OffsetForLeaderEpoch with error code {0}")]
-    Leader(i16),
-    #[error("the leader does not answer OffsetForLeaderEpoch")]
-    NoAnswer,
+    #[error(
+        "the leader refuses OffsetForLeaderEpoch of epoch {epoch} (error {code}, {})",
+        ErrorCode::of_code(*code).map_or("unknown", ErrorCode::name)
+    )]
+    Leader { epoch: i32, code: i16 },
+    #[error("the leader at {0} does not answer OffsetForLeaderEpoch")]
+    NoAnswer(Address),
+    #[error("the answer of the leader at {0} to OffsetForLeaderEpoch lacks the partition")]
+    NoPartition(Address),
+    #[error("the metadata has no address of the leader, node {0}")]
+    NoAddress(i32),
+    #[error("the metadata has no topic with id {0}")]
+    NoTopic(String),
     #[error("no remote segment has offset {offset} of leader epoch {epoch}; it may be copied soon")]
     NoSegment { epoch: i32, offset: i64 },
     #[error("remote segment {0} has damaged leader epochs: {1}")]
@@ -100,20 +111,21 @@ impl Follow {
         (partition.partition, partition.current_leader_epoch) = (index, task.leader_epoch);
         partition.leader_epoch = start.epoch - 1;
         let mut topic = OffsetForLeaderTopic::default();
-        topic.topic = StrBytes::from(&*name.ok_or(Unbuilt::NoAnswer)?);
+        topic.topic = StrBytes::from(&*name.ok_or_else(|| Unbuilt::NoTopic(uuid::text(topic_id)))?);
         topic.partitions.push(partition);
         let mut request = OffsetForLeaderEpochRequest::default();
         request.replica_id = self.rooms.config.load().node_id;
         request.topics.push(topic);
-        let target = self.target().ok_or(Unbuilt::NoAnswer)?;
+        let target = self.target().ok_or(Unbuilt::NoAddress(self.leader))?;
         let answer = self.connection.request(&target, controller::OFFSET_FOR_LEADER_EPOCH, &request);
-        let answer = answer.ok_or(Unbuilt::NoAnswer)?;
+        let answer = answer.ok_or_else(|| Unbuilt::NoAnswer(target.address.clone()))?;
         let mut ends = answer.topics.iter().flat_map(|topic| &topic.partitions);
-        let end = ends.find(|end| end.partition == index).ok_or(Unbuilt::NoAnswer)?;
+        let end = ends.find(|end| end.partition == index);
+        let end = end.ok_or_else(|| Unbuilt::NoPartition(target.address.clone()))?;
         match end.error_code {
             0 if end.end_offset >= start.local_start => Ok(end.leader_epoch),
             0 => Ok(start.epoch),
-            code => Err(Unbuilt::Leader(code)),
+            code => Err(Unbuilt::Leader { epoch: start.epoch - 1, code }),
         }
     }
 }

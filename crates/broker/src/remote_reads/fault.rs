@@ -1,7 +1,9 @@
 //! The reasons why a remote read has no records.
 
-use levada_chunks::ChunkError;
+use std::time::Duration;
+
 use levada_chunks::search::SearchError;
+use levada_chunks::{ChunkError, ChunkKey};
 use levada_log::ReadError;
 use levada_remote::RemoteError;
 
@@ -11,11 +13,11 @@ use super::fetches::RemotePart;
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum RemoteFault {
     /// No remote segment has the offset.
-    #[error("no remote segment has the offset")]
-    OutOfRange,
+    #[error("no remote segment has offset {offset} of leader epoch {epoch} (-1 for none)")]
+    OutOfRange { offset: i64, epoch: i32 },
     /// The partition's part of `__remote_log_metadata` is not read yet.
-    #[error("the metadata of the partition's remote segments is not read yet")]
-    NotReady,
+    #[error("{0}")]
+    NotReady(String),
     /// The store, or its connection, has failed.
     #[error("{0}")]
     Store(#[from] RemoteError),
@@ -26,14 +28,17 @@ pub(crate) enum RemoteFault {
     #[error("remote segment {segment}: {fault}; compare the store: levada storage remote check")]
     Damaged { segment: String, fault: String },
     /// Too many reads wait for a reader thread.
-    #[error("too many reads wait for the remote store (remote.log.reader.max.pending.tasks)")]
-    Busy,
+    #[error("{waiting} reads wait for the remote store, the limit (remote.log.reader.max.pending.tasks)")]
+    Busy { waiting: usize },
+    /// The reader threads end.
+    #[error("the broker is stopping")]
+    Stopping,
     /// The result did not arrive in time.
-    #[error("the remote store did not answer in time")]
-    TimedOut,
+    #[error("the remote store did not answer within {} ms (remote.list.offsets.request.timeout.ms)", waited.as_millis())]
+    TimedOut { waited: Duration },
     /// A fetch ended by a panic.
-    #[error("a fetch from the remote store was abandoned: report the panic in the log")]
-    Abandoned,
+    #[error("the fetch of {0} from the remote store was abandoned: report the panic in the log")]
+    Abandoned(ChunkKey),
     /// The local part of the log cannot be read.
     #[error("the local log: {0}")]
     Local(String),
@@ -43,7 +48,7 @@ impl From<ChunkError<RemoteError>> for RemoteFault {
     fn from(error: ChunkError<RemoteError>) -> Self {
         match error {
             ChunkError::Fetch(error) => Self::Store(error),
-            ChunkError::Abandoned(_) => Self::Abandoned,
+            ChunkError::Abandoned(key) => Self::Abandoned(key),
             other => Self::Cache(other.to_string()),
         }
     }

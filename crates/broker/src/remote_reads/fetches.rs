@@ -128,9 +128,11 @@ impl Fetches {
     pub(super) fn request(self: &Arc<Self>, part: RemotePart, sleeper: &Arc<Notify>) -> Arc<Ticket> {
         let key = part.key();
         let mut queue = self.queue.lock();
-        if queue.is_stopped || queue.wanted.len() >= self.limits.pending_max {
+        let waiting = queue.wanted.len();
+        if queue.is_stopped || waiting >= self.limits.pending_max {
             sleeper.notify_one();
-            return Ticket::ended(Err(RemoteFault::Busy));
+            let fault = if queue.is_stopped { RemoteFault::Stopping } else { RemoteFault::Busy { waiting } };
+            return Ticket::ended(Err(fault));
         }
         let queued = queue.parts.entry(key).or_insert_with(|| Queued::new(part));
         queued.ticket.sleepers.lock().push(Arc::downgrade(sleeper));
@@ -166,7 +168,7 @@ impl Fetches {
         let waiting: Vec<_> = queue.parts.extract_if(|_, queued| !queued.is_running).collect();
         (queue.wanted, queue.ahead) = Default::default();
         drop(queue);
-        waiting.iter().for_each(|(_, queued)| queued.ticket.end(Err(RemoteFault::Busy)));
+        waiting.iter().for_each(|(_, queued)| queued.ticket.end(Err(RemoteFault::Stopping)));
         self.news.notify_all();
         self.stopped.notify_all();
     }
@@ -194,7 +196,7 @@ impl Fetches {
             queue.parts.remove(&taken.part.key());
             queue.running_ahead -= usize::from(taken.is_ahead);
             drop(queue);
-            taken.ticket.end(fetched.unwrap_or(Err(RemoteFault::Abandoned)));
+            taken.ticket.end(fetched.unwrap_or_else(|_| Err(RemoteFault::Abandoned(taken.part.key()))));
         }
     }
 
@@ -253,7 +255,7 @@ impl Fetches {
             }
             let mut queue = self.queue.lock();
             if queue.is_stopped {
-                return Err(RemoteFault::Busy);
+                return Err(RemoteFault::Stopping);
             }
             self.stopped.wait_for(&mut queue, wait);
         }

@@ -78,7 +78,10 @@ impl Query for RemoteRead {
     type Found = RemoteSlice;
 
     fn attempt(&self, reads: &RemoteReads) -> Result<RemoteSlice, Stop> {
-        let mut segment = self.segment_at(&*reads.segments, self.offset)?.ok_or(RemoteFault::OutOfRange)?;
+        let found = self.segment_at(&*reads.segments, self.offset)?;
+        let missing =
+            || RemoteFault::OutOfRange { offset: self.offset, epoch: self.log.epoch_at(self.offset) };
+        let mut segment = found.ok_or_else(missing)?;
         loop {
             let held = HeldSegment::new(&reads.cache, segment);
             let index = held.index(Part::Offsets)?;

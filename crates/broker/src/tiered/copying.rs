@@ -36,9 +36,11 @@ enum CopyError {
     )]
     CustomMetadata { bytes: usize, max: u32 },
     #[error(
-        "the segment has more than 2147483647 bytes, or no leader epoch, and cannot be described in the metadata"
+        "the segment from offset {offset} has {bytes} bytes, and the metadata can describe at most 2147483647"
     )]
-    Unfit,
+    TooLarge { offset: i64, bytes: u64 },
+    #[error("the segment from offset {offset} has no leader epoch, and cannot be described in the metadata")]
+    NoEpoch { offset: i64 },
     #[error("partition {0} of {METADATA_TOPIC} cannot be read now")]
     Unread(i32),
     #[error("this broker no longer leads the partition")]
@@ -219,13 +221,14 @@ impl Tiers {
 
     fn describe(&self, remote: &RemotePartition, closed: &ClosedSegment) -> Result<RemoteSegment, CopyError> {
         let epochs = closed.epochs();
-        let size = i32::try_from(closed.size_bytes()).map_err(|_| CopyError::Unfit)?;
+        let (offset, bytes) = (closed.base(), closed.size_bytes());
+        let size = i32::try_from(bytes).map_err(|_| CopyError::TooLarge { offset, bytes })?;
         if epochs.is_empty() {
-            return Err(CopyError::Unfit);
+            return Err(CopyError::NoEpoch { offset });
         }
         Ok(RemoteSegment {
             id: RemoteSegmentId { partition: remote.name().clone(), id: uuid::random() },
-            start_offset: closed.base(),
+            start_offset: offset,
             end_offset: closed.next_base() - 1,
             max_timestamp_ms: closed.newest_ms()?,
             broker_id: self.node_id(),

@@ -6,14 +6,25 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use levada_tiered::copying::{first_copied, highest_copied};
 use levada_tiered::expiry::{ExpiredSegments, LogFacts, expired};
+use levada_tiered::record::METADATA_TOPIC;
 use levada_tiered::{RemoteRecord, RemoteSegment, SegmentCache, SegmentState, TopicIdPartition};
 use levada_wire::Uuid;
 use parking_lot::Mutex;
 
 /// The metadata topic has not been read up to its end for the partition: a repetition may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the remote segments of the partition are not known yet; repeat the request")]
-pub(crate) struct NotReady;
+#[error(
+    "the remote segments of the partition are not known yet: partition {feed} of {METADATA_TOPIC} is read up to offset \
+     {applied} of {ready_at}; repeat the request"
+)]
+pub(crate) struct NotReady {
+    /// Partition of the metadata topic.
+    feed: i32,
+    /// Records below this offset have been applied.
+    applied: i64,
+    /// Offset up to which records have to be applied.
+    ready_at: i64,
+}
 
 /// The remote side of a partition.
 pub(crate) struct RemotePartition {
@@ -109,7 +120,12 @@ impl RemotePartition {
 
     fn ready<T>(&self, read: impl FnOnce(&SegmentCache) -> T) -> Result<T, NotReady> {
         let state = self.state.lock();
-        if state.applied >= state.ready_at { Ok(read(&state.cache)) } else { Err(NotReady) }
+        let State { applied, ready_at, .. } = *state;
+        if applied >= ready_at {
+            Ok(read(&state.cache))
+        } else {
+            Err(NotReady { feed: self.feed, applied, ready_at })
+        }
     }
 
     /// The copied segment with an offset of a leader epoch; none if the store has none.

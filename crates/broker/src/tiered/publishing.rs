@@ -42,7 +42,7 @@ pub(super) enum PublishError {
         code: ErrorCode,
     },
     /// The leader did not answer, or the record could not be read back in time.
-    #[error("{METADATA_TOPIC}, partition {partition}, did not store a record in time")]
+    #[error("{METADATA_TOPIC}, partition {partition}, did not store a record within {} s", PATIENCE.as_secs())]
     TimedOut {
         /// Partition of the metadata topic.
         partition: i32,

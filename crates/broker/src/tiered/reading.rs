@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
+use levada_metadata::uuid;
 use levada_remote::{RemoteError, Store};
 use levada_tiered::RemoteSegment;
 
@@ -48,13 +49,19 @@ impl Tiers {
     }
 
     fn ready(&self, (topic_id, index): TieredKey) -> Result<Arc<RemotePartition>, RemoteFault> {
-        self.partition(topic_id, index).ok_or(RemoteFault::NotReady)
+        let unknown = || {
+            let topic = uuid::text(topic_id);
+            RemoteFault::NotReady(format!(
+                "this broker has no metadata yet of the remote segments of partition {index} of topic id {topic}"
+            ))
+        };
+        self.partition(topic_id, index).ok_or_else(unknown)
     }
 }
 
 impl From<NotReady> for RemoteFault {
-    fn from(NotReady: NotReady) -> Self {
-        Self::NotReady
+    fn from(reason: NotReady) -> Self {
+        Self::NotReady(reason.to_string())
     }
 }
 

@@ -120,7 +120,8 @@ fn invalid_events_change_nothing() {
         event_timestamp_ms: 0,
         state: PartitionDeleteState::Marked,
     };
-    assert_eq!(cache.apply(&RemoteRecord::PartitionDelete(delete)), Err(CacheError::OtherRecord));
+    let other = CacheError::OtherRecord { record: "the deletion", partition: TopicIdPartition::default() };
+    assert_eq!(cache.apply(&RemoteRecord::PartitionDelete(delete)), Err(other));
     assert_eq!((found(&cache, 0, 50), cache.len()), (Some(1), 1));
 }
 

@@ -118,7 +118,7 @@ impl Reading {
         match remote.read_all(vec![read], until).await.pop().flatten() {
             None => Err(NotFound::Late),
             Some(Ok(slice)) => Ok(FoundRange::Remote(slice)),
-            Some(Err(RemoteFault::OutOfRange)) => Err(NotFound::OutOfRange),
+            Some(Err(RemoteFault::OutOfRange { .. })) => Err(NotFound::OutOfRange),
             Some(Err(fault)) => Err(NotFound::Error(remote_error(&fault))),
         }
     }
