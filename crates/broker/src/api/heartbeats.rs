@@ -8,6 +8,8 @@ pub(super) struct Refused<'a> {
     pub(super) kind: &'static str,
     pub(super) group: &'a str,
     pub(super) member: &'a str,
+    /// Instance id of a static member.
+    pub(super) instance: Option<&'a str>,
     /// Most members of a group of this kind.
     pub(super) members_max: u32,
 }
@@ -16,7 +18,8 @@ impl Refused<'_> {
     /// A message for the error's code. Kafka sends none if the client only has to find the
     /// coordinator again.
     pub(super) fn explanation(&self, error: GroupError) -> Option<String> {
-        let Self { kind, group, member, members_max } = self;
+        let Self { kind, group, member, members_max, .. } = self;
+        let instance = self.instance.unwrap_or_default();
         match error {
             GroupError::NotCoordinator | GroupError::CoordinatorNotAvailable => None,
             GroupError::UnknownMemberId => Some(format!("Member {member} is not a member of group {group}.")),
@@ -28,6 +31,12 @@ impl Refused<'_> {
             GroupError::GroupMaxSizeReached => {
                 Some(format!("The {kind} group has reached its maximum capacity of {members_max} members."))
             }
+            GroupError::FencedInstanceId => Some(format!(
+                "Member {member} of group {group} is fenced: another member has its instance id {instance}."
+            )),
+            GroupError::UnreleasedInstanceId => Some(format!(
+                "Member {member} cannot join group {group}: another member has its instance id {instance} and has not left."
+            )),
             error => Some(error.to_string()),
         }
     }
@@ -39,7 +48,8 @@ mod tests {
 
     #[test]
     fn refusals_name_group_member_and_limit() {
-        let refused = Refused { kind: "streams", group: "g", member: "m", members_max: 7 };
+        let refused =
+            Refused { kind: "streams", group: "g", member: "m", instance: Some("i"), members_max: 7 };
         for (error, message) in [
             (GroupError::NotCoordinator, None),
             (GroupError::UnknownMemberId, Some("Member m is not a member of group g.")),
@@ -47,6 +57,14 @@ mod tests {
             (
                 GroupError::GroupMaxSizeReached,
                 Some("The streams group has reached its maximum capacity of 7 members."),
+            ),
+            (
+                GroupError::FencedInstanceId,
+                Some("Member m of group g is fenced: another member has its instance id i."),
+            ),
+            (
+                GroupError::UnreleasedInstanceId,
+                Some("Member m cannot join group g: another member has its instance id i and has not left."),
             ),
             (GroupError::InvalidRequest("MemberId can't be empty."), Some("MemberId can't be empty.")),
         ] {

@@ -51,7 +51,8 @@ pub(crate) async fn answer(
         let _ = context.run_in_turn(comparisons, move || pattern::whole(&regex)).await;
     }
     let (group, member) = (request.group_id.clone(), request.member_id.clone());
-    let assignor = request.server_assignor.clone();
+    let (instance, assignor) = (request.instance_id.clone(), request.server_assignor.clone());
+    let regex = request.subscribed_topic_regex.clone();
     let members_max = context.broker().config().groups.consumer_max_size;
     context.give_turn_back();
     match context.broker().coordinators().groups().ask(heartbeat(context, request)).await {
@@ -64,16 +65,25 @@ pub(crate) async fn answer(
         Err(error) => message!(ConsumerGroupHeartbeatResponse {
             error_code: error_code(Some(error)),
             error_message: {
-                let refused = Refused { kind: "consumer", group: &group, member: &member, members_max };
-                explanation(error, &refused, assignor).map(text)
+                let (kind, instance) = ("consumer", instance.as_deref());
+                let refused = Refused { kind, group: &group, member: &member, instance, members_max };
+                explanation(error, &refused, (assignor, regex)).map(text)
             },
         }),
     }
 }
 
 /// A message for the error's code, in Kafka's words.
-fn explanation(error: GroupError, refused: &Refused<'_>, assignor: Option<StrBytes>) -> Option<String> {
+fn explanation(
+    error: GroupError,
+    refused: &Refused<'_>,
+    (assignor, regex): (Option<StrBytes>, Option<StrBytes>),
+) -> Option<String> {
     match error {
+        GroupError::InvalidRegularExpression => {
+            let regex = regex.unwrap_or_default();
+            Some(format!("SubscribedTopicRegex {:?} is not a valid regular expression.", regex.as_str()))
+        }
         GroupError::UnsupportedAssignor => {
             let asked = assignor.unwrap_or_default();
             let (asked, all) = (asked.as_str(), ASSIGNORS.join(", "));

@@ -45,7 +45,8 @@ pub(crate) async fn answer(
         Err(error) => message!(ShareGroupHeartbeatResponse {
             error_code: error_code(Some(error)),
             error_message: {
-                let refused = Refused { kind: "share", group: &group, member: &member, members_max };
+                let (kind, instance) = ("share", None);
+                let refused = Refused { kind, group: &group, member: &member, instance, members_max };
                 refused.explanation(error).map(text)
             },
         }),

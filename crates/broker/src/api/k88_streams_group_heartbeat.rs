@@ -55,6 +55,7 @@ pub(crate) async fn answer(
     }
     context.give_turn_back();
     let (group, member) = (request.group_id.clone(), request.member_id.clone());
+    let instance = request.instance_id.clone();
     let members_max = context.broker().config().groups.streams.max_size;
     let heartbeat = request::heartbeat(context, request);
     match context.broker().coordinators().groups().ask(heartbeat).await {
@@ -65,7 +66,8 @@ pub(crate) async fn answer(
         Err(error) => message!(StreamsGroupHeartbeatResponse {
             error_code: error_code(Some(error)),
             error_message: {
-                let refused = Refused { kind: "streams", group: &group, member: &member, members_max };
+                let (kind, instance) = ("streams", instance.as_deref());
+                let refused = Refused { kind, group: &group, member: &member, instance, members_max };
                 refused.explanation(error).map(text)
             },
         }),

@@ -23,11 +23,11 @@ pub struct LoadedState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// The state was loaded, or the machine has ended.
-    #[error("the share partition does not wait for its state")]
-    NotLoading,
+    #[error("the share partition is {0:?} and does not wait for its state")]
+    NotLoading(SharePhase),
     /// The start offset is negative.
-    #[error("the share state has no start offset")]
-    NoStartOffset,
+    #[error("the share state has the start offset {0}, which is none")]
+    NoStartOffset(i64),
     /// A span begins below the start offset or before the end of the span before it, ends before it
     /// begins, or reaches the end of all offsets.
     #[error("the share state has a span of offsets that is not valid (first offset {0})")]
@@ -45,11 +45,11 @@ impl SharePartition {
     /// If the state is not valid. The machine is then of no use.
     pub fn load(&mut self, state: &LoadedState, limits: &ShareLimits) -> Result<Vec<DeadLetter>, LoadError> {
         if self.phase != SharePhase::Loading {
-            return Err(LoadError::NotLoading);
+            return Err(LoadError::NotLoading(self.phase));
         }
         self.phase = SharePhase::Failed;
         if state.start_offset < 0 {
-            return Err(LoadError::NoStartOffset);
+            return Err(LoadError::NoStartOffset(state.start_offset));
         }
         (self.start, self.next) = (state.start_offset, state.start_offset);
         let mut gap_start = None;
