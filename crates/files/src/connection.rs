@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -49,14 +50,14 @@ const DROPPED_BYTES_MAX: u64 = 1 << 20;
 enum CloseReason {
     #[error("connection lost: {0}")]
     Lost(#[from] io::Error),
-    #[error("the client timed out")]
-    Slow,
+    #[error("the client did not {action} within {} s", limit.as_secs_f32())]
+    Slow { action: &'static str, limit: Duration },
     #[error("cannot send the whole response: {0}")]
     Send(#[from] TransferError),
-    #[error("the file changed while it was sent")]
-    Changed,
-    #[error("the file could not be read: {0}")]
-    Read(io::Error),
+    #[error("{} changed while it was sent", path.display())]
+    Changed { path: PathBuf },
+    #[error("cannot read {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
     #[error("the connection did not begin with a PROXY protocol header")]
     NoHeader,
     #[error("TLS failed: {0}")]
@@ -104,8 +105,8 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
         Ok(Closing::None) => {}
         Ok(Closing::Long) => connection.part().await,
         Err(
-            error @ (CloseReason::Changed
-            | CloseReason::Read(_)
+            error @ (CloseReason::Changed { .. }
+            | CloseReason::Read { .. }
             | CloseReason::Send(TransferError::Source { .. })),
         ) => {
             connection.shard.shared.stats.cut();
@@ -344,7 +345,10 @@ impl Connection {
             match timer.poll(context) {
                 // A client that has sent no request gets no message.
                 Poll::Ready(()) if idle => Poll::Ready(Ok(false)),
-                Poll::Ready(()) => Poll::Ready(Err(CloseReason::Slow)),
+                Poll::Ready(()) => {
+                    let action = "send the rest of its request";
+                    Poll::Ready(Err(CloseReason::Slow { action, limit: HEAD_TIME }))
+                }
                 Poll::Pending => Poll::Pending,
             }
         });

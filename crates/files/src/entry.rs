@@ -4,6 +4,8 @@
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, IoSliceMut, Write};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -126,6 +128,12 @@ impl Resource {
 }
 
 impl Entry {
+    /// Path of the file, as the kernel names it now; for messages.
+    pub(crate) fn path(&self) -> PathBuf {
+        let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        std::fs::read_link(&link).unwrap_or_else(|_| PathBuf::from(link))
+    }
+
     fn new(
         opened: Opened,
         (media, encoding): (&str, Option<Encoding>),

@@ -78,7 +78,7 @@ pub enum Fault {
     #[error("the lookup has to wait for the disk")]
     WouldWait,
     /// The process or the system has no file descriptor left.
-    #[error("the process is out of file descriptors")]
+    #[error("the process or the system is out of file descriptors: raise `ulimit -n`, or fs.file-max")]
     NoDescriptor,
     /// The file system failed.
     #[error("the file system failed: {0}")]

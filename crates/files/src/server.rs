@@ -72,8 +72,11 @@ pub enum StartError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// An address uses TLS, but no certificate is configured.
-    #[error("an address with TLS needs a certificate; name one with --tls-cert")]
-    NoCertificate,
+    #[error("{address} with TLS needs a certificate; name one with --tls-cert")]
+    NoCertificate {
+        /// First address with TLS.
+        address: Address,
+    },
     /// An address cannot be bound.
     #[error("cannot listen on {address}: {source}; choose another address")]
     Bind {
@@ -166,7 +169,7 @@ impl Server {
     pub fn start(config: Config) -> Result<Self, StartError> {
         descriptors::raise_limit();
         let site = Arc::new(ArcSwap::from_pointee(Site::open(config.site.clone())?));
-        let tls = tls(config.tls.clone(), !config.listen_tls.is_empty())?;
+        let tls = tls(config.tls.clone(), config.listen_tls.first())?;
         let Doors { addresses, metrics_address, listeners } = doors(&config)?;
         let stats = Arc::<Stats>::default();
         let log = config.access_log.as_ref().map(|options| {
@@ -354,12 +357,12 @@ fn doors(config: &Config) -> Result<Doors, StartError> {
     }
 }
 
-/// The certificate, if there is one or has to be.
-fn tls(options: Option<TlsOptions>, is_needed: bool) -> Result<Option<Tls>, StartError> {
-    match options {
-        Some(options) => Ok(Some(Tls { config: ArcSwap::from_pointee(options.load()?), options })),
-        None if is_needed => Err(StartError::NoCertificate),
-        None => Ok(None),
+/// The certificate, if there is one or an address needs it.
+fn tls(options: Option<TlsOptions>, needed_by: Option<&Address>) -> Result<Option<Tls>, StartError> {
+    match (options, needed_by) {
+        (Some(options), _) => Ok(Some(Tls { config: ArcSwap::from_pointee(options.load()?), options })),
+        (None, Some(address)) => Err(StartError::NoCertificate { address: address.clone() }),
+        (None, None) => Ok(None),
     }
 }
 

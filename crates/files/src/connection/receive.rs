@@ -25,7 +25,10 @@ impl Connection {
         loop {
             // The timer first: a client that always has one byte more is slow as well.
             let ready = std::future::poll_fn(|context| match timer.poll(context) {
-                Poll::Ready(()) => Poll::Ready(Err(CloseReason::Slow)),
+                Poll::Ready(()) => {
+                    let action = "send its PROXY protocol header";
+                    Poll::Ready(Err(CloseReason::Slow { action, limit: HEAD_TIME }))
+                }
                 Poll::Pending => socket.poll_readable(context).map_err(CloseReason::from),
             });
             ready.await?;

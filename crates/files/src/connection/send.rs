@@ -76,7 +76,9 @@ impl Connection {
             }
         }
         let read = self.read(entry, Span { start: tail, end: span.end }).await;
-        let intact = read.and_then(|bytes| entry.is_intact().then_some(bytes).ok_or(CloseReason::Changed));
+        let intact = read.and_then(|bytes| {
+            entry.is_intact().then_some(bytes).ok_or_else(|| CloseReason::Changed { path: entry.path() })
+        });
         match intact {
             Ok(bytes) => self.push(Piece::Bytes(bytes)),
             Err(error) => {
@@ -93,7 +95,8 @@ impl Connection {
 
     /// Reads a short range; another thread waits for the disk if it is not in memory.
     async fn read(&mut self, entry: &Entry, span: Span) -> Result<Bytes, CloseReason> {
-        let read = |entry: &Entry| entry.read(span).map_err(CloseReason::Read);
+        let failed = |source| CloseReason::Read { path: entry.path(), source };
+        let read = |entry: &Entry| entry.read(span).map_err(failed);
         if let Some(bytes) = read(entry)? {
             return Ok(bytes);
         }
@@ -102,7 +105,7 @@ impl Connection {
         match read(entry)? {
             Some(bytes) => Ok(bytes),
             // The pages were evicted again, or the queue is full: now this thread waits.
-            None => entry.read_waiting(span).map_err(CloseReason::Read),
+            None => entry.read_waiting(span).map_err(failed),
         }
     }
 
@@ -149,8 +152,8 @@ impl Connection {
                     }
                 }
                 Ok(_) => {
-                    if entry.is_some_and(|entry| !entry.is_intact()) {
-                        return Err(CloseReason::Changed);
+                    if let Some(entry) = entry.filter(|entry| !entry.is_intact()) {
+                        return Err(CloseReason::Changed { path: entry.path() });
                     }
                     tokio::task::yield_now().await;
                 }
@@ -172,7 +175,8 @@ impl Connection {
                 timer.until(tokio::time::Instant::now() + limit);
                 is_set = true;
             }
-            timer.poll(context).map(|()| Err(CloseReason::Slow))
+            let action = "take bytes of the response";
+            timer.poll(context).map(|()| Err(CloseReason::Slow { action, limit }))
         });
         ready.await
     }
