@@ -381,7 +381,8 @@ pub enum RequestError {
     #[error("cannot encode the response: {0}")]
     Encode(#[from] EncodeError),
     #[error(
-        "batch with acks=0 refused (error {error_code}); the connection is closed because acks=0 has no response"
+        "batch with acks=0 refused (error {error_code}, {}); the connection is closed because acks=0 has no response",
+        ErrorCode::of_code(*error_code).map_or("unknown", ErrorCode::name)
     )]
     SilentProduce { error_code: i16 },
 }

@@ -121,8 +121,11 @@ pub enum AskError {
     #[error("the answer cannot be decoded: {0}")]
     Decode(#[from] DecodeError),
     /// The broker has panicked while it answered.
-    #[error("the request has failed: report the panic, which the broker's log shows")]
-    Panicked,
+    #[error("the request {api} has failed: report the panic, which the broker's log shows")]
+    Panicked {
+        /// API of the request.
+        api: ApiKey,
+    },
     /// The broker stops.
     #[error("the broker is stopping")]
     Stopping,
@@ -191,7 +194,8 @@ async fn run(service: Rc<Service>, asks: &mut mpsc::Receiver<Ask>) {
         let Some(mut ask) = ask else { return };
         let service = service.clone();
         tokio::task::spawn_local(async move {
-            let waits = ask.header.api == ApiKey::Fetch;
+            let api = ask.header.api;
+            let waits = api == ApiKey::Fetch;
             let work = answer(service, (ask.header, std::mem::take(&mut ask.body)), ask.caller);
             let answer = tokio::select! {
                 answer = caught("a request of the console", work) => answer,
@@ -199,7 +203,7 @@ async fn run(service: Rc<Service>, asks: &mut mpsc::Receiver<Ask>) {
                 () = ask.answer.closed(), if waits => return,
             };
             drop(ask.turn);
-            let (answer, mute) = match answer.unwrap_or(Err(AskError::Panicked)) {
+            let (answer, mute) = match answer.unwrap_or(Err(AskError::Panicked { api })) {
                 Ok((frame, mute)) => (Ok(frame), mute),
                 Err(error) => (Err(error), Duration::ZERO),
             };

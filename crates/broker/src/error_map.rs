@@ -66,7 +66,7 @@ impl From<SubmitError> for Failure {
         };
         let code = match failure {
             CommitFailure::LeadershipLost => ErrorCode::NotLeaderOrFollower,
-            CommitFailure::NotEnoughReplicas => ErrorCode::NotEnoughReplicasAfterAppend,
+            CommitFailure::NotEnoughReplicas { .. } => ErrorCode::NotEnoughReplicasAfterAppend,
             CommitFailure::TimedOut => ErrorCode::RequestTimedOut,
         };
         Self::new(code, sentence(failure.to_string()))

@@ -53,11 +53,17 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// The id of the cluster is missing.
-    #[error("process.roles=broker joins a cluster, but the cluster's id is missing")]
-    NoClusterId,
+    #[error("{} is to join a cluster (process.roles=broker), but the cluster's id is missing", path.display())]
+    NoClusterId {
+        /// The directory without the id.
+        path: PathBuf,
+    },
     /// First users are records of a new cluster.
-    #[error("process.roles=broker joins a cluster that already has users")]
-    MemberUsers,
+    #[error("process.roles=broker joins a cluster that already has users: {} cannot be added", names.join(", "))]
+    MemberUsers {
+        /// Names of the first users.
+        names: Vec<String>,
+    },
     /// The directory cannot be locked.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
@@ -109,7 +115,8 @@ pub fn format(
         known = known.or(found);
     }
     if config.cluster.is_some() && !users.is_empty() {
-        return Err(StorageError::MemberUsers);
+        let names = users.into_iter().map(|user| user.name).collect();
+        return Err(StorageError::MemberUsers { names });
     }
     let mut first = None;
     if config.cluster.is_none() {
@@ -127,7 +134,8 @@ pub fn format(
             Some(found) => found,
             None => {
                 let joined = first.as_ref().or(known.as_ref()).map(|known| &*known.cluster_id);
-                let cluster_id = joined.or(cluster_id).ok_or(StorageError::NoClusterId)?;
+                let missing = || StorageError::NoClusterId { path: path.clone() };
+                let cluster_id = joined.or(cluster_id).ok_or_else(missing)?;
                 Store::format_member(&RealDisk, &path, (cluster_id, config.node_id))?
             }
         };

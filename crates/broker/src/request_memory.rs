@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-mod newcomers;
+pub(crate) mod newcomers;
 #[cfg(test)]
 mod tests;
 

@@ -75,11 +75,11 @@ fn failed(error: StorageError) -> Failure {
         StorageError::Unformatted { .. } => {
             Failure::with_next(what, "name a data directory, or make one with levada storage format")
         }
-        StorageError::NoClusterId => Failure::with_next(
+        StorageError::NoClusterId { .. } => Failure::with_next(
             what,
             "name it with --cluster-id: it is cluster.id in meta.properties of the controllers",
         ),
-        StorageError::MemberUsers => {
+        StorageError::MemberUsers { .. } => {
             Failure::with_next(what, "omit --add-scram; add users with levada user set")
         }
         StorageError::Store(StoreError::Formatted { .. }) => {

@@ -33,8 +33,11 @@ pub struct Turn {
 
 /// The number of requests of one requester that wait is at its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too many requests of this client wait already; repeat the request later")]
-pub struct TooMany;
+#[error("{waiting_max} requests of this client wait already, which is the limit; repeat the request later")]
+pub struct TooMany {
+    /// Most requests of one requester that wait.
+    pub waiting_max: usize,
+}
 
 impl Turns {
     /// A supply of `places` for work that ends by itself. A single requester may have all places
@@ -67,7 +70,7 @@ impl Turns {
         let entry = self.0.lock().enter(&requester, waiting_max, sender);
         match entry {
             Entry::Place => Ok(self.turn(requester)),
-            Entry::Full => Err(TooMany),
+            Entry::Full => Err(TooMany { waiting_max }),
             Entry::Waits(ticket) => {
                 let _waits = Waiting { turns: self, requester, ticket };
                 Ok(receiver.await.expect("a place comes before its line ends"))

@@ -59,7 +59,7 @@ pub(crate) fn stored<M: Machine>(partition: &Partition, result: SubmitResult) ->
         Err(SubmitError::Refused(error)) => error,
         // The next leader's log decides, and the next term follows it.
         Err(SubmitError::Uncommitted(
-            CommitFailure::LeadershipLost | CommitFailure::NotEnoughReplicas | CommitFailure::TimedOut,
+            CommitFailure::LeadershipLost | CommitFailure::NotEnoughReplicas { .. } | CommitFailure::TimedOut,
         )) => return Err(PersistFailure::Unavailable),
     };
     Err(match error {

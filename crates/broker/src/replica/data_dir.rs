@@ -87,11 +87,19 @@ pub enum DataDirError {
         other: PathBuf,
     },
     /// Each directory is offline.
-    #[error("no directory of log.dirs can be used: check the disks")]
-    NoneUsable,
+    #[error("none of the directories of log.dirs can be used ({}): check the disks", listed(dirs))]
+    NoneUsable {
+        /// Directories that cannot be used.
+        dirs: Vec<PathBuf>,
+    },
     /// A file in it cannot be read, written or moved.
     #[error(transparent)]
     Log(#[from] LogError),
+}
+
+fn listed(dirs: &[PathBuf]) -> String {
+    let dirs: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+    dirs.join(", ")
 }
 
 impl DataDirError {

@@ -126,7 +126,7 @@ impl DataDirs {
             }
         }
         if dirs.is_empty() {
-            return Err(DataDirError::NoneUsable);
+            return Err(DataDirError::NoneUsable { dirs: closed });
         }
         let homes = Mutex::new(Homes { counts: vec![0; dirs.len()], ..Homes::default() });
         let (rivals, placed, handled) = (Mutex::default(), Mutex::default(), Mutex::default());

@@ -139,7 +139,7 @@ impl Submitted {
                             return Err(CommitFailure::LeadershipLost.into());
                         }
                         // Committed, although replicas have fallen out of sync since.
-                        Ok(()) | Err(CommitFailure::NotEnoughReplicas | CommitFailure::TimedOut) => {}
+                        Ok(()) | Err(CommitFailure::NotEnoughReplicas { .. } | CommitFailure::TimedOut) => {}
                     },
                 }
                 Ok(appended)

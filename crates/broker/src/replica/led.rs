@@ -31,8 +31,8 @@ pub(crate) enum CommitFailure {
     #[error("this broker no longer leads the partition")]
     LeadershipLost,
     /// The replicas in sync have the batch, but they are fewer than `min.insync.replicas`.
-    #[error("fewer replicas are in sync than min.insync.replicas demands")]
-    NotEnoughReplicas,
+    #[error("{in_sync} replicas are in sync, and min.insync.replicas demands {demanded}")]
+    NotEnoughReplicas { in_sync: usize, demanded: usize },
     /// The replicas in sync did not have the batch in time.
     #[error("the replicas in sync did not receive the records in time")]
     TimedOut,
@@ -312,7 +312,11 @@ impl Led {
 
 /// The answer for records that the high watermark covers.
 fn verdict(leader: &Leader) -> Committed {
-    if leader.has_fallen_short() { Err(CommitFailure::NotEnoughReplicas) } else { Ok(()) }
+    if leader.has_fallen_short() {
+        let (in_sync, demanded) = (leader.in_sync_soon(), leader.effective_min_insync());
+        return Err(CommitFailure::NotEnoughReplicas { in_sync, demanded });
+    }
+    Ok(())
 }
 
 /// Ends a wait when its task ends.

@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 
 /// Bytes of all of them together. The requests of an authentication are far smaller than the
 /// minimum that counts.
-const ALL_BYTES: u64 = 16 << 20;
+pub(crate) const ALL_BYTES: u64 = 16 << 20;
 
 /// Held of the clients from one address.
-const ADDRESS_BYTES: u64 = 2 << 20;
+pub(crate) const ADDRESS_BYTES: u64 = 2 << 20;
 const _: () = assert!(ADDRESS_BYTES < ALL_BYTES, "one address cannot use up the share of all");
 
 /// Memory of all of them together.

@@ -67,8 +67,8 @@ pub(super) enum AuthStep {
 pub(super) enum AuthError {
     #[error("authentication failed: {0}")]
     Refused(#[from] SaslError),
-    #[error("SASL session expired before the client re-authenticated")]
-    Expired,
+    #[error("the SASL session of user {user} expired {} s ago, and the client did not re-authenticate", .ago_ms / 1000)]
+    Expired { user: String, ago_ms: i64 },
     #[error("the client did not authenticate within {} s", TIME_MAX.as_secs())]
     Late,
 }
@@ -159,7 +159,8 @@ impl AuthGate {
                 None if entered.is_over(now_ms) => {
                     let mechanism = entered.identity.mechanism.name();
                     broker.stats().authentication(&info.listener.name, mechanism, "expired");
-                    return Err(AuthError::Expired);
+                    let ago_ms = entered.expires_ms.map_or(0, |expires_ms| now_ms.saturating_sub(expires_ms));
+                    return Err(AuthError::Expired { user: entered.identity.user.clone(), ago_ms });
                 }
                 None => return Ok(AuthStep::Through(frame)),
             }

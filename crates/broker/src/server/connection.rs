@@ -17,7 +17,7 @@ use levada_io::residency::{Trail, Warm};
 use levada_io::{Piece, SourceFault, TransferError, Turn};
 use levada_process::clock::steady_ms;
 use levada_wire::RequestHeader;
-use levada_wire::frame::{FrameBuffer, FrameError};
+use levada_wire::frame::FrameBuffer;
 use tokio::io::Interest;
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
@@ -26,16 +26,17 @@ use crate::api::connection_info::ConnectionInfo;
 use crate::api::{self, Context, Reply, RequestError};
 use crate::replay;
 use crate::request_memory::{Held, NewcomerShare};
-use crate::server::auth_gate::{AuthError, AuthGate, AuthStep};
+use crate::server::auth_gate::{AuthGate, AuthStep};
 use crate::server::channel::{Channel, Received, Sending};
 use crate::server::connection_limits::ConnectionPermit;
 use crate::server::open_streams::OpenStream;
 use crate::server::shard::{Accepted, Shard};
 use crate::stats::Answered;
 
+mod close_reason;
 mod receive;
 
-use self::receive::MEMORY_WAIT;
+use self::close_reason::CloseReason;
 
 /// Bytes that are read ahead from a slow disk.
 const AHEAD_BYTES: u64 = 1 << 20;
@@ -56,32 +57,6 @@ enum CachePolicy {
     AskAdmission,
 }
 
-/// The reason why a connection ends other than by the client's wish.
-#[derive(Debug, thiserror::Error)]
-enum CloseReason {
-    #[error(transparent)]
-    Frame(#[from] FrameError),
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    #[error("cannot send the whole response: {0}")]
-    Send(#[from] TransferError),
-    #[error("connection lost: {0}")]
-    Lost(#[from] std::io::Error),
-    #[error(transparent)]
-    AuthError(#[from] AuthError),
-    #[error("a request arrived too slowly")]
-    Slow,
-    #[error(
-        "a request waited {} s for memory ({held_bytes} bytes are in use); raise queued.max.request.bytes",
-        MEMORY_WAIT.as_secs()
-    )]
-    NoMemory { held_bytes: u64 },
-    #[error("unauthenticated clients hold too much request memory")]
-    NewcomersFull,
-    #[error("the connection was idle for longer than connections.max.idle.ms")]
-    Idle,
-}
-
 /// Serves one connection until it ends; its errors concern no other connection.
 pub(crate) async fn serve(shard: Rc<Shard>, accepted: Accepted) {
     let peer = accepted.info.peer;
@@ -90,7 +65,9 @@ pub(crate) async fn serve(shard: Rc<Shard>, accepted: Accepted) {
     let _counted = shard.broker().stats().connection(&accepted.info.listener.name);
     match run(&shard, accepted).await {
         Ok(()) => tracing::debug!(%peer, "connection closed"),
-        Err(error @ CloseReason::Idle) => tracing::debug!(%peer, %error, "connection closed by the broker"),
+        Err(error @ CloseReason::Idle { .. }) => {
+            tracing::debug!(%peer, %error, "connection closed by the broker")
+        }
         Err(CloseReason::Lost(error)) => tracing::debug!(%peer, %error, "connection lost"),
         Err(CloseReason::Send(error @ TransferError::Peer { .. })) => {
             tracing::debug!(%peer, %error, "connection lost")
@@ -204,7 +181,9 @@ impl Connection {
     /// Waits for the socket, no longer than a connection may be idle.
     async fn unless_idle(&self, ready: impl Future<Output = std::io::Result<()>>) -> Result<(), CloseReason> {
         let ready = match self.max_idle {
-            Some(limit) => tokio::time::timeout(limit, ready).await.map_err(|_| CloseReason::Idle)?,
+            Some(limit) => {
+                tokio::time::timeout(limit, ready).await.map_err(|_| CloseReason::Idle { limit })?
+            }
             None => ready.await,
         };
         Ok(ready?)
@@ -285,7 +264,9 @@ impl Connection {
         let idle = self.max_idle.unwrap_or(Duration::MAX);
         let shard = self.shard.clone();
         tokio::select! {
-            () = tokio::time::sleep(wait.min(idle)) => if wait > idle { Err(CloseReason::Idle) } else { Ok(()) },
+            () = tokio::time::sleep(wait.min(idle)) => {
+                if wait > idle { Err(CloseReason::Idle { limit: idle }) } else { Ok(()) }
+            }
             () = self.gone() => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()),
             () = shard.stop().signalled() => Ok(()),
         }

@@ -296,8 +296,13 @@ impl Leader {
     /// True if even with the replica that is about to join, the ISR is smaller than the effective
     /// minimum: acks=all fails although the high watermark covers the records.
     pub fn has_fallen_short(&self) -> bool {
+        self.in_sync_soon() < self.effective_min_insync()
+    }
+
+    /// Number of replicas in sync, with the replica that is about to join.
+    pub fn in_sync_soon(&self) -> usize {
         let joining = self.pending.as_ref().and_then(|pending| pending.joining);
-        self.committed.len() + usize::from(joining.is_some()) < self.effective_min_insync()
+        self.committed.len() + usize::from(joining.is_some())
     }
 
     /// Lowest log start of the living replicas, where `log_start` is this broker's: records before

@@ -44,10 +44,10 @@ fn member_directory_is_formatted_with_identity_only() {
 fn member_format_requires_cluster_id_without_users() {
     let dir = tempdir().unwrap();
     let refused = format(&member(dir.path()), None, (Vec::new(), 0), false).unwrap_err();
-    assert!(matches!(refused, StorageError::NoClusterId), "{refused}");
+    assert!(matches!(&refused, StorageError::NoClusterId { path } if path == dir.path()), "{refused}");
     let users = vec![UserScramCredentialRecord { name: "alice".to_owned(), ..Default::default() }];
     let refused = format(&member(dir.path()), Some(CLUSTER), (users, 0), false).unwrap_err();
-    assert!(matches!(refused, StorageError::MemberUsers), "{refused}");
+    assert!(matches!(&refused, StorageError::MemberUsers { names } if names == &["alice"]), "{refused}");
 }
 
 #[test]

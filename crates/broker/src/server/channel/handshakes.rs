@@ -66,8 +66,8 @@ const INBOX_CONNECTIONS: usize = 128;
 enum Failed {
     #[error("the client does not speak TLS")]
     NoTls,
-    #[error("the client closed the connection")]
-    HungUp,
+    #[error("the client closed the connection after {reads} reads of the handshake")]
+    HungUp { reads: usize },
     #[error("the handshake took more than {READS_MAX} reads")]
     Scattered,
     #[error("{0}")]
@@ -168,7 +168,7 @@ async fn bring_up(shared: Rc<Shared>, accepted: Accepted) {
             let _ = shard.send(accepted).await;
             return;
         }
-        Ok(Err(error @ (Failed::HungUp | Failed::Io(_)))) => error.to_string(),
+        Ok(Err(error @ (Failed::HungUp { .. } | Failed::Io(_)))) => error.to_string(),
         Ok(Err(error)) => {
             shared.broker.access().audit().refused(None, peer.ip(), &listener.name, &error);
             error.to_string()
@@ -224,13 +224,13 @@ async fn agree(
         send_all(stream, &session.take_outgoing()).await?;
         match next.map_err(Failed::Refused)? {
             Next::Done => break,
-            Next::Read if session.closed => return Err(Failed::HungUp),
+            Next::Read if session.closed => return Err(Failed::HungUp { reads }),
             Next::Read => {}
         }
         loop {
             stream.readable().await?;
             match session.read_within_record(|room| stream.try_read(room)) {
-                Ok(0) => return Err(Failed::HungUp),
+                Ok(0) => return Err(Failed::HungUp { reads }),
                 Ok(_) if reads == READS_MAX => return Err(Failed::Scattered),
                 Ok(_) => break,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}

@@ -81,7 +81,7 @@ impl Connection {
             let address = self.info.peer.ip();
             let share = self.newcomer.get_or_insert_with(|| memory.newcomers().share(address));
             let granted = share.grow_to(pending, self.gate.frame_bytes_max(broker));
-            return if granted { Ok(()) } else { Err(CloseReason::NewcomersFull) };
+            return if granted { Ok(()) } else { Err(CloseReason::NewcomersFull { asked: pending }) };
         }
         if broker.config().queued_max_request_bytes.is_some() {
             self.held.get_or_insert_with(|| memory.share()).grow_to(pending);
@@ -128,7 +128,7 @@ impl Connection {
             _ => self.max_idle.unwrap_or(PROGRESS_TIME).min(PROGRESS_TIME),
         };
         let ready = tokio::time::timeout_at((since + limit).into(), self.stream.readable());
-        Ok(ready.await.map_err(|_| CloseReason::Slow)??)
+        Ok(ready.await.map_err(|_| CloseReason::Slow { received: pending, limit })??)
     }
 
     /// Waits for a request to begin; after a while without the memory for it.
@@ -150,7 +150,7 @@ impl Connection {
             }
             let silent = since.elapsed();
             if silent >= limit {
-                return Err(CloseReason::Idle);
+                return Err(CloseReason::Idle { limit });
             }
             let next = next_look(silent, rest, limit);
             if silent >= rest {

@@ -35,7 +35,8 @@ impl Destination {
     /// The topic is missing, has no leader, or does not allow dead letters of this group.
     pub(super) async fn find(broker: &Arc<Broker>, entry: &ShareEntry) -> Result<Self, Fault> {
         let group = broker.share_partitions().group(entry.group());
-        let name = group.settings.dead_letter_topic.as_deref().ok_or(Fault::NoTopic)?;
+        let name = group.settings.dead_letter_topic.as_deref();
+        let name = name.ok_or_else(|| Fault::NoTopic(entry.group().to_string()))?;
         let config = broker.config().dead_letters.clone();
         check_name(name, entry.partition().topic(), &config)?;
         if broker.metadata().image().topic(name).is_none() {
@@ -78,8 +79,11 @@ impl Destination {
 
 /// Checks the name of a topic for dead letters of records in another one.
 fn check_name(name: &str, source: &str, config: &DeadLetterConfig) -> Result<(), Fault> {
-    if name.starts_with(INTERNAL_PREFIX) || !name.starts_with(&config.prefix) {
-        return Err(Fault::Name(name.to_owned()));
+    if name.starts_with(INTERNAL_PREFIX) {
+        return Err(Fault::Internal { topic: name.to_owned(), prefix: INTERNAL_PREFIX });
+    }
+    if !name.starts_with(&config.prefix) {
+        return Err(Fault::Name { topic: name.to_owned(), prefix: config.prefix.clone() });
     }
     if name == source {
         return Err(Fault::OwnTopic(name.to_owned()));

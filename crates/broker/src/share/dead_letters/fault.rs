@@ -7,10 +7,14 @@ use levada_wire::error_code::ErrorCode;
 /// The reason why a batch of dead letters was not written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    #[error("the group has no errors.deadletterqueue.topic.name any more")]
-    NoTopic,
-    #[error("the name of the topic {0} does not begin with errors.deadletterqueue.topic.name.prefix")]
-    Name(String),
+    #[error("group {0} has no errors.deadletterqueue.topic.name any more")]
+    NoTopic(String),
+    #[error(
+        "the name of the topic {topic} does not begin with errors.deadletterqueue.topic.name.prefix ({prefix})"
+    )]
+    Name { topic: String, prefix: String },
+    #[error("the name of the topic {topic} begins with {prefix}, as only internal topics do")]
+    Internal { topic: String, prefix: &'static str },
     #[error("the topic {0} is the one that the records are in: its dead letters would return")]
     OwnTopic(String),
     #[error("errors.deadletterqueue.group.enable of the topic {0} is not true")]
@@ -35,8 +39,9 @@ impl Fault {
         match self {
             Self::BeingCreated(_) | Self::Leaderless(..) | Self::Unreachable(_) => true,
             Self::Refused(code) => is_transient(*code),
-            Self::NoTopic
-            | Self::Name(_)
+            Self::NoTopic(_)
+            | Self::Name { .. }
+            | Self::Internal { .. }
             | Self::OwnTopic(_)
             | Self::NotEnabled(_)
             | Self::Missing(_)

@@ -33,8 +33,8 @@ fn whole_rounds_may_be_given_up() {
 #[test]
 fn only_transient_faults_are_repeated() {
     let lasting = [
-        Fault::NoTopic,
-        Fault::Name("t".to_owned()),
+        Fault::NoTopic("g".to_owned()),
+        Fault::Name { topic: "t".to_owned(), prefix: "dlq.".to_owned() },
         Fault::OwnTopic("t".to_owned()),
         Fault::NotEnabled("t".to_owned()),
         Fault::Missing("t".to_owned()),
