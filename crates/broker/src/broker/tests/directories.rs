@@ -7,7 +7,7 @@ use std::sync::Arc;
 use levada_base::batch::Builder;
 use levada_config::{BrokerConfig, Sources};
 use levada_log::disk::{Disk, RealDisk};
-use levada_log::{Append, Background, LogError};
+use levada_log::{Append, Background, LogError, Writer};
 use levada_metadata::controller::NewTopic;
 use levada_process::clock::now_ms;
 use levada_wire::Uuid;
@@ -248,5 +248,30 @@ fn missing_directory_takes_only_its_partitions_offline() {
     let life = Life::open(&home, &["a", "b"]).unwrap();
     life.broker.replicas().recovery().wait(std::time::Duration::from_secs(60));
     lost.iter().for_each(|index| assert_eq!(life.partition(*index).unwrap().log().log_end(), 1));
+    life.broker.close();
+}
+
+/// The checkpoints alone show that the partition had records: the log that begins anew at their
+/// offsets lacks none of its own.
+#[test]
+fn missing_partition_directory_is_told_as_loss() {
+    let home = tempfile::tempdir().unwrap();
+    let life = Life::open(&home, &["a"]).unwrap();
+    life.create("t", 1);
+    life.append(0);
+    let delete = |writer: &mut Writer| writer.advance_log_start(1).unwrap().remove().unwrap();
+    life.partition(0).unwrap().lane().with_writer(delete);
+    life.broker.close();
+    drop(life);
+    std::fs::remove_dir_all(home.path().join("a/t-0")).unwrap();
+
+    let life = Life::open(&home, &["a"]).unwrap();
+    let warnings = life.broker.replicas().warnings();
+    let loss = "records of t-0 are lost: its batches end at offset 0, and it had ended at 1 or later";
+    assert!(matches!(&warnings[..], [one] if one.starts_with(loss)), "{warnings:?}");
+    // No offset of the checkpoint has a second record.
+    life.append(0);
+    let partition = life.partition(0).unwrap();
+    assert_eq!((partition.log().log_start(), partition.log().log_end()), (1, 2));
     life.broker.close();
 }
