@@ -20,6 +20,14 @@ pub fn first_copied(cache: &SegmentCache, lineage: &[EpochStart]) -> Option<i64>
     lineage.iter().find_map(|(epoch, _)| cache.list_epoch(*epoch).first().map(|first| first.start_offset))
 }
 
+/// The first offset of a log whose leader epoch is known, if records before it are in the store
+/// alone (`log_start` below `local_start`): the log has lost a part of its lineage, and does not
+/// tell its remote segments of earlier epochs from those of other histories.
+pub fn lost_before(lineage: &[EpochStart], log_start: i64, local_start: i64) -> Option<i64> {
+    let first = lineage.first().map_or(local_start, |(_, start)| *start);
+    (log_start < first.min(local_start)).then_some(first)
+}
+
 /// Limits at which a closed segment is copied: one of the two is enough. 0 copies it immediately, a
 /// negative value does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

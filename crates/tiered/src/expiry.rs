@@ -39,7 +39,8 @@ pub struct ExpiredSegments {
 }
 
 /// Chooses the segments to delete, epoch by epoch and oldest first, up to the first that stays.
-/// Segments whose copying is in progress (`in_copy`) stay, and all later ones.
+/// Segments whose copying is in progress (`in_copy`) stay, and all later ones. Segments of epochs
+/// before the lineage stay if the lineage begins after the log: a part of it is lost.
 pub fn expired(cache: &SegmentCache, log: LogFacts<'_>, in_copy: &BTreeSet<Uuid>) -> ExpiredSegments {
     let lineage = without_empty_epochs(log.lineage);
     let mut choice = Choice {
@@ -56,7 +57,9 @@ pub fn expired(cache: &SegmentCache, log: LogFacts<'_>, in_copy: &BTreeSet<Uuid>
             }
         }
     }
-    if let Some((first, _)) = log.lineage.first() {
+    if let Some((first, start)) = log.lineage.first()
+        && *start <= log.log_start
+    {
         for segment in cache.list() {
             if segment.epochs.iter().all(|(epoch, _)| epoch < first) && !in_copy.contains(&segment.id.id) {
                 choice.take(segment);

@@ -10,7 +10,7 @@ use levada_metadata::uuid;
 use levada_process::blocking::off_shard;
 use levada_process::clock::now_ms;
 use levada_remote::{RemoteError, SegmentFile, SegmentFiles};
-use levada_tiered::copying::CopyLag;
+use levada_tiered::copying::{CopyLag, lost_before};
 use levada_tiered::record::METADATA_TOPIC;
 use levada_tiered::{RemoteRecord, RemoteSegment, RemoteSegmentId, SegmentState, SegmentUpdate};
 use levada_wire::primitives::Bytes;
@@ -43,6 +43,11 @@ enum CopyError {
     NoEpoch { offset: i64 },
     #[error("partition {0} of {METADATA_TOPIC} cannot be read now")]
     Unread(i32),
+    #[error(
+        "the leader epochs of the records from offset {log_start} to {known} are lost, and with them the way to tell \
+         which remote segments are theirs: let another replica lead, or delete the records before offset {known}"
+    )]
+    LostLineage { log_start: i64, known: i64 },
     #[error("this broker no longer leads the partition")]
     Resigned,
 }
@@ -153,6 +158,10 @@ impl Tiers {
             return Err(CopyError::Unread(remote.feed()));
         }
         let log = partition.log();
+        let log_start = log.log_start();
+        if let Some(known) = lost_before(&log.leader_epochs(), log_start, log.local_log_start()) {
+            return Err(CopyError::LostLineage { log_start, known });
+        }
         let (highest, first) = remote.reach(&log.leader_epochs(), log.log_end())?;
         let start = first.unwrap_or_else(|| log.local_log_start());
         self.raise_log_start(partition, start).await?;

@@ -38,3 +38,23 @@ fn segments_are_copied_at_either_limit() {
         assert_eq!(lag.is_reached(age_ms, newer_bytes), expected, "{lag:?} {age_ms} {newer_bytes}");
     }
 }
+
+#[test]
+fn lost_beginning_of_lineage_is_noticed() {
+    let lineage: &[EpochStart] = &[(3, 20), (4, 30)];
+    for (lineage, log_start, local_start, lost) in [
+        (lineage, 0, 20, Some(20)),
+        (lineage, 19, 25, Some(20)),
+        (lineage, 20, 25, None),
+        // All records are on the disk.
+        (lineage, 0, 0, None),
+        (&[], 0, 10, Some(10)),
+        (&[], 10, 10, None),
+    ] {
+        assert_eq!(
+            lost_before(lineage, log_start, local_start),
+            lost,
+            "{lineage:?}, {log_start}, {local_start}"
+        );
+    }
+}

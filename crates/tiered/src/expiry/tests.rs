@@ -103,6 +103,8 @@ fn segments_of_other_histories_do_not_count() {
     check(&cache, LogFacts { retention_ms: 980, ..log }, &[0, 1], Some(20));
     // Once no epoch of the log is as early, the segment is garbage.
     check(&cache, LogFacts { lineage: &[(1, 40)], log_start: 40, ..log }, &[0, 1, 2, 9], None);
+    // The lineage has lost the epochs of the log's first records.
+    check(&cache, LogFacts { lineage: &[(1, 40)], log_start: 39, ..log }, &[], None);
 }
 
 #[test]
