@@ -158,11 +158,13 @@ impl Tiers {
             return Err(CopyError::Unread(remote.feed()));
         }
         let log = partition.log();
+        let (highest, first) = remote.reach(&log.leader_epochs(), log.log_end())?;
         let log_start = log.log_start();
-        if let Some(known) = lost_before(&log.leader_epochs(), log_start, log.local_log_start()) {
+        if first.is_none_or(|first| first > log_start)
+            && let Some(known) = lost_before(&log.leader_epochs(), log_start, log.local_log_start())
+        {
             return Err(CopyError::LostLineage { log_start, known });
         }
-        let (highest, first) = remote.reach(&log.leader_epochs(), log.log_end())?;
         let start = first.unwrap_or_else(|| log.local_log_start());
         self.raise_log_start(partition, start).await?;
         if let Some(highest) = highest {
