@@ -72,7 +72,8 @@ fn requests_go_out_in_the_best_common_version() {
     assert_eq!(connection.request_at(4, &HeartbeatRequest::default()).unwrap().error_code, 0);
     let error = connection.request(&levada_wire::messages::ListGroupsRequest::default()).unwrap_err();
     let text = format!(
-        "no common version of ListGroups: {address} offers versions 7 to 9, and this program supports versions 0 to 5"
+        "no common version of ListGroupsRequest: {address} offers versions 7 to 9, and this program supports \
+         versions 0 to 5"
     );
     assert_eq!(error.to_string(), text);
     let error = connection.request(&levada_wire::messages::MetadataRequest::default()).unwrap_err();

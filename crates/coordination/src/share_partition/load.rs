@@ -26,7 +26,7 @@ pub enum LoadError {
     #[error("the share partition is {0:?} and does not wait for its state")]
     NotLoading(SharePhase),
     /// The start offset is negative.
-    #[error("the share state has the start offset {0}, which is none")]
+    #[error("the share state has no start offset: {0}")]
     NoStartOffset(i64),
     /// A span begins below the start offset or before the end of the span before it, ends before it
     /// begins, or reaches the end of all offsets.

@@ -27,7 +27,7 @@ fn loading_takes_over_states_and_counts() {
 fn states_that_are_not_valid_are_refused() {
     let no_span = "the share state has a span of offsets that is not valid (first offset";
     for (load, error) in [
-        ("load -1", "the share state has no start offset".to_string()),
+        ("load -1", "the share state has no start offset: -1".to_string()),
         ("load 5 4-9 free 1", format!("{no_span} 4)")),
         ("load 5 7-6 free 1", format!("{no_span} 7)")),
         ("load 5 5-9 free 1, 9-12 free 1", format!("{no_span} 9)")),
