@@ -8,13 +8,12 @@ use super::contents;
 use super::release::Release;
 use crate::suite::cargo;
 
-/// Ceilings of the stripped binary by profile, and of the other programs of `dist`, in bytes: the
-/// sizes of 2026-11-30 with tiered storage, and an estimate for schemas. Programs of `dist` are
-/// static. The tests of each change build `release`, which is not static, and without incremental
-/// compilation where a build is not repeated: that adds 2.9 MB
-/// (docs/decisions/2026-11-24-binary-size.md).
+/// Ceilings of the stripped binary by profile, and of the other programs of `dist`, in bytes: 4 to
+/// 5 per cent above the sizes of 2026-11-30. Programs of `dist` are static. The tests of each
+/// change build `release`, which is not static, and without incremental compilation where a build
+/// is not repeated: that adds 2.9 MB (docs/decisions/2026-11-24-binary-size.md).
 const CEILINGS: [(&str, usize); 4] =
-    [("dist", 33_500_000), ("release", 61_000_000), (LABORATORY, 8_500_000), (ENTRY, 2_000_000)];
+    [("dist", 33_200_000), ("release", 61_000_000), (LABORATORY, 9_000_000), (ENTRY, 2_000_000)];
 /// The laboratory's program, in the table of ceilings.
 const LABORATORY: &str = "laboratory";
 /// The entry of the image, in the table of ceilings.
