@@ -1,7 +1,7 @@
 //! Requests to a schema registry, by the REST API of Confluent's: blocking, with a limit for the
 //! time and the size of each answer.
 
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -243,9 +243,15 @@ impl Registry {
         body: Option<&str>,
     ) -> Result<T, RegistryError> {
         let mut reason = String::new();
-        for url in &self.settings.urls {
-            match self.send(&format!("{url}{path}"), body) {
-                Ok((status, answer)) => return understood(url, what, (status, &answer)),
+        for base in &self.settings.urls {
+            let url = format!("{base}{path}");
+            // A registry closes connections that were idle; the same schema gets the same id again.
+            let sent = match self.send(&url, body) {
+                Err(error) if has_closed(&error) => self.send(&url, body),
+                sent => sent,
+            };
+            match sent {
+                Ok((status, answer)) => return understood(base, what, (status, &answer)),
                 Err(error) => reason = shown(&error.to_string()),
             }
         }
@@ -275,6 +281,13 @@ impl Registry {
         response.body_mut().as_reader().take(ANSWER_BYTES_MAX + 1).read_to_end(&mut answer)?;
         Ok((response.status().as_u16(), answer))
     }
+}
+
+/// True if the other side has closed the connection.
+fn has_closed(error: &ureq::Error) -> bool {
+    let ureq::Error::Io(error) = error else { return false };
+    let (reset, aborted) = (ErrorKind::ConnectionReset, ErrorKind::ConnectionAborted);
+    [reset, aborted, ErrorKind::BrokenPipe, ErrorKind::UnexpectedEof].contains(&error.kind())
 }
 
 fn understood<T: DeserializeOwned>(

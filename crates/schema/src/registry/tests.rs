@@ -122,6 +122,19 @@ fn silent_registry_is_an_outage() {
 }
 
 #[test]
+fn connection_that_the_registry_closes_is_replaced() {
+    let server = Server::with(|mut socket, _| {
+        let _ = write!(socket, "HTTP/1.1 200 X\r\nContent-Length: 2\r\n\r\n[]");
+        // Closed in the middle of the next request of this connection.
+        let _ = socket.read(&mut [0]);
+    });
+    let registry = server.registry();
+    for _ in 0..3 {
+        assert_eq!(registry.subjects().unwrap(), [""; 0]);
+    }
+}
+
+#[test]
 fn next_address_answers_after_an_outage() {
     let server = Server::answering(|_| (200, r#"{"schema":"\"int\""}"#.to_owned()));
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
