@@ -8,6 +8,7 @@ import functools
 import json
 import sys
 
+import httpx2
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
@@ -45,8 +46,18 @@ def message():
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
 
 
+def patiently(call, *words):
+    """Calls a function again if the registry has left its request without an answer."""
+    for _ in range(2):
+        try:
+            return call(*words)
+        except httpx2.TimeoutException:
+            pass
+    return call(*words)
+
+
 def produce(bootstrap, registry, topic):
-    client = SchemaRegistryClient({"url": registry})
+    client = SchemaRegistryClient({"url": registry, "timeout": 20})
     order = json_format.ParseDict(ORDER, message()())
     producer = Producer({"bootstrap.servers": bootstrap})
     # Each language has a subject of its own, by the name of its topic.
@@ -56,12 +67,12 @@ def produce(bootstrap, registry, topic):
         ("protobuf", ProtobufSerializer(message(), client), order),
     ]:
         context = SerializationContext(f"{topic}-{language}", MessageField.VALUE)
-        producer.produce(topic, key=language, value=serializer(value, context))
+        producer.produce(topic, key=language, value=patiently(serializer, value, context))
     assert producer.flush(60) == 0
 
 
 def consume(bootstrap, registry, topic, language, count):
-    client = SchemaRegistryClient({"url": registry})
+    client = SchemaRegistryClient({"url": registry, "timeout": 20})
     deserializer = {
         "AVRO": lambda: AvroDeserializer(client),
         "JSON": lambda: JSONDeserializer(JSON, schema_registry_client=client),
@@ -73,7 +84,7 @@ def consume(bootstrap, registry, topic, language, count):
     while left:
         record = consumer.poll(60)
         assert record is not None and record.error() is None, record and record.error()
-        value = deserializer(record.value(), SerializationContext(topic, MessageField.VALUE))
+        value = patiently(deserializer, record.value(), SerializationContext(topic, MessageField.VALUE))
         if language == "PROTOBUF":
             value = json_format.MessageToDict(value, preserving_proto_field_name=True)
         print(json.dumps(value, sort_keys=True))

@@ -29,7 +29,7 @@
 //! part, and unclean elections. Of the last class, the tests of time-outs and producer epochs while
 //! brokers are down are left out: their clients fail before the store is involved.
 //!
-//! Suite: soak; 240 s; needs java, kcat, tiers
+//! Suite: soak; 600 s; needs java, kcat, tiers
 //! Soak: scale 1
 
 mod cases;
