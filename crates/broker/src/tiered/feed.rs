@@ -244,10 +244,10 @@ fn list_offsets(index: i32) -> ListOffsetsRequest {
     request
 }
 
-/// The end of the only partition; none after an error.
+/// The end of the only partition; none after an error, or without an offset.
 fn end_in(response: &ListOffsetsResponse) -> Option<i64> {
     let partition = response.topics.first()?.partitions.first()?;
-    (partition.error_code == 0).then_some(partition.offset)
+    (partition.error_code == 0 && partition.offset >= 0).then_some(partition.offset)
 }
 
 fn fetch_request(topic_id: levada_wire::Uuid, (index, offset): (i32, i64), max_bytes: u32) -> FetchRequest {
