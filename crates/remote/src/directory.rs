@@ -8,8 +8,8 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use uuid::Uuid;
 
 use crate::error::{RemoteError, RemoteErrorKind};
 use crate::objects::{OWN, ObjectEntry, Objects, Part, Sink, too_long, wrong_length};
@@ -26,19 +26,13 @@ pub(crate) struct Directory {
     dir: PathBuf,
     root: PathBuf,
     uploads: PathBuf,
-    next_upload: AtomicU64,
 }
 
 impl Directory {
     /// The store in `dir`, whose objects are files below `dir/subdirectory`. Creates directories in
     /// `dir` when an object is written.
     pub(crate) fn new(dir: &Path, subdirectory: &str) -> Self {
-        Self {
-            dir: dir.to_owned(),
-            root: dir.join(subdirectory),
-            uploads: dir.join(UPLOADS),
-            next_upload: AtomicU64::new(0),
-        }
+        Self { dir: dir.to_owned(), root: dir.join(subdirectory), uploads: dir.join(UPLOADS) }
     }
 
     /// Path of an object. Objects that are not of segments are beside the subdirectory, where
@@ -68,9 +62,15 @@ impl Directory {
         Err(RemoteError::new(RemoteErrorKind::Unavailable, operation, cause))
     }
 
+    /// Path of an upload. Other brokers write into the directory too, and in containers all of them
+    /// have one process id: the name is random.
+    fn new_upload(&self) -> PathBuf {
+        self.uploads.join(Uuid::new_v4().simple().to_string())
+    }
+
     /// Writes an upload and gives it its name. The caller removes the upload after an error.
     fn upload(&self, upload: &Path, key: &str, parts: &[Part<'_>]) -> io::Result<()> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(upload)?;
+        let file = OpenOptions::new().write(true).create_new(true).open(upload)?;
         let mut position = 0;
         for part in parts {
             match part {
@@ -125,8 +125,7 @@ impl Directory {
 impl Objects for Directory {
     fn put(&self, key: &str, parts: &[Part<'_>]) -> Result<(), RemoteError> {
         self.check_mounted("write", key)?;
-        let number = self.next_upload.fetch_add(1, Ordering::Relaxed);
-        let upload = self.uploads.join(format!("{}-{number}", process::id()));
+        let upload = self.new_upload();
         let written = create_dirs(&self.uploads).and_then(|()| self.upload(&upload, key, parts));
         written.map_err(|error| {
             // The reason of the failure counts; a remaining upload is not part of the store.

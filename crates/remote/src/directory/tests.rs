@@ -79,3 +79,16 @@ fn a_missing_directory_is_unavailable() {
     }
     assert!(!dir.path().join("mount").exists());
 }
+
+#[test]
+fn brokers_never_share_unfinished_upload() {
+    let dir = tempfile::tempdir().unwrap();
+    let brokers = [0, 1].map(|_| Directory::new(dir.path(), ""));
+    let uploads = brokers.each_ref().map(Directory::new_upload);
+    assert_ne!(uploads[0], uploads[1]);
+    create_dirs(&dir.path().join(UPLOADS)).unwrap();
+    fs::write(&uploads[0], b"of another broker").unwrap();
+    let refused = brokers[1].upload(&uploads[0], "a", &[Part::Bytes(b"mine")]).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+    assert_eq!(fs::read(&uploads[0]).unwrap(), b"of another broker");
+}
