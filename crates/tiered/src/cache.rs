@@ -137,6 +137,12 @@ impl SegmentCache {
         self.epochs.get(&epoch)?.highest
     }
 
+    /// Highest offset of `epoch` in a readable segment, inclusive.
+    pub fn highest_readable(&self, epoch: i32) -> Option<i64> {
+        let ids = self.epochs.get(&epoch)?.by_start.values();
+        ids.filter_map(|id| self.segments.get(id)).map(|segment| segment.end_of_epoch(epoch)).max()
+    }
+
     /// All known segments, in order of their ids.
     pub fn list(&self) -> impl ExactSizeIterator<Item = &Arc<RemoteSegment>> {
         self.segments.values()

@@ -4,11 +4,20 @@
 use crate::cache::SegmentCache;
 use crate::segment::EpochStart;
 
-/// The last offset of a log that the store has, `None` if it has none. `lineage` has the leader
-/// epochs of the log: the latest of them with a copied segment decides.
-pub fn highest_copied(cache: &SegmentCache, lineage: &[EpochStart], log_end: i64) -> Option<i64> {
+/// The last offset of a log with the records from `log_start` to `log_end` (exclusive) that needs no
+/// copy, `None` if there is none: the store has it, or retention has deleted it from the store.
+/// `lineage` has the leader epochs of the log: the latest of them with such an offset decides. A
+/// copy that was deleted above the log's start (an attempt that failed, remote storage that was off
+/// for a time) does not count.
+pub fn highest_copied(
+    cache: &SegmentCache,
+    lineage: &[EpochStart],
+    (log_start, log_end): (i64, i64),
+) -> Option<i64> {
     (0..lineage.len()).rev().find_map(|at| {
-        let highest = cache.highest_offset(lineage[at].0)?;
+        let epoch = lineage[at].0;
+        let expired = || cache.highest_offset(epoch).filter(|highest| *highest < log_start);
+        let highest = cache.highest_readable(epoch).or_else(expired)?;
         let end = lineage.get(at + 1).map_or(log_end, |next| next.1);
         // The store may have records of the epoch that this log has lost.
         Some(highest.min(end - 1))

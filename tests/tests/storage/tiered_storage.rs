@@ -175,6 +175,73 @@ fn retention_and_deleted_records_remove_objects() {
 }
 
 #[test]
+fn restart_counts_copied_segments_once() {
+    let Some(mut node) = tiered() else { return };
+    if node.kind() == Kind::Kafka {
+        // Kafka may count them twice before 4.3.2 (KAFKA-20732).
+        return;
+    }
+    // Nine segments of ten are in the store, four are here.
+    create(&node, "clicks", &format!("{SMALL} {KEEPS_NONE} -c local.retention.bytes=2680"));
+    fill(&node, "clicks", 0..10);
+    await_objects(&node, "clicks", 9);
+    await_listed(&node, "clicks", EARLIEST_LOCAL, 6);
+    // Room for eleven segments of 670 bytes, and not for thirteen.
+    node.levada("topic alter clicks -c retention.bytes=7500").run();
+    node.restart();
+    fill(&node, "clicks", 10..11);
+    // A round that copies also expires.
+    await_listed(&node, "clicks", LATEST_TIERED, 9);
+    await_listed(&node, "clicks", EARLIEST_LOCAL, 7);
+    assert_eq!(listed(&node, "clicks", EARLIEST).0, 0);
+    assert_eq!(objects(&node, "clicks"), 10);
+    fill(&node, "clicks", 11..13);
+    await_listed(&node, "clicks", EARLIEST, 2);
+}
+
+#[test]
+fn default_compaction_keeps_remote_segments() {
+    let Some(node) = tiered() else { return };
+    create(&node, "clicks", &format!("{SMALL} {KEEPS_NONE}"));
+    create(&node, "other", &format!("{SMALL} {KEEPS_NONE} -c cleanup.policy=delete"));
+    fill(&node, "clicks", 0..5);
+    await_objects(&node, "clicks", 4);
+    node.levada("config set broker default log.cleanup.policy=compact").run();
+    fill(&node, "other", 0..3);
+    // Rounds of the other topic go on meanwhile.
+    await_objects(&node, "other", 2);
+    assert_eq!((listed(&node, "clicks", EARLIEST).0, objects(&node, "clicks")), (0, 4));
+    node.levada("config set broker default log.cleanup.policy=delete").run();
+    fill(&node, "clicks", 5..7);
+    await_objects(&node, "clicks", 6);
+    await_listed(&node, "clicks", EARLIEST_LOCAL, 6);
+    assert_boundaries(&node, "clicks", (0, 6, 7));
+}
+
+#[test]
+fn lost_metadata_topic_moves_no_log_start() {
+    let Some(mut node) = tiered() else { return };
+    if node.kind() == Kind::Kafka {
+        // Kafka raises the start to the first local record.
+        return;
+    }
+    create(&node, "clicks", &format!("{SMALL} {KEEPS_NONE}"));
+    fill(&node, "clicks", 0..5);
+    await_objects(&node, "clicks", 4);
+    await_listed(&node, "clicks", EARLIEST_LOCAL, 4);
+    node.levada("topic delete __remote_log_metadata --yes").run();
+    node.restart();
+    await_some(&format!("a warning: {}", node.talk()), LIMIT, || {
+        node.talk().contains("does not know where they are").then_some(())
+    });
+    assert_eq!((listed(&node, "clicks", EARLIEST).0, objects(&node, "clicks")), (0, 4));
+    // An operator gives the records up.
+    node.levada("topic trim clicks --to 4 --yes").run();
+    fill(&node, "clicks", 5..7);
+    await_listed(&node, "clicks", LATEST_TIERED, 5);
+}
+
+#[test]
 fn remote_storage_ends_with_its_objects() {
     let Some(node) = tiered() else { return };
     create(&node, "clicks", &format!("{SMALL} {KEEPS_NONE}"));
@@ -193,6 +260,25 @@ fn remote_storage_ends_with_its_objects() {
     await_objects(&node, "clicks", 0);
     await_listed(&node, "clicks", EARLIEST, 4);
     assert_eq!(listed(&node, "clicks", LATEST_TIERED), (-1, -1));
+}
+
+#[test]
+fn remote_storage_that_returns_copies_again() {
+    let Some(node) = tiered() else { return };
+    if node.kind() == Kind::Kafka {
+        // Kafka takes the deleted segments for copied ones.
+        return;
+    }
+    create(&node, "clicks", &format!("{SMALL} -c remote.storage.enable=true -c retention.ms=-1"));
+    fill(&node, "clicks", 0..5);
+    await_objects(&node, "clicks", 4);
+    let off = "-c remote.storage.enable=false -c remote.log.delete.on.disable=true";
+    node.levada(&format!("topic alter clicks {off}")).run();
+    await_objects(&node, "clicks", 0);
+    node.levada("topic alter clicks -c remote.storage.enable=true -c local.retention.bytes=1").run();
+    await_objects(&node, "clicks", 4);
+    await_listed(&node, "clicks", EARLIEST_LOCAL, 4);
+    assert_boundaries(&node, "clicks", (0, 4, 5));
 }
 
 #[test]

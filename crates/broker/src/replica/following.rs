@@ -127,7 +127,10 @@ impl Replicas {
     /// Removes the files that a task has made superfluous, and wakes the waiters.
     fn clear_away(&self, partition: &Partition, applied: Applied) -> Outcome {
         if let Some(discarded) = applied.discarded {
-            if partition.log().log_start() > partition.log().first_base() {
+            // The log of a tiered topic may begin before its first segment, so that a start of the
+            // broker does not find the log's start by itself.
+            let log = partition.log();
+            if log.log_start() > log.first_base() || partition.config().tiers.is_enabled {
                 self.note_misleading_checkpoint();
             }
             self.retire_deleted(partition, discarded);

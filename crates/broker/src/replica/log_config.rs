@@ -49,13 +49,13 @@ pub(crate) fn log_config(broker: &BrokerConfig, topic: &TopicConfig) -> LogConfi
     }
 }
 
-/// The part of a topic's logs that remote storage has.
+/// The part of a topic's logs that remote storage has. The broker's `log.cleanup.policy` may demand
+/// compaction of a topic that has it: the copies stay, and no others are made.
 pub(crate) fn tiering(broker: &BrokerConfig, topic: &TopicConfig) -> Tiering {
-    let is_tiered = broker.remote_log.is_enabled && topic.tiers.is_enabled && !topic.cleanup_policy.compact;
-    match topic.tiers.copies {
-        _ if !is_tiered => Tiering::Local,
-        true => Tiering::Copied,
-        false => Tiering::ReadOnly,
+    match (broker.remote_log.is_enabled && topic.tiers.is_enabled, topic.tiers.copies) {
+        (false, _) => Tiering::Local,
+        (true, true) if !topic.cleanup_policy.compact => Tiering::Copied,
+        (true, _) => Tiering::ReadOnly,
     }
 }
 

@@ -29,6 +29,8 @@ enum CopyError {
     Store(#[from] RemoteError),
     #[error(transparent)]
     Metadata(#[from] PublishError),
+    #[error("the segment is in the store, and its metadata is in doubt: {0}")]
+    Unconfirmed(PublishError),
     #[error(transparent)]
     NotReady(#[from] NotReady),
     #[error(
@@ -48,6 +50,11 @@ enum CopyError {
          which remote segments are theirs: let another replica lead, or delete the records before offset {known}"
     )]
     LostLineage { log_start: i64, known: i64 },
+    #[error(
+        "the records from offset {log_start} to {local_start} are not on the disk, and {METADATA_TOPIC} does not know \
+         where they are: restore that topic, with its number of partitions, or delete the records before offset {local_start}"
+    )]
+    LostMetadata { log_start: i64, local_start: i64 },
     #[error("this broker no longer leads the partition")]
     Resigned,
 }
@@ -116,6 +123,8 @@ impl Tiers {
     ) -> Result<(), CopyError> {
         self.begin_term(remote, partition, epoch).await?;
         let log = partition.shared_log();
+        // Also a copy whose end came into the metadata after the leader had given it up.
+        remote.tell_reach(&log)?;
         let from = (log.highest_remote() + 1).max(log.log_start());
         let closed = due(partition, from, log.closed_segments(from, log.last_stable()))?;
         if closed.is_empty() {
@@ -158,18 +167,17 @@ impl Tiers {
             return Err(CopyError::Unread(remote.feed()));
         }
         let log = partition.log();
-        let (highest, first) = remote.reach(&log.leader_epochs(), log.log_end())?;
-        let log_start = log.log_start();
+        let (first, log_start, local_start) = (remote.first_of(log)?, log.log_start(), log.local_log_start());
         if first.is_none_or(|first| first > log_start)
-            && let Some(known) = lost_before(&log.leader_epochs(), log_start, log.local_log_start())
+            && let Some(known) = lost_before(&log.leader_epochs(), log_start, local_start)
         {
             return Err(CopyError::LostLineage { log_start, known });
         }
-        let start = first.unwrap_or_else(|| log.local_log_start());
-        self.raise_log_start(partition, start).await?;
-        if let Some(highest) = highest {
-            log.raise_highest_remote(highest);
+        if log_start < local_start && !remote.was_ever_copied()? {
+            return Err(CopyError::LostMetadata { log_start, local_start });
         }
+        self.raise_log_start(partition, first.unwrap_or(local_start)).await?;
+        remote.tell_reach(log)?;
         self.delete_interrupted(remote).await;
         tracing::info!(
             partition = partition.name(),
@@ -212,7 +220,8 @@ impl Tiers {
             Ok(_) => Err(CopyError::Resigned),
             Err(error) => Err(error),
         };
-        if done.is_err() {
+        // If the end of the copy is or comes into the metadata, other brokers rely on the copy.
+        if done.as_ref().is_err_and(|error| !matches!(error, CopyError::Unconfirmed(_))) {
             self.clean_up(remote, &segment).await;
         }
         self.in_copy.lock().remove(&id);
@@ -291,7 +300,7 @@ impl Tiers {
         }
         let update = self.update_of(segment, SegmentState::CopyFinished);
         let update = SegmentUpdate { custom_metadata: custom, ..update };
-        Ok(self.note_state(remote, update).await?)
+        self.note_state(remote, update).await.map_err(CopyError::Unconfirmed)
     }
 
     /// Deletes the objects that a failed copy may have left in the store. If this fails, the expiry

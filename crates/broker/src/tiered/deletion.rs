@@ -78,6 +78,9 @@ impl Tiers {
 
     fn choose(&self, remote: &RemotePartition, partition: &Partition) -> Result<ExpiredSegments, NotReady> {
         let (log, config) = (partition.log(), partition.config());
+        // After a start the log does not know its copies yet: it would count as local alone, and
+        // again as remote.
+        remote.tell_reach(log)?;
         let lineage = log.leader_epochs();
         // A topic without a policy loses nothing because of age or size.
         let limit = |value: i64| if config.cleanup_policy.delete { value } else { -1 };

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
+use levada_log::Partition as Log;
 use levada_tiered::copying::{first_copied, highest_copied};
 use levada_tiered::expiry::{ExpiredSegments, LogFacts, expired};
 use levada_tiered::record::METADATA_TOPIC;
@@ -34,6 +35,8 @@ pub(crate) struct RemotePartition {
     state: Mutex<State>,
     pub(super) copying: Busy,
     pub(super) deleting: Busy,
+    /// Deletion of all remote segments.
+    pub(super) removing: Busy,
     /// Leader epoch in which the reach of the copies was determined, -1 for none.
     pub(super) begun_in: AtomicI32,
     /// Leader epoch in which copying has ended because of the store's metadata, -1 for none.
@@ -93,6 +96,7 @@ impl RemotePartition {
             state: Mutex::new(state),
             copying: Busy::default(),
             deleting: Busy::default(),
+            removing: Busy::default(),
             begun_in: AtomicI32::new(-1),
             halted_in: AtomicI32::new(-1),
             was_led: AtomicBool::new(false),
@@ -192,13 +196,23 @@ impl RemotePartition {
         (self.delete_lag_bytes.load(Ordering::Relaxed), self.delete_lag_segments.load(Ordering::Relaxed))
     }
 
-    /// Reach of the copies: the last copied offset, and the first of the log.
-    pub(super) fn reach(
-        &self,
-        lineage: &[(i32, i64)],
-        log_end: i64,
-    ) -> Result<(Option<i64>, Option<i64>), NotReady> {
-        self.ready(|cache| (highest_copied(cache, lineage, log_end), first_copied(cache, lineage)))
+    /// The first offset of a log with its remote segments; none if the store has none of them.
+    pub(super) fn first_of(&self, log: &Log) -> Result<Option<i64>, NotReady> {
+        self.ready(|cache| first_copied(cache, &log.leader_epochs()))
+    }
+
+    /// Tells a log how far its copies reach.
+    pub(super) fn tell_reach(&self, log: &Log) -> Result<(), NotReady> {
+        let ends = (log.log_start(), log.log_end());
+        if let Some(highest) = self.ready(|cache| highest_copied(cache, &log.leader_epochs(), ends))? {
+            log.raise_highest_remote(highest);
+        }
+        Ok(())
+    }
+
+    /// True if the metadata has, or had, a segment of the partition.
+    pub(super) fn was_ever_copied(&self) -> Result<bool, NotReady> {
+        self.ready(|cache| cache.epochs().next().is_some())
     }
 
     pub(super) fn expired(

@@ -136,10 +136,8 @@ impl Tiers {
 
     /// A follower deletes local segments up to the same offset as its leader.
     fn follow_copies(&self, remote: &RemotePartition, partition: &Partition) {
-        let log = partition.log();
-        if let Ok((Some(highest), _)) = remote.reach(&log.leader_epochs(), log.log_end()) {
-            log.raise_highest_remote(highest);
-        }
+        // Another round finds a partition whose metadata is not read yet.
+        let _ = remote.tell_reach(partition.log());
         [&remote.begun_in, &remote.halted_in].iter().for_each(|epoch| epoch.store(-1, Ordering::Relaxed));
         [&remote.lag_bytes, &remote.lag_segments, &remote.delete_lag_bytes, &remote.delete_lag_segments]
             .iter()
@@ -154,6 +152,8 @@ impl Tiers {
     /// Starts the tasks of a partition that are not in progress.
     fn begin(self: &Arc<Self>, work: Work) {
         match work {
+            // A topic that has remote storage again: what it had before goes first.
+            Work::Tend(remote, _) if remote.removing.is_in_progress() => {}
             Work::Tend(remote, partition) => {
                 if self.tiering(&partition) == Tiering::Copied && remote.copying.begin() {
                     let (own, remote, partition) = (self.clone(), remote.clone(), partition.clone());
@@ -174,8 +174,10 @@ impl Tiers {
             // A copy in progress ends first: its segment is deleted with the others.
             Work::Remove(remote) if !remote.copying.is_in_progress() && remote.deleting.begin() => {
                 let own = self.clone();
+                remote.removing.begin();
                 tokio::task::spawn_local(async move {
                     let _ = caught("deletion from the remote store", own.remove_all(&remote)).await;
+                    remote.removing.end();
                     remote.deleting.end();
                 });
             }

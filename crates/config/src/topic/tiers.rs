@@ -8,8 +8,7 @@ const AS_WHOLE: i64 = -2;
 /// `remote.storage.enable` and the keys beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicTiers {
-    /// `remote.storage.enable`. Without effect in a compacted topic, and where
-    /// `remote.log.storage.system.enable` is off.
+    /// `remote.storage.enable`. Without effect where `remote.log.storage.system.enable` is off.
     pub is_enabled: bool,
     /// Not `remote.log.copy.disable`.
     pub copies: bool,

@@ -1,23 +1,44 @@
 //! Reach of the copies, by table.
 
 use super::*;
-use crate::expiry::tests::{copied, segment};
+use crate::expiry::tests::{copied, passes, segment};
+use crate::segment::{RemoteSegment, SegmentState};
+
+fn deleted(cache: &mut SegmentCache, segment: &RemoteSegment) {
+    passes(cache, segment, SegmentState::DeleteStarted);
+    passes(cache, segment, SegmentState::DeleteFinished);
+}
 
 #[test]
 fn the_latest_epoch_with_a_copy_decides() {
     let mut cache = SegmentCache::default();
-    assert_eq!(highest_copied(&cache, &[(0, 0)], 100), None);
+    assert_eq!(highest_copied(&cache, &[(0, 0)], (0, 100)), None);
     assert_eq!(first_copied(&cache, &[(0, 0)]), None);
     copied(&mut cache, &segment(1, (10, 19), &[(1, 10)]));
     copied(&mut cache, &segment(2, (20, 39), &[(1, 20), (2, 30)]));
     let lineage = [(0, 0), (1, 10), (2, 30), (3, 50)];
-    assert_eq!(highest_copied(&cache, &lineage, 100), Some(39));
+    assert_eq!(highest_copied(&cache, &lineage, (0, 100)), Some(39));
     assert_eq!(first_copied(&cache, &lineage), Some(10));
     // The log has lost a part of what a former leader has copied.
-    assert_eq!(highest_copied(&cache, &[(1, 10), (2, 30), (3, 35)], 100), Some(34));
-    assert_eq!(highest_copied(&cache, &[(1, 10), (4, 25)], 100), Some(24));
-    assert_eq!(highest_copied(&cache, &[(1, 10), (2, 30)], 35), Some(34));
-    assert_eq!(highest_copied(&cache, &[(7, 10)], 35), None);
+    assert_eq!(highest_copied(&cache, &[(1, 10), (2, 30), (3, 35)], (0, 100)), Some(34));
+    assert_eq!(highest_copied(&cache, &[(1, 10), (4, 25)], (0, 100)), Some(24));
+    assert_eq!(highest_copied(&cache, &[(1, 10), (2, 30)], (0, 35)), Some(34));
+    assert_eq!(highest_copied(&cache, &[(7, 10)], (0, 35)), None);
+}
+
+#[test]
+fn deleted_copies_above_log_start_do_not_count() {
+    let mut cache = SegmentCache::default();
+    let lineage = [(1, 0), (2, 30)];
+    let segments = [segment(1, (0, 19), &[(1, 0)]), segment(2, (20, 39), &[(1, 20), (2, 30)])];
+    segments.iter().for_each(|segment| copied(&mut cache, segment));
+    assert_eq!(highest_copied(&cache, &lineage, (0, 100)), Some(39));
+    deleted(&mut cache, &segments[1]);
+    assert_eq!(highest_copied(&cache, &lineage, (0, 100)), Some(19), "a copy that came late");
+    assert_eq!(highest_copied(&cache, &lineage, (40, 100)), Some(39), "retention");
+    deleted(&mut cache, &segments[0]);
+    assert_eq!(highest_copied(&cache, &lineage, (0, 100)), None, "remote storage was off");
+    assert_eq!(highest_copied(&cache, &lineage, (20, 100)), None, "the rest is to be copied");
 }
 
 #[test]
