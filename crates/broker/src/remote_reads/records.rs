@@ -10,6 +10,7 @@ use levada_chunks::search::{
 use levada_chunks::{Part, Pattern};
 use levada_io::Extent;
 use levada_log::{AbortedTransaction, BatchSpan};
+use levada_tiered::lineage::without_empty_epochs;
 
 use super::fault::{RemoteFault, Stop};
 use super::fetches::RemotePart;
@@ -115,6 +116,23 @@ impl RemoteRead {
         }
     }
 
+    /// The offset after the last record of a segment that this log has. After an unclean election,
+    /// a copy may go on with records that the log has lost.
+    fn own_end(&self, segment: &levada_tiered::RemoteSegment) -> i64 {
+        let lineage = self.log.leader_epochs();
+        let first = self.log.epoch_at(self.offset.max(segment.start_offset));
+        let mut epochs =
+            without_empty_epochs(&segment.epochs).into_iter().filter(|(epoch, _)| *epoch >= first);
+        let lost = epochs.find_map(|(epoch, start)| {
+            let Ok(place) = lineage.binary_search_by_key(&epoch, |(epoch, _)| *epoch) else {
+                return Some(start);
+            };
+            let end = lineage.get(place + 1)?.1;
+            (segment.end_of_epoch(epoch) >= end).then_some(end)
+        });
+        lost.unwrap_or(segment.end_offset.saturating_add(1))
+    }
+
     /// The range from the first batch on: whole batches, as far as the cache has them. Only the
     /// first batch is waited for.
     fn slice(
@@ -131,11 +149,17 @@ impl RemoteRead {
         let limit = first.position.saturating_add(max).clamp(first.end(), held.size());
         let there = held.there_until(first.end(), limit);
         let to_stop = Stop::of_search(&held.segment);
-        let end = if there == held.size() {
+        let mut end = if there == held.size() {
             there
         } else {
             whole_until(held, offsets, &first, there).map_err(to_stop)?
         };
+        let own_end = self.own_end(&held.segment);
+        if own_end <= held.segment.end_offset {
+            let to_stop = Stop::of_search(&held.segment);
+            let lost = first_batch(held, first.position..end, own_end).map_err(to_stop)?;
+            end = lost.map_or(end, |lost| lost.position.max(first.end()));
+        }
         if end > first.end() {
             extents = held.extents(first.position..end)?;
         }
@@ -219,16 +243,18 @@ impl RemoteRead {
         let mut found = Vec::new();
         let mut next = Some(held.segment.clone());
         while let Some(segment) = next {
+            let own_end = self.own_end(&segment);
             if !segment.txn_index_empty {
                 let held = HeldSegment::new(&reads.cache, segment.clone());
                 let index = held.index(Part::Aborted)?;
-                let is_last = AbortedEntries::new(&index).overlapping(range, &mut found);
+                let is_last = AbortedEntries::new(&index).overlapping(range, own_end, &mut found);
                 let to_stop = Stop::of_search(&segment);
                 if is_last.map_err(|error| to_stop(error.into()))? {
                     return Ok(told(found));
                 }
             }
-            next = self.next_with_aborted(&*reads.segments, segment.end_offset.saturating_add(1))?;
+            let later = self.next_with_aborted(&*reads.segments, own_end)?;
+            next = later.filter(|later| later.id.id != segment.id.id);
         }
         let mut told = told(found);
         told.extend(self.log.aborted(range.0, range.1)?);

@@ -120,12 +120,17 @@ impl<'a> AbortedEntries<'a> {
         Self(Sorted::new(part))
     }
 
-    /// Adds the transactions with an offset in `from..upto`. Returns true if later segments have no
-    /// more of them.
+    /// Adds the transactions with an offset in `from..upto` whose markers are before `end`. Returns
+    /// true if later segments have no more of them.
     ///
     /// # Errors
     /// The file cannot be read, or has entries of another version.
-    pub fn overlapping(&self, (from, upto): (i64, i64), into: &mut Vec<AbortedEntry>) -> io::Result<bool> {
+    pub fn overlapping(
+        &self,
+        (from, upto): (i64, i64),
+        end: i64,
+        into: &mut Vec<AbortedEntry>,
+    ) -> io::Result<bool> {
         // Ordered by the offset of the marker, the third number.
         let first = self.0.count_where(|_, bytes| field(&bytes, 2) < from)?;
         for slot in first..self.0.count {
@@ -135,6 +140,9 @@ impl<'a> AbortedEntries<'a> {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             }
             let (producer_id, first_offset) = (field(&bytes, 0), field(&bytes, 1));
+            if field(&bytes, 2) >= end {
+                return Ok(false);
+            }
             if first_offset < upto {
                 into.push(AbortedEntry { producer_id, first_offset });
             }

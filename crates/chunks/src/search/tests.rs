@@ -156,7 +156,7 @@ fn aborted_transactions_of_a_range() {
     let index = chunk(&bytes);
     let found = |from, upto| {
         let mut found = Vec::new();
-        let is_last = AbortedEntries::new(&index).overlapping((from, upto), &mut found).unwrap();
+        let is_last = AbortedEntries::new(&index).overlapping((from, upto), i64::MAX, &mut found).unwrap();
         (found.iter().map(|one| one.producer_id).collect::<Vec<_>>(), is_last)
     };
     assert_eq!(found(0, 5), (vec![1], true));
@@ -166,6 +166,6 @@ fn aborted_transactions_of_a_range() {
     assert_eq!(found(31, 40), (vec![], false));
     bytes[35] = 1;
     let newer = chunk(&bytes);
-    let refused = AbortedEntries::new(&newer).overlapping((0, 100), &mut Vec::new());
+    let refused = AbortedEntries::new(&newer).overlapping((0, 100), i64::MAX, &mut Vec::new());
     assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidData);
 }
