@@ -26,8 +26,8 @@ pub(crate) fn remote_error(fault: &RemoteFault) -> ErrorCode {
         RemoteFault::Damaged { .. } => ErrorCode::CorruptMessage,
         RemoteFault::TimedOut { .. } => ErrorCode::RequestTimedOut,
         RemoteFault::Local(_) => ErrorCode::KafkaStorageError,
-        RemoteFault::NotReady(_)
-        | RemoteFault::Store(_)
+        RemoteFault::NotReady(_) => ErrorCode::ReplicaNotAvailable,
+        RemoteFault::Store(_)
         | RemoteFault::Cache(_)
         | RemoteFault::Busy { .. }
         | RemoteFault::Stopping

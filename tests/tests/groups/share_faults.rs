@@ -125,7 +125,9 @@ fn each_record_is_accepted_whatever_goes_wrong() {
     let duration = lasting(RUN);
     let node = share::node()
         .option("transaction.abort.timed.out.transaction.cleanup.interval.ms", "500")
-        .option("log.segment.bytes", "1048576");
+        .option("log.segment.bytes", "1048576")
+        // Members of killed processes stay until their sessions end.
+        .option("group.share.max.size", "1000");
     let mut stage = Stage::set(node);
     let start = Instant::now();
     while start.elapsed() < duration {

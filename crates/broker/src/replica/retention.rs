@@ -22,7 +22,8 @@ impl Replicas {
     /// offset is not in the log.
     pub(crate) fn delete_records(&self, partition: &Partition, offset: i64) -> Result<i64, ErrorCode> {
         partition.check_leader(-1)?;
-        if !partition.config().cleanup_policy.delete {
+        let policy = partition.config().cleanup_policy;
+        if policy.compact && !policy.delete {
             return Err(ErrorCode::PolicyViolation);
         }
         let high_watermark = partition.log().high_watermark();
