@@ -97,7 +97,7 @@ impl Query for RemoteRead {
             let next = held.segment.end_offset.saturating_add(1);
             segment = match self.segment_at(&*reads.segments, next)? {
                 Some(found) if found.end_offset >= next => found,
-                _ => return Ok(RemoteSlice::default()),
+                _ => return self.go_on_locally(next),
             };
         }
     }
@@ -114,6 +114,27 @@ impl RemoteRead {
             epoch if epoch < 0 => Ok(None),
             epoch => segments.segment_for(self.partition, epoch, offset),
         }
+    }
+
+    /// The local records from an offset on, which follow a gap at the end of the last copy: a crash
+    /// or compaction has left it.
+    fn go_on_locally(&self, next: i64) -> Result<RemoteSlice, Stop> {
+        if next < self.log.local_log_start() {
+            return Ok(RemoteSlice::default());
+        }
+        let upto = if self.lists_aborted { self.log.last_stable() } else { self.log.high_watermark() };
+        let slice = self.log.read(next, self.max_bytes, upto, self.min_one)?;
+        let mut batches = Vec::new();
+        if self.batches_max > 0 {
+            let mut left = self.batches_max;
+            batches = self.log.batches_in(&slice, |_| {
+                left -= 1;
+                left == 0
+            })?;
+        }
+        let aborted = if self.lists_aborted { self.log.aborted_in(&slice, next, upto)? } else { Vec::new() };
+        let start = slice.extent.as_ref().map_or(0, |extent| extent.offset);
+        Ok(RemoteSlice { extents: slice.extent.into_iter().collect(), aborted, batches, start })
     }
 
     /// The offset after the last record of a segment that this log has. After an unclean election,

@@ -291,6 +291,30 @@ async fn limits_are_those_of_local_reads() {
 }
 
 #[tokio::test]
+async fn gap_after_last_copy_leads_to_local_records() {
+    let mut rig = Rig::new();
+    // The last copy claims three offsets more than it has: its log had a gap there.
+    let copy = rig.segments.by_start.first_key_value().unwrap().1.clone();
+    let end = copy.end_offset;
+    let claims = RemoteSegment { end_offset: end + 3, ..RemoteSegment::clone(&copy) };
+    rig.segments = Arc::new(Copies {
+        store: rig.segments.store.clone(),
+        by_start: BTreeMap::from([(copy.start_offset, Arc::new(claims))]),
+        is_gone: AtomicBool::default(),
+        is_limited: AtomicBool::default(),
+    });
+    rig.restart();
+    for lists_aborted in [false, true] {
+        let read = RemoteRead { lists_aborted, batches_max: 100, ..rig.read(end + 2, 1 << 20) };
+        let slice = rig.one(read).await.unwrap();
+        let found = bytes(&slice);
+        assert_eq!(BatchView::parse(&found).unwrap().base_offset(), end + 4);
+        assert!(rig.log.read_batches(end + 4, 1 << 20).unwrap().starts_with(&found));
+        assert_eq!(slice.len(), slice.extents_of(&slice.batches).iter().map(|one| one.len).sum::<u64>());
+    }
+}
+
+#[tokio::test]
 async fn reads_end_where_log_differs_from_copy() {
     let mut rig = Rig::new();
     // A leader that was elected uncleanly has the beginning of the second copy, and aborts no
