@@ -145,6 +145,22 @@ fn begin_late(cluster: &Cluster, tools: &mut Tools, store: &Path) {
     assert_eq!(segments(cluster, topic, new).len(), 1, "only records that the store does not have");
 }
 
+/// A new replica of a log whose records are all copied, and on no disk any longer.
+fn begin_after_all(cluster: &Cluster, tools: &mut Tools, leader: i32) {
+    let (topic, new) = (format!("idle-{leader}"), LEVADA + 1);
+    println!("---- {topic}: a new replica");
+    let configs = format!("{CONFIGS} --config local.retention.ms=1000");
+    tools.run(&format!("TopicCommand --create --topic {topic} --replica-assignment {leader} {configs}"));
+    fill(cluster, &topic, leader, (0, 3, 1000));
+    let is_empty = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.len() == 0);
+    await_some("an empty local part", LIMIT, || {
+        let own = segments(cluster, &topic, leader);
+        (own.len() == 1 && own.iter().all(is_empty)).then_some(())
+    });
+    tiers::assign(cluster, tools, (&topic, 0), &[leader, new]);
+    assert_eq!(consumed(cluster, &topic), "0:1000\n1:1000\n2:1000\n");
+}
+
 #[test]
 fn kafka_and_levada_share_a_store() {
     let store = tempfile::tempdir().expect("a directory");
@@ -170,5 +186,7 @@ fn kafka_and_levada_share_a_store() {
         assert!(consumed(&cluster, topic) == expected(), "the new replica serves {topic}");
     }
     begin_late(&cluster, &mut tools, store.path());
+    begin_after_all(&cluster, &mut tools, LEVADA);
+    begin_after_all(&cluster, &mut tools, KAFKA);
     cluster.assert_no_errors();
 }

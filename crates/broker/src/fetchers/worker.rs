@@ -291,9 +291,30 @@ impl Follow {
 
     /// Requests the ends of the leader's logs that tasks need. One outcome for each of them.
     fn locate(&mut self, tasks: &[FetcherTask]) -> Vec<Outcome> {
+        if !self.rooms.config.load().remote_log.follower_begins_late {
+            return self.locate_as(tasks, false);
+        }
+        let mut outcomes = self.locate_as(tasks, true);
+        for (outcome, task) in outcomes.iter_mut().zip(tasks) {
+            // No record of the log waits for its copy, or the leader cannot tell: the replica begins
+            // with the local records.
+            let has_none = match *outcome {
+                Outcome::LocatedLocal(offset, _) => offset < 0,
+                Outcome::Refused(code) => code == ErrorCode::OffsetNotAvailable.code(),
+                _ => false,
+            };
+            if has_none && let Some(local) = self.locate_as(std::slice::from_ref(task), false).pop() {
+                *outcome = local;
+            }
+        }
+        outcomes
+    }
+
+    /// As [`Self::locate`]; with `begins_late`, an empty log begins with the leader's first record
+    /// that is not copied.
+    fn locate_as(&mut self, tasks: &[FetcherTask], begins_late: bool) -> Vec<Outcome> {
         let image = self.rooms.metadata.image();
         let name_of = |task: &FetcherTask| image.topic_by_id(task.partition.0).map(|topic| topic.name());
-        let begins_late = self.rooms.config.load().remote_log.follower_begins_late;
         let mut topics: BTreeMap<&str, Vec<ListOffsetsPartition>> = BTreeMap::new();
         for task in tasks {
             let (Some(name), Task::Locate(bound)) = (name_of(task), &task.task) else { continue };
