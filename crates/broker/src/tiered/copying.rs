@@ -1,5 +1,6 @@
 //! Copying closed segments of a partition to the remote store, in order.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +14,9 @@ use levada_remote::{RemoteError, SegmentFile, SegmentFiles};
 use levada_tiered::copying::{CopyLag, lost_before};
 use levada_tiered::record::METADATA_TOPIC;
 use levada_tiered::{RemoteRecord, RemoteSegment, RemoteSegmentId, SegmentState, SegmentUpdate};
+use levada_wire::Uuid;
 use levada_wire::primitives::Bytes;
+use parking_lot::Mutex;
 
 use super::feed::Origin;
 use super::publishing::PublishError;
@@ -81,6 +84,25 @@ fn due(partition: &Partition, from: i64, closed: Vec<ClosedSegment>) -> Result<V
         due.push(segment);
     }
     Ok(due)
+}
+
+/// Marks a segment as being copied until it is dropped, also by a panic.
+struct InCopy<'a> {
+    all: &'a Mutex<BTreeSet<Uuid>>,
+    id: Uuid,
+}
+
+impl<'a> InCopy<'a> {
+    fn begin(all: &'a Mutex<BTreeSet<Uuid>>, id: Uuid) -> Self {
+        all.lock().insert(id);
+        Self { all, id }
+    }
+}
+
+impl Drop for InCopy<'_> {
+    fn drop(&mut self) {
+        self.all.lock().remove(&self.id);
+    }
 }
 
 impl Tiers {
@@ -212,8 +234,7 @@ impl Tiers {
             return Err(CopyError::Resigned);
         }
         let segment = self.describe(remote, &closed)?;
-        let id = segment.id.id;
-        self.in_copy.lock().insert(id);
+        let _in_copy = InCopy::begin(&self.in_copy, segment.id.id);
         let copied = self.upload(remote, &segment, closed).await;
         let done = match copied {
             Ok(custom) if is_led() => self.finish(remote, &segment, custom).await,
@@ -224,7 +245,6 @@ impl Tiers {
         if done.as_ref().is_err_and(|error| !matches!(error, CopyError::Unconfirmed(_))) {
             self.clean_up(remote, &segment).await;
         }
-        self.in_copy.lock().remove(&id);
         done?;
         partition.log().raise_highest_remote(segment.end_offset);
         self.counts.copied_bytes.add(u64::try_from(segment.size).unwrap_or(0));

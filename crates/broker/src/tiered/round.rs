@@ -145,6 +145,10 @@ impl Tiers {
     }
 
     pub(super) fn forget(&self, remote: &RemotePartition) {
+        if remote.copying.is_in_progress() {
+            // A copy that fails reads its metadata back; a later round forgets the partition.
+            return;
+        }
         let name = remote.name();
         self.partitions.write().remove(&(name.topic_id, name.partition));
     }
