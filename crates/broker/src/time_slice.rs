@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn others_run_when_a_slice_is_over() {
+    fn expired_time_slice_yields_to_other_tasks() {
         const MINUTE: Duration = Duration::from_secs(60);
         assert!(!yields(&mut begun(Duration::ZERO)));
         let mut over = begun(LENGTH + MINUTE);

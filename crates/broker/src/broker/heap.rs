@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attempts_without_a_result_become_rare() {
+    fn heap_trims_without_effect_become_rare() {
         let (heap, mut now) = (Heap::default(), 0);
         let mut pause = |before: u64, after: u64| {
             heap.ended(now, (before, after));

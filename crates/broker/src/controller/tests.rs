@@ -42,7 +42,7 @@ fn controller() -> Arc<Controller> {
 }
 
 #[tokio::test]
-async fn changes_at_once_share_few_threads() {
+async fn simultaneous_changes_share_few_threads() {
     let controller = controller();
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     // No work ends before its threads are all there.

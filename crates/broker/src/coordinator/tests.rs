@@ -14,7 +14,7 @@ use tracing::field::Field;
 use super::*;
 
 #[test]
-fn a_coordinator_topic_of_another_size_warns_once() {
+fn wrong_coordinator_topic_size_warns_once() {
     let config = BrokerConfig::load(&Sources::flags(Vec::<String>::new())).unwrap();
     let coordinators = Coordinators::new(Arc::new(LiveConfig::new(config)));
     let lines = Arc::new(Mutex::new(0));

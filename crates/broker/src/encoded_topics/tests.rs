@@ -27,7 +27,7 @@ fn has(topics: &EncodedTopics, state: State<'_>, now_ms: i64) -> bool {
 }
 
 #[test]
-fn topics_are_kept_for_requests_that_repeat() {
+fn encoded_topics_are_reused_by_repeated_requests() {
     let (topics, image) = (EncodedTopics::default(), Arc::new(Image::default()));
     let state = State { image: &image, changes: 3 };
     assert!(topics.lend(state, VIEW, 0).is_none());
@@ -40,7 +40,7 @@ fn topics_are_kept_for_requests_that_repeat() {
 }
 
 #[test]
-fn changes_and_pauses_drop_topics() {
+fn changes_and_idleness_drop_encoded_topics() {
     let (topics, image) = (EncodedTopics::default(), Arc::new(Image::default()));
     let state = State { image: &image, changes: 0 };
     keep(&topics, state, 0);
@@ -56,7 +56,7 @@ fn changes_and_pauses_drop_topics() {
 }
 
 #[test]
-fn kept_topics_are_bounded() {
+fn encoded_topics_are_bounded() {
     let (topics, image) = (EncodedTopics::default(), Arc::new(Image::default()));
     let state = State { image: &image, changes: 0 };
     keep(&topics, state, 0);
@@ -76,7 +76,7 @@ fn kept_topics_are_bounded() {
 }
 
 #[test]
-fn a_second_thread_does_not_wait() {
+fn busy_topic_cache_does_not_block_threads() {
     let (topics, image) = (EncodedTopics::default(), Arc::new(Image::default()));
     let state = State { image: &image, changes: 0 };
     keep(&topics, state, 0);

@@ -69,7 +69,7 @@ fn indexes(continued: &Continued) -> Vec<i32> {
 }
 
 #[test]
-fn request_epoch_decides_about_its_session() {
+fn request_epoch_opens_continues_or_closes_session() {
     let mut sessions = Sessions::new(10);
     assert!(matches!(go_on(&mut sessions, (0, 0), vec![], &[]), Ok(SessionPlan::Open)));
     assert!(matches!(go_on(&mut sessions, (0, -1), vec![], &[]), Ok(SessionPlan::Sessionless)));
@@ -186,7 +186,7 @@ fn fetch_sessions_bound_their_partitions() {
 }
 
 #[test]
-fn many_fetch_sessions_yield_to_other_client() {
+fn greedy_client_loses_sessions_to_others() {
     let (eve, bob) = (user("eve"), user("bob"));
     for (slots, partitions) in [(8, 1), (1000, 10)] {
         let mut sessions = Sessions::new(slots);

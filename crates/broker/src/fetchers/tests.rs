@@ -74,7 +74,7 @@ fn serve(
 }
 
 #[test]
-fn a_session_always_fetches_what_the_follower_wants() {
+fn fetch_sessions_agree_with_full_requests() {
     for mut seed in 0..200 {
         let (mut client, mut server) = (Session::default(), Sessions::new(2));
         for _ in 0..60 {

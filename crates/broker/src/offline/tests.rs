@@ -95,7 +95,7 @@ fn a_directory_is_formatted_once() {
 }
 
 #[test]
-fn logs_without_an_identity_are_nobodys_to_format() {
+fn format_refuses_directory_with_unidentified_logs() {
     let dir = tempdir().unwrap();
     fs::create_dir(dir.path().join("clicks-0")).unwrap();
     fs::write(dir.path().join("clicks-0/00000000000000000000.log"), [0; 61]).unwrap();
@@ -105,7 +105,7 @@ fn logs_without_an_identity_are_nobodys_to_format() {
 }
 
 #[test]
-fn a_directory_in_use_is_not_checked() {
+fn check_refuses_a_directory_in_use() {
     let dir = tempdir().unwrap();
     format(&config(dir.path()), None, (Vec::new(), 0), false).unwrap();
     let held = lock(dir.path()).unwrap();

@@ -251,7 +251,7 @@ fn clock_change_neither_forgives_nor_prolongs_throttle() {
 }
 
 #[test]
-fn uses_name_the_clients_that_share_a_quota() {
+fn quota_usage_names_sharing_clients() {
     let mut accounts = limits(&[
         (&[("user", None)], "producer_byte_rate", 1000.0),
         (&[("client-id", Some("app"))], "consumer_byte_rate", 500.0),

@@ -258,7 +258,7 @@ fn before(offset: i64, mut batches: Vec<u8>) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn replays_are_exact_and_stay_local() {
+async fn remote_reads_return_exact_records() {
     let mut rig = Rig::new();
     let local = rig.local(rig.end());
     assert!(rig.replay(1 << 20).await == local);
@@ -275,7 +275,7 @@ async fn replays_are_exact_and_stay_local() {
 }
 
 #[tokio::test]
-async fn limits_are_those_of_local_reads() {
+async fn remote_reads_obey_the_local_limits() {
     let rig = Rig::new();
     // Records of 300 kB; the offset before is the marker of a transaction, which is small.
     let cut = rig.one(RemoteRead { min_one: false, ..rig.read(4, 1000) }).await.unwrap();
@@ -351,7 +351,7 @@ async fn reads_end_where_log_differs_from_copy() {
 }
 
 #[tokio::test]
-async fn aborted_transactions_are_those_of_the_log() {
+async fn remote_reads_return_aborted_transactions() {
     let rig = Rig::new();
     for offset in 0..rig.end() {
         let read = RemoteRead { lists_aborted: true, ..rig.read(offset, 1_500_000) };
@@ -367,7 +367,7 @@ async fn aborted_transactions_are_those_of_the_log() {
 }
 
 #[tokio::test]
-async fn times_are_found_as_in_the_log() {
+async fn remote_timestamp_lookup_matches_the_log() {
     let rig = Rig::new();
     let until = || Instant::now() + Duration::from_secs(60);
     let log = rig.log.clone();

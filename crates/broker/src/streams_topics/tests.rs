@@ -9,7 +9,7 @@ fn begin(topics: &StreamsTopics, name: &str) -> bool {
 }
 
 #[test]
-fn a_creation_under_way_is_not_repeated() {
+fn topic_creation_in_progress_starts_once() {
     let topics = StreamsTopics::default();
     assert!(begin(&topics, "one"));
     assert!(!begin(&topics, "one"));
@@ -18,7 +18,7 @@ fn a_creation_under_way_is_not_repeated() {
 }
 
 #[test]
-fn failures_are_told_for_some_time() {
+fn creation_failures_are_reported_until_expiry() {
     let topics = StreamsTopics::default();
     let names = ["one".to_owned()];
     let failed = |kept_ms| {
@@ -34,7 +34,7 @@ fn failures_are_told_for_some_time() {
 }
 
 #[test]
-fn the_number_of_failures_is_bounded() {
+fn remembered_creation_failures_are_bounded() {
     let topics = StreamsTopics::default();
     for number in 0..FAILURES_MAX + 10 {
         let kept_ms = LONG_MS + i64::try_from(number).unwrap();

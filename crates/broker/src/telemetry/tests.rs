@@ -51,7 +51,7 @@ fn image(keys: &[(&str, &str)]) -> Image {
 }
 
 #[test]
-fn subscriptions_of_images_are_in_force() {
+fn metadata_image_replaces_telemetry_subscriptions() {
     let room = room(BrokerConfig::default());
     let connection = TelemetryConnection::new(&room);
     assert!(!room.is_offered());

@@ -9,7 +9,7 @@ fn topics() -> TopicPartitions {
 }
 
 #[test]
-fn leaders_are_asked_for_the_end_alone() {
+fn end_offset_requests_go_to_leaders() {
     let request = list_offsets(&topics());
     let asked = request.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|one| (topic.name.as_str(), one.partition_index, one.timestamp))
@@ -19,7 +19,7 @@ fn leaders_are_asked_for_the_end_alone() {
 }
 
 #[test]
-fn partitions_without_a_response_are_unknown() {
+fn partitions_without_a_response_have_unknown_ends() {
     let of = |name: &str, index: i32, offset: i64, code: ErrorCode| {
         message!(ListOffsetsTopicResponse {
             name: name.into(),

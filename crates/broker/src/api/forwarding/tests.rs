@@ -34,7 +34,7 @@ fn check<R: Refusable + Clone>(api: ApiKey, request: impl Fn(i16) -> R) {
 }
 
 #[test]
-fn every_version_can_carry_a_refusal() {
+fn every_forwarded_version_can_carry_a_refusal() {
     check(ApiKey::CreateTopics, |_| {
         let topic = message!(CreatableTopic { name: "a".into() });
         message!(CreateTopicsRequest { topics: vec![topic] })

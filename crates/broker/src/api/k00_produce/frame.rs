@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn records_without_a_whole_batch_have_none() {
+    fn records_without_a_whole_batch_are_refused() {
         let whole = one();
         for len in 0..whole.len() {
             assert_eq!(found(&whole[..len]), Err(ErrorCode::InvalidRecord), "{len} bytes");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn stray_bytes_after_a_batch_are_left_out() {
+    fn stray_bytes_after_a_batch_are_ignored() {
         let whole = one();
         assert_eq!(found(&whole), Ok(whole.clone()));
         let then = |tail: &[u8]| found(&[&whole, tail].concat());

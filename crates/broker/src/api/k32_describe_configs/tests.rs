@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::*;
 
 #[test]
-fn repeated_config_resource_is_answered_once() {
+fn repeated_config_resource_gets_one_result() {
     let ask = |name: &'static str, keys: Option<&'static str>| {
         message!(DescribeConfigsResource {
             resource_type: 2,

@@ -74,7 +74,7 @@ fn heartbeats_are_checked_in_kafkas_order() {
 }
 
 #[test]
-fn members_of_kafka_4_4_may_be_static() {
+fn streams_members_may_be_static_since_4_4() {
     let mut request = join();
     request.instance_id = Some("i".into());
     let offset = |partition| message!(TaskOffset { subtopology_id: "0".into(), partition: partition });
@@ -98,7 +98,7 @@ fn members_of_kafka_4_4_may_be_static() {
 }
 
 #[test]
-fn topologies_are_checked_before_they_are_kept() {
+fn invalid_streams_topologies_are_refused() {
     let mut changelog = part("0");
     changelog.state_changelog_topics = vec![message!(TopicInfo { name: "c".into(), partitions: 3 })];
     let mut request = join();
@@ -118,7 +118,7 @@ fn topologies_are_checked_before_they_are_kept() {
 }
 
 #[test]
-fn topics_must_be_those_of_applications() {
+fn streams_topologies_may_not_use_internal_topics() {
     let of = |names: &[&str]| {
         let sources = names.iter().map(|&name| name.into()).collect();
         topology(vec![message!(Subtopology { source_topics: sources })])

@@ -5,7 +5,7 @@ use std::task::Poll;
 use super::*;
 
 #[tokio::test]
-async fn only_the_first_step_begins_with_the_arrival() {
+async fn only_first_meter_step_starts_at_arrival() {
     let received = Instant::now() - Duration::from_secs(1000);
     let meter = Meter::new(received);
     let mut steps = 0;

@@ -18,7 +18,7 @@ const FEATURE_REASONS: &[(&str, &str)] =
     &[("eligible.leader.replicas.version", "kept in the metadata; a single broker has no other leader")];
 
 #[test]
-fn the_documentation_lists_what_is_served() {
+fn documentation_lists_all_served_apis() {
     check_page("docs/apis.md", |page| {
         replace(&replace(page, "<!-- apis -->", &api_table()), "<!-- features -->", &feature_table())
     });

@@ -604,7 +604,7 @@ fn lowered_empty_log_updates_its_checkpoints() {
 
 /// Records that are appended after a truncation were not compacted.
 #[test]
-fn a_truncation_takes_the_checkpoint_of_compaction_back() {
+fn truncation_lowers_the_compaction_checkpoint() {
     let mut rig = Rig::start();
     rig.run(async {
         for offset in 0..3 {

@@ -384,7 +384,7 @@ fn coordinator_resigns_during_stuck_write() {
 }
 
 #[test]
-fn resignations_together_are_one_line_of_log() {
+fn simultaneous_resignations_log_one_line() {
     let home = directory();
     let now = begin(&Arc::new(Recorder::new(home.path())), &home, Ways::default());
     now.run(now.broker.controller().ensure_internal_topic(OFFSETS_TOPIC)).unwrap();

@@ -19,7 +19,7 @@
 //! random seeds of both kinds. With threads a seed is not one order of changes: what a failed crash
 //! left is kept, and its place printed.
 //!
-//! Soak: lasts 30 s, filter seeds_by_hand
+//! Soak: lasts 30 s, filter chosen_seed_survives_crashes
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -217,7 +217,7 @@ fn short_segments_with_threads_survive_machine_crash() {
 }
 
 #[test]
-fn seeds_by_hand() {
+fn chosen_seed_survives_crashes() {
     if let Some(seed) = given_seed() {
         let (done, happened) = crashes_of(seed, CRASHES);
         println!("{done} crashes; {happened:?}");

@@ -254,7 +254,7 @@ fn missing_directory_takes_only_its_partitions_offline() {
 /// The checkpoints alone show that the partition had records: the log that begins anew at their
 /// offsets lacks none of its own.
 #[test]
-fn missing_partition_directory_is_told_as_loss() {
+fn missing_partition_directory_is_reported_lost() {
     let home = tempfile::tempdir().unwrap();
     let life = Life::open(&home, &["a"]).unwrap();
     life.create("t", 1);

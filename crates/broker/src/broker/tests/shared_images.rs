@@ -288,7 +288,7 @@ fn topic_deleted_while_offline_leaves_no_offsets() {
 }
 
 #[test]
-fn unusable_log_is_reported_as_lost() {
+fn unusable_log_is_reported_lost() {
     let mut member = Member::start();
     member.create(TOPIC, "t", &[member.node, OTHER]);
     let replicas = member.now.broker.replicas();
@@ -343,7 +343,7 @@ fn full_directory_yields_replicated_partitions_temporarily() {
 }
 
 #[test]
-fn housekeeping_that_never_returns_makes_a_directory_refuse() {
+fn stuck_housekeeping_makes_directory_refuse_records() {
     let mut member = Member::start();
     member.create(TOPIC, "t", &[member.node, OTHER]);
     let broker = member.now.broker.clone();
@@ -470,7 +470,7 @@ fn coordinator_resigned_before_load_stays_closed() {
 }
 
 #[test]
-fn topics_elsewhere_decide_which_coordinator_is_whose() {
+fn coordinator_topics_on_other_brokers_determine_owners() {
     let mut member = Member::start();
     member.create(OFFSETS, OFFSETS_TOPIC, &[OTHER]);
     assert_eq!(member.now.broker.coordinators().groups().partition_of("group"), Some(0));

@@ -73,7 +73,7 @@ impl Now {
 }
 
 #[test]
-fn changes_of_tokens_outlive_the_process() {
+fn token_changes_survive_a_restart() {
     let home = tempfile::tempdir().unwrap();
     let now = Now::start(home.path(), &["delegation.token.expiry.time.ms=60000"]);
     let token = now.create(-1);
@@ -116,7 +116,7 @@ fn expired_tokens_are_removed_at_intervals() {
 }
 
 #[test]
-fn a_round_of_housekeeping_removes_expired_tokens() {
+fn housekeeping_removes_expired_tokens() {
     let home = tempfile::tempdir().unwrap();
     let now = Now::start(home.path(), &[]);
     let token = now.create(1);

@@ -96,7 +96,7 @@ fn describe(connection: &mut Connection, to: &Target) -> Option<DescribeClusterR
 }
 
 #[test]
-fn each_protocol_and_mechanism_leads_to_an_answer() {
+fn controller_responds_over_each_protocol_and_mechanism() {
     let directory = tempfile::tempdir().unwrap();
     let server = serve(directory.path());
     let [plain, tls, sasl, both] = [0, 1, 2, 3].map(|at| target(server.kafka_addresses()[at].port()));
@@ -148,7 +148,7 @@ fn a_session_is_renewed_before_it_ends() {
 }
 
 #[test]
-fn another_thread_ends_the_wait_for_an_answer() {
+fn response_wait_is_interrupted_by_another_thread() {
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = target(mute.local_addr().unwrap().port());
     for close in [false, true] {
@@ -206,7 +206,7 @@ fn request_without_response_is_reset_before_retry() {
 }
 
 #[test]
-fn closed_idle_connection_is_no_fault() {
+fn closed_idle_connection_is_not_a_fault() {
     let directory = tempfile::tempdir().unwrap();
     let server = serve(directory.path());
     let to = target(server.kafka_addresses()[0].port());
@@ -220,7 +220,7 @@ fn closed_idle_connection_is_no_fault() {
 }
 
 #[test]
-fn the_same_fault_is_logged_once() {
+fn repeated_controller_fault_is_logged_once() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = target(listener.local_addr().unwrap().port());
     drop(listener);
@@ -232,7 +232,7 @@ fn the_same_fault_is_logged_once() {
 }
 
 #[test]
-fn the_faults_that_are_logged_are_bounded() {
+fn logged_controller_faults_are_bounded() {
     let mut connection = connection(&[], TIMEOUT);
     for port in 1..100 {
         connection.tell(&target(port), &ConnectionFault::Superseded("no".to_owned()));

@@ -18,7 +18,7 @@ fn unset_topic_defaults_are_left_to_controller() {
 }
 
 #[test]
-fn outcomes_of_a_controller_are_told_by_topic() {
+fn controller_outcomes_are_reported_per_topic() {
     let result = |name: &str, error: ErrorCode, message: Option<&str>| {
         let mut result = CreatableTopicResult::default();
         result.name = name.into();

@@ -36,7 +36,7 @@ fn batch(values: &[&[u8]]) -> Vec<u8> {
 }
 
 #[test]
-fn logs_of_the_topic_are_read() {
+fn remote_log_states_are_read_from_topic() {
     let dir = tempfile::tempdir().unwrap();
     let log = |name: &str, bytes: &[u8]| {
         let path = dir.path().join(name);

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn log_begins_after_the_last_gap() {
+    fn restored_log_begins_after_the_last_gap() {
         let all = [(0, 9), (12, 19), (20, 29)].map(|offsets| segment(offsets, &[(0, 0)]));
         let (offsets, reasons) = chosen(all.into());
         assert_eq!(offsets, [(12, 19), (20, 29)]);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn discarded_histories_are_left_out() {
+    fn restore_omits_segments_of_discarded_histories() {
         let old = [(0, 0), (1, 10)];
         let new = [(0, 0), (2, 10)];
         let all = vec![segment((0, 9), &old), segment((10, 40), &old), segment((10, 19), &new)];

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_read_in_any_pieces() {
+    fn batches_are_parsed_across_any_chunk_boundary() {
         let bytes = batches();
         for piece in [1, 7, HEADER_LEN, 100, bytes.len()] {
             assert_eq!(end(&bytes, piece), Ok((13, 700)), "{piece}");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_ends_are_faults() {
+    fn damaged_segment_ends_are_faults() {
         let bytes = batches();
         for cut in [1, bytes.len() / 2 + 3, bytes.len() - 1] {
             assert!(end(&bytes[..cut], 64).is_err(), "{cut}");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn no_memory_for_a_claimed_batch() {
+    fn claimed_batch_length_is_not_allocated() {
         let mut bytes = batches();
         bytes[8..12].copy_from_slice(&i32::MAX.to_be_bytes());
         assert!(end(&bytes, 64).unwrap_err().contains("within a batch"));

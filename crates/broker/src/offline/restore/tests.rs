@@ -64,7 +64,7 @@ fn run(
 }
 
 #[test]
-fn topics_continue_after_their_remote_part() {
+fn restored_topics_continue_after_remote_segments() {
     let home = tempdir().unwrap();
     let dir = home.path().join("data");
     let restored = run(&config(&dir, &[]), &one_topic(), Some("former")).unwrap();
@@ -85,7 +85,7 @@ fn topics_continue_after_their_remote_part() {
 }
 
 #[test]
-fn used_directories_are_refused() {
+fn restore_refuses_used_directories() {
     let dir = tempdir().unwrap();
     fs::write(dir.path().join("notes"), "of the operator").unwrap();
     let refused = run(&config(dir.path(), &[]), &one_topic(), None).unwrap_err();
@@ -94,7 +94,7 @@ fn used_directories_are_refused() {
 }
 
 #[test]
-fn other_clusters_and_members_are_refused() {
+fn restore_refuses_other_clusters_and_members() {
     let dir = tempdir().unwrap();
     let plan = RestorePlan { cluster_id: Some("owner".to_owned()), ..one_topic() };
     let refused = run(&config(dir.path(), &[]), &plan, Some("asked")).unwrap_err();

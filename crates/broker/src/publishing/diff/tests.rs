@@ -262,7 +262,7 @@ proptest! {
 
     /// Any images may be left out: the broker ends in the state of the last one.
     #[test]
-    fn image_differences_lead_to_any_later_image(
+    fn image_differences_reproduce_any_later_image(
         operations in prop::collection::vec(operation(), 0..12),
     ) {
         let images = images(&operations);

@@ -20,7 +20,7 @@ fn pass(admission: &mut Admission, range: std::ops::Range<u64>) -> usize {
 }
 
 #[test]
-fn nothing_stays_before_memory_was_looked_at() {
+fn admission_needs_a_memory_measurement() {
     let mut admission = Admission::default();
     assert_eq!(pass(&mut admission, 0..10) + pass(&mut admission, 0..10), 0);
     assert_eq!(admission.level(), None);
@@ -45,7 +45,7 @@ fn free_memory_is_filled_down_to_a_reserve() {
 }
 
 #[test]
-fn what_is_read_ahead_takes_room_too() {
+fn admission_counts_read_ahead_bytes() {
     let mut admission = Admission::default();
     admission.observe(&seen(1600, 300, 1000));
     let with_ahead = Wanted { ahead: 9 * MIB, ..wanted(0) };
@@ -54,7 +54,7 @@ fn what_is_read_ahead_takes_room_too() {
 }
 
 #[test]
-fn in_a_full_cache_the_second_reading_stays() {
+fn full_cache_admits_ranges_on_second_read() {
     let mut admission = Admission::default();
     admission.observe(&seen(1600, 20, 1000));
     assert_eq!(admission.level(), Some(MemoryState::Full));

@@ -14,7 +14,7 @@ fn ghosts(capacity: u64) -> Ghosts {
 }
 
 #[test]
-fn ghosts_know_second_read_but_not_first() {
+fn ghost_entry_recognizes_only_second_read() {
     let mut ghosts = ghosts(100 * MIB);
     // As a consumer reads: from wherever the last answer ended, so that neighbours share a block.
     let steps = || (0..20).map(|step| (4321 + step * 999_999, 999_999));
@@ -30,7 +30,7 @@ fn ghosts_know_second_read_but_not_first() {
 }
 
 #[test]
-fn reads_beyond_cache_capacity_are_never_known() {
+fn ghosts_forget_reads_beyond_cache_capacity() {
     let mut ghosts = ghosts(16 * MIB);
     for round in 0..3 {
         for step in 0..32 {
@@ -48,7 +48,7 @@ fn reads_beyond_cache_capacity_are_never_known() {
 }
 
 #[test]
-fn memory_is_bounded_whatever_is_read() {
+fn ghost_memory_is_bounded() {
     let mut ghosts = ghosts(u64::MAX);
     for chunk in 0..CHUNKS as u64 + 1000 {
         ghosts.read(FILE, chunk * MIB, 1);
@@ -85,7 +85,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn what_is_known_is_what_was_read_last(
+    fn ghosts_remember_the_latest_reads(
         reads in prop::collection::vec((0_u64..2, 0_u64..2000, 0_u64..700), 1..60),
         capacity in (0_u64..3000).prop_map(|blocks| blocks * BLOCK_BYTES),
     ) {

@@ -23,14 +23,14 @@ fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Kernel) {
 }
 
 #[test]
-fn this_machine_says_how_memory_stands() {
+fn memory_state_of_this_machine_is_read() {
     let seen = Kernel::default().observe().unwrap();
     assert!(seen.free <= seen.total && seen.available <= seen.total && seen.total > 0, "{seen:?}");
     assert!((0.0..=100.0).contains(&seen.stalled), "{seen:?}");
 }
 
 #[test]
-fn memory_without_control_groups_is_the_machines() {
+fn without_control_groups_machine_memory_counts() {
     let (_dir, mut kernel) = machine(&[("proc/meminfo", MEMINFO), ("proc/pressure/memory", CALM)]);
     let kib = 1024;
     let expected = Observation {
@@ -61,7 +61,7 @@ fn the_smallest_memory_limit_counts() {
 }
 
 #[test]
-fn groups_of_version_1_count_too() {
+fn cgroup_v1_limits_are_read() {
     let (_dir, mut kernel) = machine(&[
         ("proc/meminfo", MEMINFO),
         ("proc/self/cgroup", "5:cpuacct,cpu:/x\n4:memory:/docker/abc\n0::/\n"),
@@ -78,7 +78,7 @@ fn groups_of_version_1_count_too() {
 }
 
 #[test]
-fn without_pressure_refaults_tell() {
+fn refaults_measure_pressure_without_psi() {
     let (dir, mut kernel) =
         machine(&[("proc/meminfo", MEMINFO), ("proc/vmstat", "workingset_refault_file 1000000\n")]);
     assert_eq!(kernel.observe().unwrap().stalled, 0.0, "what was before says nothing");

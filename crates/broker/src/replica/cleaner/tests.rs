@@ -20,7 +20,7 @@ fn cleaner_takes_log_once_and_remembers_end() {
 }
 
 #[test]
-fn nothing_is_remembered_of_a_deleted_topic() {
+fn cleaner_forgets_deleted_topics() {
     let cleaner = Cleaner::default();
     assert!(cleaner.take(&key("a")));
     cleaner.exclude(&key("b"));

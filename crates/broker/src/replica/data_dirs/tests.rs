@@ -78,7 +78,7 @@ fn directory_of_deleted_namesake_is_set_aside() {
 }
 
 #[test]
-fn directories_of_others_are_left_alone() {
+fn foreign_directories_are_left_unchanged() {
     let home = tempfile::tempdir().unwrap();
     for (path, file) in [
         ("a/backup-2024", "notes.txt"),
@@ -201,7 +201,7 @@ fn copy_replaces_lost_log_when_directories_are_online() {
 }
 
 #[test]
-fn checkpoints_are_those_of_the_directorys_own_partitions() {
+fn checkpoints_omit_partitions_of_other_directories() {
     let home = tempfile::tempdir().unwrap();
     make(&home, "a/t-0", None);
     make(&home, "b/t-1", None);

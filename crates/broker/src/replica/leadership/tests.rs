@@ -14,7 +14,7 @@ fn leadership(leader: i32, isr: &[i32]) -> Leadership {
 }
 
 #[test]
-fn epochs_are_compared_before_the_leader_is() {
+fn leader_epoch_is_checked_before_leader_id() {
     let (leads, follows) = (leadership(1, &[1]), leadership(2, &[1, 2]));
     for (known, leader, follower) in [
         (-1, Ok(()), Err(ErrorCode::NotLeaderOrFollower)),
@@ -53,7 +53,7 @@ fn in_sync_or_eligible_replica_is_complete() {
 }
 
 #[test]
-fn only_a_later_partition_epoch_follows() {
+fn only_later_partition_epochs_are_accepted() {
     let held = leadership(1, &[1]);
     let with = |partition_epoch| Leadership { partition_epoch, ..held.clone() };
     assert_eq!([7, 8, 9].map(|epoch| with(epoch).follows(&held)), [false, false, true]);

@@ -37,7 +37,7 @@ fn short_session_keeps_lease_of_busy_process() {
 }
 
 #[test]
-fn a_pause_amid_a_confirmation_needs_another_one() {
+fn lease_needs_confirmation_begun_after_the_pause() {
     let lease = lease();
     lease.tick(20_000);
     lease.tick(40_000);

@@ -62,7 +62,7 @@ fn log_copy_is_identical_whatever_step_size() {
 }
 
 #[test]
-fn a_copy_is_cut_where_the_log_was() {
+fn log_truncation_truncates_the_copy() {
     let home = tempfile::tempdir().unwrap();
     let (mut log, mut copy) = (open(&home, "log"), open(&home, "copy"));
     append(&mut log, 1, 20);

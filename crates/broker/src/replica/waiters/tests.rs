@@ -34,7 +34,7 @@ fn only_registered_waiters_are_woken() {
 }
 
 #[test]
-fn room_for_a_crowd_is_given_back() {
+fn waiter_memory_shrinks_after_a_peak() {
     let waiters = Arc::new(Waiters::default());
     let sleeper = Arc::new(Notify::new());
     let crowd: Vec<_> = (0..5_000).map(|_| waiters.register(&sleeper)).collect();

@@ -107,7 +107,7 @@ fn unfinished_authentication_messages_count_against_memory() {
 }
 
 #[test]
-fn reauthenticating_client_counts_as_entered() {
+fn reauthenticating_client_counts_as_authenticated() {
     let config = || {
         let (offers, passwords, tokens) = (Vec::new(), BTreeMap::new(), OauthConfig::default());
         Arc::new(SaslConfig { offers, passwords, tokens })

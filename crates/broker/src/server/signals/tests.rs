@@ -30,7 +30,7 @@ fn only_sigint_or_timeout_cuts_stop_short() {
 }
 
 #[test]
-fn reloads_change_nothing_about_a_later_stop() {
+fn reloads_do_not_affect_a_later_stop() {
     let mut course = Course::default();
     for _ in 0..3 {
         assert_eq!(course.on(Event::Hangup), Some(Action::Give(Order::Reload)));

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_need_the_prefix_and_another_topic() {
+    fn dead_letter_topic_names_are_checked() {
         let cases = [
             ("dlq.orders", "orders", "dlq.", true),
             ("dlq.", "orders", "dlq.", true),

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_get_the_codec_of_the_topic() {
+    fn dead_letter_batches_use_the_topic_codec() {
         let mut batch = Builder::new();
         batch.push(5, Some(b"key"), Some(&[7; 4_000]));
         let plain = batch.build().unwrap();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_refuse_what_a_client_may_not_send() {
+    fn dead_letters_obey_topic_settings() {
         let mut keyless = Builder::new();
         keyless.push(5, Some(b"key"), None).push(5, None, Some(b"value"));
         let keyless = keyless.build().unwrap();

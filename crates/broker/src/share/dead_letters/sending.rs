@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn topics_have_a_name_or_an_id() {
+    fn dead_letter_produce_uses_topic_name_or_id() {
         let place = Destination {
             topic: "dlq.t".to_owned(),
             topic_id: Uuid::from_bytes([7; 16]),

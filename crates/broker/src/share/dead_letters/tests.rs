@@ -10,7 +10,7 @@ fn letter(first: i64, last: i64) -> DeadLetter {
 }
 
 #[test]
-fn a_round_reports_each_dead_letter_once() {
+fn send_round_reports_each_dead_letter_once() {
     let mut round = Round::new(vec![letter(0, 4), letter(6, 6), letter(8, 9)]);
     assert!(!round.is_over() && round.take_done().is_empty());
     round.place = Place { letter: 1, offset: 6 };
@@ -24,14 +24,14 @@ fn a_round_reports_each_dead_letter_once() {
 }
 
 #[test]
-fn whole_rounds_may_be_given_up() {
+fn whole_send_rounds_may_be_abandoned() {
     let mut round = Round::new(vec![letter(3, 5), letter(7, 7)]);
     assert_eq!(round.give_up(), 4);
     assert_eq!(round.take_done(), [(3, 5), (7, 7)]);
 }
 
 #[test]
-fn only_transient_faults_are_repeated() {
+fn only_transient_faults_are_retried() {
     let lasting = [
         Fault::NoTopic("g".to_owned()),
         Fault::Name { topic: "t".to_owned(), prefix: "dlq.".to_owned() },

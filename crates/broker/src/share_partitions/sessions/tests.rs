@@ -25,7 +25,7 @@ fn opened(sessions: &mut ShareSessions, name: &str, partitions: &[PartitionPlace
 }
 
 #[test]
-fn epochs_count_up_and_mistakes_are_refused() {
+fn share_session_epochs_must_increase_by_one() {
     let mut sessions = ShareSessions::new(10);
     assert_eq!(sessions.proceed(("g", "a"), 1, (&[], &[])).unwrap_err(), ErrorCode::ShareSessionNotFound);
     opened(&mut sessions, "a", &[key(0), key(1)]);
@@ -42,7 +42,7 @@ fn epochs_count_up_and_mistakes_are_refused() {
 }
 
 #[test]
-fn epochs_begin_again_after_the_largest() {
+fn share_session_epochs_wrap_to_one() {
     let mut sessions = ShareSessions::new(10);
     opened(&mut sessions, "a", &[]);
     sessions.groups["g"]["a"].session.lock().epoch = i32::MAX;
@@ -82,7 +82,7 @@ fn sessions_end_with_their_connection() {
 }
 
 #[test]
-fn full_tables_take_from_the_greedy() {
+fn full_session_table_evicts_greedy_clients() {
     let mut sessions = ShareSessions::new(3);
     for name in ["a", "b", "c"] {
         opened(&mut sessions, name, &[key(0)]);
@@ -111,7 +111,7 @@ fn partitions_of_all_sessions_are_bounded() {
 }
 
 #[test]
-fn a_client_with_all_partitions_gives_way() {
+fn client_with_all_partitions_loses_a_session() {
     let mut sessions = ShareSessions::new(10);
     let quarter = PARTITIONS_MAX as i32 / 4;
     let many: Vec<PartitionPlace> = (0..quarter).map(key).collect();

@@ -20,7 +20,7 @@ fn lag_samples_20_seconds_apart_last_one_hour() {
 }
 
 #[test]
-fn only_so_many_groups_have_a_history() {
+fn lag_histories_of_groups_are_bounded() {
     let history = LagHistory::default();
     let names: Vec<String> = (0..2 * GROUPS_MAX).map(|at| at.to_string()).collect();
     history.record(names.iter().map(|name| (name.as_str(), sample(0, 1))), 0);

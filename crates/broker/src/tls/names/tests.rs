@@ -5,7 +5,7 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use super::*;
 
 #[test]
-fn subjects_are_written_as_java_writes_them() {
+fn certificate_subjects_match_java() {
     fn check(parts: &[(DnType, &str)], expected: &str) {
         let mut params = CertificateParams::new([]).unwrap();
         params.distinguished_name = DistinguishedName::new();
@@ -34,7 +34,7 @@ fn subjects_are_written_as_java_writes_them() {
 }
 
 #[test]
-fn rules_name_principals_as_kafkas_do() {
+fn principal_mapping_rules_match_kafka() {
     fn check(rules: &str, name: &str, expected: Option<&str>) {
         assert_eq!(Rules::parse(rules).unwrap().principal(name).as_deref(), expected, "{rules}");
     }
@@ -89,7 +89,7 @@ fn new_certificate_must_keep_subject_and_names() {
 }
 
 #[test]
-fn names_are_those_of_the_certificate() {
+fn principal_names_come_from_the_certificate() {
     let mut params = rcgen::CertificateParams::new(["a.test".to_owned(), "127.0.0.1".to_owned()]).unwrap();
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(rcgen::DnType::CommonName, "a");

@@ -40,7 +40,7 @@ fn verification_request_has_one_transaction_per_id() {
 }
 
 #[test]
-fn an_answer_without_the_partition_is_none() {
+fn verification_response_may_lack_the_partition() {
     let mut partition = AddPartitionsToTxnPartitionResult::default();
     (partition.partition_index, partition.partition_error_code) = (1, 0);
     let mut topic = AddPartitionsToTxnTopicResult::default();

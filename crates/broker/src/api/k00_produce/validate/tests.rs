@@ -146,7 +146,7 @@ fn future_record_is_refused_despite_batch_header_timestamp() {
 }
 
 #[test]
-fn a_client_does_not_stamp_for_the_broker() {
+fn batch_with_log_append_time_is_refused() {
     let mut builder = Builder::new().log_append_time();
     builder.push(NOW_MS, Some(b"key"), None).push(NOW_MS, Some(b"key"), Some(b"value"));
     let batch = builder.build().unwrap();
@@ -163,7 +163,7 @@ fn a_client_does_not_stamp_for_the_broker() {
 }
 
 #[test]
-fn wanted_codec_predicts_recompression_of_batch() {
+fn recompression_is_predicted_from_wanted_codec() {
     let plain = batch_of(&[(NOW_MS, true)]);
     let wanted = |own: &[(&str, &str)], batch: &[u8]| {
         wanted_codec(&BatchView::parse(batch).unwrap(), &config(own)).unwrap()

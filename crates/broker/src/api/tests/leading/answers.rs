@@ -165,7 +165,7 @@ fn negative_leader_epoch_in_fetch_is_ignored() {
 
 /// A consumer that still fetches from a deleted topic was answered without a pause.
 #[test]
-fn a_fetch_waits_for_the_partitions_that_exist() {
+fn fetch_with_unknown_partition_still_waits() {
     let rig = Rig::start();
     rig.run(async {
         let both = |first| {
@@ -219,7 +219,7 @@ fn fetch_session_bounds_unknown_partitions() {
 }
 
 #[test]
-fn a_cordoned_directory_is_shown_as_such() {
+fn describe_log_dirs_reports_cordoned_directories() {
     let rig = Rig::start();
     let describe = |version| {
         let request = message!(DescribeLogDirsRequest { topics: None });
@@ -313,7 +313,7 @@ fn operations_on_missing_topic_need_describe_permission() {
 }
 
 #[test]
-fn a_request_that_leaves_no_time_changes_nothing() {
+fn request_with_expired_timeout_changes_nothing() {
     let rig = Rig::start();
     let late = ErrorCode::RequestTimedOut.code();
     let (partitions, replicas) = (vec![0], vec![rig.node]);

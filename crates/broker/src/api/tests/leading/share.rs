@@ -203,7 +203,7 @@ fn records_are_acquired_once_and_their_results_stored() {
 }
 
 #[test]
-fn acknowledgements_of_others_and_bad_ones_are_refused() {
+fn foreign_or_invalid_acknowledgements_are_refused() {
     let rig = start(&[], &[]);
     rig.run(async {
         rig.initialize().await;
@@ -248,7 +248,7 @@ fn share_fetches_wait_for_records_and_releases() {
 }
 
 #[test]
-fn records_return_when_sessions_and_connections_end() {
+fn ended_sessions_release_their_acquired_records() {
     let rig = start(&[], &[]);
     rig.run(async {
         let clock = tokio::task::spawn_local(share::partitions::run_clock(rig.broker.clone()));
@@ -270,7 +270,7 @@ fn records_return_when_sessions_and_connections_end() {
 }
 
 #[test]
-fn locks_end_when_they_are_due() {
+fn expired_record_locks_release_records() {
     let flags = ["group.share.min.record.lock.duration.ms=1000"];
     let settings = [("share.record.lock.duration.ms", "1000"), ("share.delivery.count.limit", "2")];
     let rig = start(&settings, &flags);
@@ -294,7 +294,7 @@ fn locks_end_when_they_are_due() {
 }
 
 #[test]
-fn share_sessions_refuse_same_requests_as_kafka() {
+fn share_sessions_refuse_the_same_requests_as_kafka() {
     let rig = start(&[], &["group.share.max.share.sessions=1"]);
     rig.run(async {
         rig.initialize().await;
@@ -416,7 +416,7 @@ fn aborted_records_are_not_delivered() {
 }
 
 #[test]
-fn without_the_feature_share_groups_are_refused() {
+fn share_requests_need_the_share_version_feature() {
     let mut rig = start(&[], &[]);
     rig.run(async {
         rig.initialize().await;
@@ -435,7 +435,7 @@ fn without_the_feature_share_groups_are_refused() {
 }
 
 #[test]
-fn records_do_not_exceed_a_limit_of_records() {
+fn strict_acquire_mode_obeys_max_records() {
     let rig = start(&[], &[]);
     rig.run(async {
         rig.initialize().await;
@@ -483,7 +483,7 @@ fn share_fetch_with_zero_limits_returns_nothing() {
 }
 
 #[test]
-fn groups_without_sessions_leave_no_entries() {
+fn share_entries_end_with_the_last_session() {
     let rig = start(&[], &[]);
     rig.run(async {
         let clock = tokio::task::spawn_local(share::partitions::run_clock(rig.broker.clone()));
@@ -510,7 +510,7 @@ fn groups_without_sessions_leave_no_entries() {
 }
 
 #[test]
-fn newer_state_epoch_ends_the_entry() {
+fn newer_state_epoch_fences_share_partition() {
     let rig = start(&[], &[]);
     rig.run(async {
         rig.initialize().await;
@@ -559,7 +559,7 @@ fn newer_leader_epoch_reloads_the_share_state() {
 }
 
 #[test]
-fn one_record_ends_one_of_many_waits() {
+fn one_record_completes_one_waiting_share_fetch() {
     let rig = start(&[], &[]);
     rig.run(async {
         rig.initialize().await;
@@ -593,7 +593,7 @@ async fn futures_of<T, F: Future<Output = T> + Unpin>(mut all: Vec<F>) -> (T, us
 }
 
 #[test]
-fn too_few_bytes_leave_when_time_is_up() {
+fn share_fetch_returns_few_bytes_at_timeout() {
     let rig = start(&[], &[]);
     rig.run(async {
         rig.initialize().await;
@@ -607,7 +607,7 @@ fn too_few_bytes_leave_when_time_is_up() {
 }
 
 #[test]
-fn deleted_records_are_skipped() {
+fn share_fetch_skips_deleted_records() {
     let rig = start(&[], &[]);
     rig.run(async {
         rig.initialize().await;

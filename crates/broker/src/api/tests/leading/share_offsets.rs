@@ -120,7 +120,7 @@ async fn deleted(rig: &Rig, group: &str, topics: &[&str]) -> (i16, Vec<(String, 
 const UNKNOWN: i16 = ErrorCode::UnknownTopicOrPartition.code();
 
 #[test]
-fn lag_leaves_out_records_whose_delivery_is_complete() {
+fn share_lag_excludes_completed_records() {
     let rig = start();
     let (topic_id, partition) = (ALONE, 0);
     let initialize = InitializePart { topic_id, partition, state_epoch: 1, start_offset: 2 };
@@ -160,7 +160,7 @@ fn lag_leaves_out_records_whose_delivery_is_complete() {
 }
 
 #[test]
-fn lag_needs_the_leader_of_the_partition() {
+fn share_lag_needs_the_partition_leader() {
     let mut rig = start();
     rig.run(async {
         let states = rig.broker.coordinators().share_states();
@@ -212,7 +212,7 @@ fn start_offsets_are_set_described_and_deleted() {
 }
 
 #[test]
-fn offsets_need_the_feature() {
+fn share_offsets_need_the_feature() {
     let mut rig = start();
     let level = FeatureLevelRecord { name: SHARE_VERSION.to_owned(), feature_level: 0 };
     rig.publish(&[level.into()]);

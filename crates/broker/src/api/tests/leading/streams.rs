@@ -116,7 +116,7 @@ fn heartbeat(random: &mut StdRng, (group, member, epoch): (&str, &str, i32)) -> 
 }
 
 #[test]
-fn streams_groups_go_on_after_any_request() {
+fn streams_groups_survive_random_requests() {
     let rig = start();
     let mut random = StdRng::seed_from_u64(seeds(1).start);
     rig.run(async {

@@ -240,7 +240,7 @@ fn batch_does_not_overtake_unverified_earlier_batch() {
 
 /// A coordinator on another broker answers as late as a network does.
 #[test]
-fn verification_elsewhere_keeps_no_marker_out() {
+fn marker_is_written_during_remote_verification() {
     let mut rig = Rig::start();
     let partition = PartitionRecord {
         topic_id: STATES,

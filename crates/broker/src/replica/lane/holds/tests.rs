@@ -5,7 +5,7 @@ use levada_log::{OpenOptions, Writer};
 use super::*;
 
 #[test]
-fn hold_inside_of_another_ends_neither() {
+fn inner_hold_does_not_end_the_outer() {
     let dir = tempfile::tempdir().unwrap();
     let lane = |name: &str| {
         let (writer, _) = Writer::open(OpenOptions::new(dir.path().join(name)), 1_000).unwrap();
@@ -30,7 +30,7 @@ fn hold_inside_of_another_ends_neither() {
 }
 
 #[test]
-fn threads_that_have_ended_are_forgotten() {
+fn hold_times_forget_ended_threads() {
     let own = std::thread::spawn(|| OWN.with(Arc::downgrade)).join().unwrap();
     assert!(own.upgrade().is_none());
     last_for(Duration::ZERO);

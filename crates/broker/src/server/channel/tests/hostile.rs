@@ -258,7 +258,7 @@ fn tls_key_update_is_reciprocated_during_response() {
 }
 
 #[test]
-fn abrupt_tls_client_ends_leak_nothing() {
+fn abrupt_tls_disconnects_leak_nothing() {
     rigs().for_each(|rig| check_ends_in_the_middle(&rig));
 }
 

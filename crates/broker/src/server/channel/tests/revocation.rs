@@ -67,7 +67,7 @@ fn revoked_client_certificate_is_refused_at_handshake() {
 }
 
 #[test]
-fn a_certificate_does_not_name_whoever_shows_none() {
+fn client_without_certificate_is_anonymous() {
     let rig = Rig::new(&["ssl.client.auth=required", "ssl.principal.mapping.rules=RULE:^CN=(.*)$/$1/"]);
     rig.filled("t", 1);
     fetched(&mut rig.connect(rig.client(None, Some("duke"))), "t");

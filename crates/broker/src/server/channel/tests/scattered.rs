@@ -49,7 +49,7 @@ fn client_certificate_in_many_records_is_accepted() {
 }
 
 #[test]
-fn a_handshake_in_thousands_of_parts_ends() {
+fn handshake_with_thousands_of_fragments_is_ended() {
     let rig = Rig::new(&[]);
     let mut socket = TcpStream::connect(rig.address(1)).unwrap();
     // Half of the time that a handshake may take.

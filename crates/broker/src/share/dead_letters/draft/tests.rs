@@ -193,7 +193,7 @@ fn batches_of_large_topics_are_bounded_too() {
 }
 
 #[test]
-fn a_batch_ends_after_much_reading() {
+fn dead_letter_batch_bounds_its_reads() {
     let home = TempDir::new().unwrap();
     let zeros = vec![0; 7 << 20];
     let batches: Vec<_> = (0..30).map(|base| stored(base, &[&zeros], Compression::Zstd)).collect();

@@ -191,7 +191,7 @@ fn leave(rig: &mut Rig) {
 }
 
 #[test]
-fn dead_letters_without_a_queue_are_given_up() {
+fn dead_letters_without_a_topic_are_dropped() {
     type Settings = &'static [(&'static str, &'static str)];
     type Case = (&'static str, Settings, &'static [&'static str], fn(&mut Rig), u64);
     let cases: [Case; 6] = [
@@ -225,7 +225,7 @@ fn dead_letters_without_a_queue_are_given_up() {
 }
 
 #[test]
-fn groups_without_the_level_have_no_dead_letters() {
+fn dead_letters_need_the_feature_level() {
     let mut rig = start_with_letters(&[TOPIC_KEY], &[]);
     let level = FeatureLevelRecord { name: SHARE_VERSION.to_owned(), feature_level: 1 };
     rig.publish(&[level.into()]);

@@ -82,7 +82,7 @@ fn acknowledgement(random: &mut StdRng, member: &Member<'_>) -> ShareAcknowledge
 }
 
 #[test]
-fn queues_go_on_after_any_request() {
+fn share_partitions_survive_random_requests() {
     let rig = start(&[("share.delivery.count.limit", "10")], &[]);
     let mut random = StdRng::seed_from_u64(seeds(1).start);
     rig.run(async {
