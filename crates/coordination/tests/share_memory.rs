@@ -71,7 +71,7 @@ fn bytes_of_one(
 }
 
 #[test]
-fn records_and_batches_in_flight_are_small() {
+fn in_flight_records_use_little_memory() {
     let member: Arc<str> = Arc::from("0b1c7b1e-7a4c-4a55-9a64-8f4d5a6b7c8d");
     let mut whole = partition();
     let batch_bytes = bytes_of_one(5_000, &mut whole, |partition| {

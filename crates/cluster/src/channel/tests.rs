@@ -128,7 +128,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn requests_of_each_class_end_once_in_order(
+    fn requests_of_each_class_complete_once_in_order(
         operations in prop::collection::vec((0..12u8, 0..40usize), 0..250),
     ) {
         let mut script = Script {

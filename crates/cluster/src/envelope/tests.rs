@@ -7,7 +7,7 @@ fn user(name: &str) -> ForwardedPrincipal {
 }
 
 #[test]
-fn a_request_is_wrapped_as_kafka_wraps_it() {
+fn envelope_request_matches_kafka() {
     let request = Bytes::from_static(b"\0\x13\0\x07\0\0\0\x2a");
     let envelope = wrap(request.clone(), &user("ANONYMOUS"), IpAddr::from([127, 0, 0, 1]));
     assert_eq!(envelope.request_data, request);
@@ -22,7 +22,7 @@ fn a_request_is_wrapped_as_kafka_wraps_it() {
 }
 
 #[test]
-fn answers_are_unwrapped() {
+fn enveloped_responses_are_unwrapped() {
     #[track_caller]
     fn check(code: i16, data: Option<&'static [u8]>, expected: Unwrapped) {
         let mut envelope = EnvelopeResponse::default();

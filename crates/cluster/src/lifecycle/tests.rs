@@ -203,7 +203,7 @@ fn refused_registration_lists_unsupported_feature_levels() {
 }
 
 #[test]
-fn refusals_that_no_retry_helps_end_the_process() {
+fn permanent_registration_refusals_end_the_process() {
     for code in [31, 104] {
         let mut broker = broker();
         broker.step(LifecycleEvent::Tick, 0);
@@ -277,7 +277,7 @@ fn a_controlled_shutdown_has_a_deadline() {
 }
 
 #[test]
-fn a_broker_that_never_ran_stops_at_once() {
+fn unregistered_broker_stops_immediately() {
     let mut starting = broker();
     assert_eq!(starting.step(LifecycleEvent::Stop, 0), [LifecycleAction::Shutdown(false)]);
     let mut recovering = broker();
@@ -380,7 +380,7 @@ fn lost_heartbeat_is_retried_and_late_response_ignored() {
 }
 
 #[test]
-fn identities_that_a_controller_would_accept_are_refused() {
+fn unsafe_broker_identities_are_refused_locally() {
     let quorum = Quorum::from_voters("1@c:1").unwrap();
     #[track_caller]
     fn refused(quorum: &Quorum, change: impl FnOnce(&mut BrokerIdentity)) -> IdentityFault {

@@ -74,7 +74,7 @@ fn newer_epoch_changes_leader_and_older_is_ignored() {
 }
 
 #[test]
-fn addresses_come_from_answers_and_from_the_log() {
+fn controller_addresses_come_from_responses_and_metadata() {
     let mut quorum = Quorum::from_bootstrap_servers("c:1").unwrap();
     quorum.told(1, 7, None);
     assert_eq!(quorum.target().address, address(1), "the leader's address is not known");

@@ -95,7 +95,7 @@ fn observer_tries_other_voters_with_growing_pauses() {
 }
 
 #[test]
-fn a_batch_that_cannot_follow_is_refused() {
+fn observer_refuses_batch_that_cannot_follow() {
     for (damage, reason) in [(20, "checksum"), (7, "continues at offset"), (15, "has epoch")] {
         let mut rig = reading();
         rig.model.append(0, 1, 9);

@@ -123,7 +123,7 @@ fn forgotten_or_delayed_partitions_leave_fetch_session() {
 }
 
 #[test]
-fn a_partition_followed_anew_ignores_outcomes_from_before() {
+fn refollowed_partition_ignores_earlier_outcomes() {
     let mut fetcher = fetcher(1);
     fetcher.poll(&ALL, 0).unwrap();
     let out_of_range =

@@ -105,7 +105,7 @@ fn response_to_another_request_is_ignored() {
 }
 
 #[test]
-fn errors_delay_or_halt() {
+fn fetch_errors_delay_or_halt_the_partition() {
     for (code, halt) in [
         (ErrorCode::NotLeaderOrFollower.code(), None),
         (ErrorCode::UnknownLeaderEpoch.code(), None),
@@ -502,7 +502,7 @@ fn failed_rebuild_is_repeated_after_a_delay() {
 }
 
 #[test]
-fn local_start_that_changed_meanwhile_is_not_used() {
+fn rebuild_ignores_outdated_local_log_start() {
     for (local_start, epoch) in [(5, 7), (2, 7), (-1, 7), (20, -1)] {
         let (mut follower, locate) = moved();
         assert_eq!(follower.done(&locate, Outcome::LocatedLocal(local_start, epoch), RETRY_MS), None);

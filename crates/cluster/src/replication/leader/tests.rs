@@ -36,7 +36,7 @@ fn fetched(leader: &mut Leader, (replica, offset): (i32, i64), log_end: i64, now
 }
 
 #[test]
-fn fetch_read_in_other_leader_epoch_is_refused() {
+fn fetch_read_in_another_leader_epoch_is_refused() {
     let mut leader = leader(&[1, 2]);
     for read in [4, 6] {
         let fetch = FollowerFetch { leader_epoch: read, ..fetch(2, 10, 10) };
@@ -295,7 +295,7 @@ fn metadata_of_settled_change_keeps_next_one_pending() {
 }
 
 #[test]
-fn isr_answer_codes_determine_the_outcome() {
+fn isr_response_codes_determine_the_outcome() {
     let retry = |change: &IsrChange| ChangeOutcome::Retry(change.clone());
     let unsettled = |_: &IsrChange| ChangeOutcome::Unsettled;
     let reset = |_: &IsrChange| ChangeOutcome::Reset;
@@ -323,7 +323,7 @@ fn isr_answer_codes_determine_the_outcome() {
 }
 
 #[test]
-fn isr_answer_of_another_epoch_is_ignored() {
+fn isr_response_of_another_epoch_is_ignored() {
     for answer in [
         CommittedIsr { leader_epoch: 4, ..committed(8, &[1, 2, 3]) },
         CommittedIsr { leader_epoch: 6, ..committed(8, &[1, 2, 3]) },
@@ -347,7 +347,7 @@ fn response_with_same_partition_epoch_settles_isr_change() {
 }
 
 #[test]
-fn the_low_watermark_is_that_of_living_replicas() {
+fn low_watermark_covers_only_living_replicas() {
     let mut leader = leader(&[1, 2, 3]);
     for (replica, log_start) in [(2, 5), (3, 3)] {
         let fetch = FollowerFetch { log_start, ..fetch(replica, 10, 10) };

@@ -29,7 +29,7 @@ fn verdict(heard: &[ReplicaEnd]) -> Verdict {
 }
 
 #[test]
-fn every_registered_replica_is_heard_before_the_verdict() {
+fn recount_verdict_needs_every_registered_replica() {
     assert_eq!(verdict(&[]), Verdict::Wait(vec![2, 3]));
     assert_eq!(verdict(&[end_of(3, 3_700, 5)]), Verdict::Wait(vec![2]));
     let without_2 = |id| (id != 2).then(|| standing(id));
@@ -64,7 +64,7 @@ fn replica_with_latest_epoch_and_largest_end_leads() {
 }
 
 #[test]
-fn a_replica_that_cannot_join_is_waited_for() {
+fn recount_waits_for_fenced_replicas() {
     let fenced = |id| Some(BrokerStanding { is_fenced: id == 2, ..standing(id) });
     let heard = recount(&[end_of(2, 3_700, 4), end_of(3, 10, 4)]);
     assert_eq!(heard.verdict((1, OWN), &registered(), &fenced), Verdict::Wait(vec![2]));

@@ -160,14 +160,14 @@ fn histories_with_one_damaged_replica_lose_nothing() {
 }
 
 #[test]
-fn a_damaged_replica_that_leads_at_once_shows() {
+fn simulation_detects_a_leader_with_losses() {
     let mutation = Some(Mutation::LeadsWithLosses);
     let is_broken = |seed: &u64| live(DAMAGE, *seed, &damage_of(*seed), mutation).is_err();
     assert!((0..DAMAGED).any(|seed| is_broken(&seed)));
 }
 
 #[test]
-fn every_mistake_shows() {
+fn simulation_detects_every_injected_mistake() {
     let (next, hidden) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some(mutation) = Mutation::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {

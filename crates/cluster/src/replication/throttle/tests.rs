@@ -5,7 +5,7 @@ use super::{RateMeter, Windows};
 const WINDOWS: Windows = Windows { samples: 11, sample_ms: 1000 };
 
 #[test]
-fn first_bytes_count_as_a_whole_sample() {
+fn first_throttle_sample_has_full_duration() {
     let mut meter = RateMeter::new(WINDOWS);
     assert_eq!(meter.rate(0), 0.0);
     meter.record(500, 0);

@@ -218,7 +218,7 @@ fn failed_assignment_write_starts_a_rebalance() {
 }
 
 #[test]
-fn an_assignment_stored_too_late_counts_for_nothing() {
+fn late_assignment_write_is_discarded() {
     let mut rig = Rig::new(config());
     let (first, ticket) = rig.enter();
     let generation = rig.joined(ticket).generation;
@@ -269,7 +269,7 @@ fn invalid_sync_group_requests_are_refused() {
 }
 
 #[test]
-fn a_heartbeat_tells_a_member_where_it_stands() {
+fn classic_heartbeat_returns_the_group_state() {
     let mut rig = Rig::new(config());
     assert_eq!(rig.heartbeat("a", 1), Err(GroupError::UnknownMemberId), "no such group");
     let members = rig.stable(2);
@@ -412,7 +412,7 @@ fn leave_group_rebalances_others_or_empties_the_group() {
 }
 
 #[test]
-fn a_full_group_turns_new_members_away() {
+fn full_group_refuses_new_members() {
     let mut rig = Rig::new(GroupConfig { max_size: 2, ..config() });
     let members = rig.stable(2);
     let full = rig.ask(rig.join(""));
@@ -479,7 +479,7 @@ mod static_members {
     }
 
     #[test]
-    fn a_leader_that_returns_must_not_assign_again() {
+    fn returning_static_leader_must_not_assign_again() {
         for (api_version, skip) in [(8, false), (9, true)] {
             let mut rig = Rig::new(config());
             let (old, _, generation) = group(&mut rig, true);

@@ -154,7 +154,7 @@ fn absent_static_member_is_removed_after_its_session() {
 }
 
 #[test]
-fn the_hash_of_a_real_kafka() {
+fn group_metadata_hash_matches_kafka() {
     #[derive(Debug)]
     struct Golden;
     impl Topics for Golden {
@@ -230,7 +230,7 @@ fn second_member_takes_half_once_first_revokes_it() {
 }
 
 #[test]
-fn member_epochs_fence_except_after_lost_answer() {
+fn member_epochs_fence_except_after_lost_response() {
     let mut rig = rig();
     let epoch = pair(&mut rig);
     let fenced = |received| Err(GroupError::fenced("consumer", received, epoch));
@@ -497,7 +497,7 @@ fn static_member_returns_to_its_former_assignment() {
 }
 
 #[test]
-fn a_full_group_turns_new_members_away() {
+fn full_group_refuses_new_members() {
     let consumer = ConsumerConfig { max_size: 1, ..ConsumerConfig::default() };
     let mut rig = Rig::new(GroupConfig { consumer, ..config() });
     ok(&mut rig, enter("a", &["t"]));
@@ -618,7 +618,7 @@ fn empty_group_is_deletable_and_switches_protocol() {
 }
 
 #[test]
-fn failed_heartbeat_write_changes_nothing_and_others_wait() {
+fn failed_heartbeat_write_changes_nothing() {
     let mut rig = rig();
     ok(&mut rig, enter("a", &["t"]));
     let before = group(&rig);

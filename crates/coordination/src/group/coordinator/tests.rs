@@ -41,7 +41,7 @@ fn groups_hash_to_same_partition_as_kafka() {
 }
 
 #[test]
-fn the_log_of_a_real_kafka_loads() {
+fn group_log_of_kafka_loads() {
     let mut coordinator = Coordinator::new(config());
     for (_, record) in golden() {
         coordinator.replay(record).unwrap();
@@ -229,7 +229,7 @@ fn loaded_group_over_maximum_size_rebalances() {
 }
 
 #[test]
-fn a_coordinator_that_loads_says_so() {
+fn loading_group_coordinator_refuses_requests() {
     let mut coordinator = Coordinator::new(config());
     let rig = Rig::new(config());
     let error = GroupError::CoordinatorLoadInProgress;
@@ -255,7 +255,7 @@ fn a_coordinator_that_loads_says_so() {
 }
 
 #[test]
-fn unload_answers_all_waiting_requests() {
+fn unload_completes_all_waiting_requests() {
     let mut rig = Rig::new(config());
     let members = rig.stable(2);
     let joining = rig.send(rig.join(&members[0]));
@@ -536,7 +536,7 @@ fn open_transaction_offsets_are_unstable_until_end() {
 }
 
 #[test]
-fn a_record_that_cannot_be_read_changes_nothing() {
+fn unreadable_group_record_changes_no_state() {
     let mut coordinator = Coordinator::new(config());
     let record = Replayed { offset: 0, transaction: None, key: Bytes::from_static(&[0, 2, 0]), value: None };
     assert!(coordinator.replay(record).is_err());

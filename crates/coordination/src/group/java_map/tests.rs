@@ -74,7 +74,7 @@ fn a_long_bucket_doubles_a_small_table() {
 }
 
 #[test]
-fn a_known_number_of_keys_makes_the_table() {
+fn table_size_follows_the_expected_key_count() {
     let mut map: JavaMap<i32, ()> = JavaMap::for_keys(2);
     map.insert(8, ());
     map.insert(7, ());

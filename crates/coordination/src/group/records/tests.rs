@@ -45,7 +45,7 @@ fn kafka_group_records_round_trip_unchanged() {
 }
 
 #[test]
-fn a_golden_commit_says_what_the_client_committed() {
+fn golden_offset_commit_is_decoded() {
     let find = |group: &str, topic: &str| {
         let records =
             golden().into_iter().map(|(_, record)| Record::decode(record.key, record.value).unwrap());
@@ -173,7 +173,7 @@ fn every_older_version_of_a_generation_is_read() {
 }
 
 #[test]
-fn what_cannot_be_a_record_is_refused() {
+fn malformed_group_records_are_refused() {
     fn check(key: &[u8], value: Option<&[u8]>, expected: &str) {
         let read = Record::decode(Bytes::copy_from_slice(key), value.map(Bytes::copy_from_slice));
         let error = read.unwrap_err().to_string();
@@ -252,7 +252,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(record in prop_oneof![offset_record(), group_record()]) {
+    fn group_records_round_trip(record in prop_oneof![offset_record(), group_record()]) {
         let encoded = record.encode().unwrap();
         prop_assert_eq!(Record::decode(encoded.key, encoded.value).unwrap(), record);
     }

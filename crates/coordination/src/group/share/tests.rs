@@ -100,7 +100,7 @@ fn a_member_gets_initialized_partitions() {
 }
 
 #[test]
-fn members_share_partitions_at_once() {
+fn share_members_share_partitions_immediately() {
     let mut rig = rig();
     settled(&mut rig);
     let b = ok(&mut rig, enter("b", &["t"]));
@@ -123,7 +123,7 @@ fn beat_all(member_id: &str) -> ShareHeartbeatRequest {
 }
 
 #[test]
-fn a_subscription_moves_partitions() {
+fn changed_subscription_moves_share_partitions() {
     let mut rig = rig();
     settled(&mut rig);
     let both = ShareHeartbeatRequest { topics: Some(vec!["u".into()]), ..beat("a", 3) };
@@ -162,7 +162,7 @@ fn members_leave_and_expire() {
 }
 
 #[test]
-fn sessions_begin_again_after_a_restart() {
+fn share_sessions_restart_after_coordinator_restart() {
     let mut rig = rig();
     settled(&mut rig);
     rig.pass(40_000);
@@ -256,7 +256,7 @@ fn assignments_keep_their_interval() {
 }
 
 #[test]
-fn settings_of_single_groups_count() {
+fn group_specific_settings_override_broker_settings() {
     let mut rig = rig();
     let own = OwnSetting {
         share_session_timeout_ms: Some(50_000),
@@ -274,7 +274,7 @@ fn settings_of_single_groups_count() {
 }
 
 #[test]
-fn other_protocols_find_no_group() {
+fn other_protocols_cannot_use_share_group() {
     let mut rig = rig();
     settled(&mut rig);
     assert_eq!(rig.ask(rig.join("")).error, Some(GroupError::InconsistentGroupProtocol));
@@ -316,7 +316,7 @@ fn other_protocols_find_no_group() {
 type Kind = (&'static str, fn(&mut Rig));
 
 #[test]
-fn share_members_find_no_group_of_other_kinds() {
+fn share_members_cannot_use_other_group_types() {
     let kinds: [Kind; 3] = [
         ("classic", |rig| {
             rig.stable(1);
@@ -341,7 +341,7 @@ fn share_members_find_no_group_of_other_kinds() {
 }
 
 #[test]
-fn names_are_free_once_their_removal_is_written() {
+fn group_name_is_reusable_after_durable_removal() {
     let mut rig = rig();
     rig.ask(commit(GROUP, "t", 5)).unwrap();
     rig.hold_appends = true;

@@ -22,7 +22,7 @@ fn each_acknowledgement_type_sets_its_state() {
 }
 
 #[test]
-fn records_of_a_batch_may_differ() {
+fn acknowledgement_types_may_differ_within_batch() {
     run("fetch a 0-9 -> 0-9*1
          ack a 0-9:aaaggrrxxa -> 0-2 done 1, 3-4 gone 1, 5-6 free 1, 7-8 gone 1, 9-9 done 1
          at -> start 5 end 9 next 5 complete 3
@@ -82,7 +82,7 @@ fn records_outside_the_tracked_ones_are_refused() {
 }
 
 #[test]
-fn senseless_acknowledgements_are_refused() {
+fn invalid_share_acknowledgements_are_refused() {
     run("fetch a 0-9 -> 0-9*1
          ack a 5-4:a -> invalid request
          ack a 5-6:aaa -> invalid request
@@ -147,7 +147,7 @@ fn a_refused_request_changes_nothing() {
 }
 
 #[test]
-fn renewals_begin_the_lock_again() {
+fn renewal_restarts_the_record_lock() {
     run("fetch a 0-9 -> 0-9*1
          pass 20000 -> nothing
          deadline -> 10000
@@ -177,7 +177,7 @@ fn renewals_begin_the_lock_again() {
 }
 
 #[test]
-fn the_last_attempt_ends_with_a_release() {
+fn release_on_last_attempt_archives_the_record() {
     run("limits attempts=2
          fetch a 0-9 -> 0-9*1
          ack a 0-9:r -> 0-9 free 1

@@ -27,7 +27,7 @@ fn new_records_are_acquired_by_whole_batches() {
 }
 
 #[test]
-fn nothing_is_acquired_without_records_or_room() {
+fn share_acquire_needs_records_and_free_locks() {
     run("fetch a -> nothing
          fetch a max=0 0-9 -> nothing
          fetch a max=-1 0-9 -> nothing
@@ -66,7 +66,7 @@ fn new_records_are_divided_at_batch_bounds() {
 }
 
 #[test]
-fn holes_belong_to_the_records_around_them() {
+fn offset_gaps_are_acquired_with_adjacent_records() {
     // One read over a hole: the client reports the gap. Two reads: the hole is not tracked.
     run("fetch a 0-9 20-29 -> 0-29*1
          ack a 0-9:a 10-19:g 20-29:a -> 0-9 done 1, 10-19 gone 1, 20-29 done 1
@@ -103,7 +103,7 @@ fn released_records_are_acquired_before_new_ones() {
 }
 
 #[test]
-fn a_limit_of_records_is_kept_exactly() {
+fn strict_record_limit_is_exact() {
     run("fetch a max=5 mode=records 10-19 -> 10-14*1
          state -> 10-14 held 1 a, 15-19 free 0
          at -> start 10 end 19 next 15 complete 0
@@ -244,7 +244,7 @@ fn sent_batches_span_the_acquired_records() {
 }
 
 #[test]
-fn batches_without_order_or_sense_do_no_harm() {
+fn unordered_or_invalid_batches_are_harmless() {
     let bounds = [i64::MIN, -1, 0, 3, 9, i64::MAX - 1, i64::MAX];
     for fetch_offset in bounds {
         for first in bounds {

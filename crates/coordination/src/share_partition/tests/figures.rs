@@ -7,7 +7,7 @@ use crate::share_partition::{FetchLockTimes, LoadedState, SharePartition, ShareP
 use super::kit::{Rig, limits, run};
 
 #[test]
-fn entries_are_small() {
+fn share_entries_use_little_memory() {
     let record = size_of::<(i64, Run)>();
     let batch = record + size_of::<(i64, i64)>();
     let lock = size_of::<Option<Lease>>() + size_of::<(i64, LeaseId)>();
@@ -66,7 +66,7 @@ fn the_next_fetch_follows_releases_and_locks() {
 }
 
 #[test]
-fn one_fetch_at_a_time_has_the_lock() {
+fn share_fetch_lock_is_exclusive() {
     let mut partition = Rig::new().partition;
     assert!(partition.take_fetch_lock(1, 100));
     assert!(!partition.take_fetch_lock(2, 100));

@@ -3,7 +3,7 @@
 use super::kit::run;
 
 #[test]
-fn loading_takes_over_states_and_counts() {
+fn loading_restores_states_and_delivery_counts() {
     run("load 5 5-9 free 2, 10-14 done 1, 15-19 gone 3
          state -> 5-9 free 2, 10-14 done 1, 15-19 gone 3
          at -> start 5 end 19 next 5 complete 10
@@ -73,7 +73,7 @@ fn gaps_are_fetched_in_order_before_new_records() {
 }
 
 #[test]
-fn gaps_without_records_are_passed() {
+fn gaps_without_records_are_skipped() {
     // The log begins after the gap, or in it.
     run("load 11 21-30 done 2, 41-50 gone 1
          fetch a at=11 21-35 36-60 -> 31-40*1 51-60*1
@@ -95,7 +95,7 @@ fn gaps_without_records_are_passed() {
 }
 
 #[test]
-fn gaps_hold_the_start_offset() {
+fn unread_gaps_hold_back_the_start_offset() {
     run("load 11 11-20 free 1, 31-40 free 1
          fetch a 11-20 -> 11-20*2
          fetch b at=31 31-40 41-45 -> 31-40*2 41-45*1

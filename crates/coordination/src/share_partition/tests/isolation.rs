@@ -76,7 +76,7 @@ fn last_delivery_attempt_has_one_record() {
 }
 
 #[test]
-fn records_that_cannot_be_acquired_isolate_nothing() {
+fn unacquirable_records_do_not_cause_isolation() {
     // Held, complete, or with a pending release.
     run("load 0 0-4 free 1
          fetch a 0-4 -> 0-4*2

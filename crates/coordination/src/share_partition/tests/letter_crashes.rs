@@ -366,7 +366,7 @@ fn a_crash_loses_no_dead_letter() {
 }
 
 #[test]
-fn mistakes_of_a_host_are_found() {
+fn checker_detects_injected_host_mistakes() {
     for mistake in [Mistake::ArchivesFirst, Mistake::ForgetsLoaded, Mistake::SendsUnstored] {
         let fails = |seed| crashes().any(|crash_after| history(seed, crash_after, mistake).is_err());
         assert!((0..SEEDS).any(fails), "{mistake:?} is not found");

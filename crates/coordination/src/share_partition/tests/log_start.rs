@@ -70,7 +70,7 @@ fn acknowledgements_below_the_start_have_no_effect() {
 }
 
 #[test]
-fn locks_of_the_rest_go_on() {
+fn locks_above_the_log_start_continue() {
     run("fetch a 0-9 -> 0-9*1
          pass 20000
          log 5
@@ -123,7 +123,7 @@ fn pending_changes_below_the_start_end_with_it() {
 }
 
 #[test]
-fn room_for_records_grows_with_the_start() {
+fn advancing_start_offset_frees_record_slots() {
     run("limits locks=10
          fetch a 0-9 -> 0-9*1
          can -> no

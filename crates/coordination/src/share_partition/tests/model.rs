@@ -535,7 +535,7 @@ fn shortened(mut steps: Vec<u64>) -> Vec<u64> {
 }
 
 #[test]
-fn random_histories_agree_with_the_rules() {
+fn share_partition_histories_match_the_model() {
     let mut reached = Reached::default();
     for seed in seeds(scaled(SEEDS)) {
         let mut rng = StdRng::seed_from_u64(seed);

@@ -30,7 +30,7 @@ fn locks_end_after_their_time() {
 }
 
 #[test]
-fn locks_of_parts_of_a_batch_end() {
+fn partial_batch_locks_expire() {
     run("fetch a 0-9 -> 0-9*1
          ack a 2-4:a 7-7:r
          pass 30000 -> 0-1 free 1, 5-6 free 1, 8-9 free 1
@@ -44,7 +44,7 @@ fn locks_of_parts_of_a_batch_end() {
 }
 
 #[test]
-fn the_last_attempt_ends_with_the_lock() {
+fn expired_lock_on_last_attempt_archives_record() {
     run("limits attempts=2
          load 0 0-4 free 1, 5-9 free 0
          fetch a 0-9 -> 0-4*2 5-9*1
@@ -100,7 +100,7 @@ fn members_that_leave_release_their_records() {
 }
 
 #[test]
-fn leaving_does_not_lower_delivery_counts() {
+fn release_on_leave_keeps_delivery_counts() {
     run("limits attempts=3
          load 0 0-4 free 2
          fetch a 0-0 -> 0-0*3

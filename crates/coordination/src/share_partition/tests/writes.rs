@@ -19,7 +19,7 @@ fn pending_records_can_be_neither_acquired_nor_acknowledged() {
 }
 
 #[test]
-fn a_failed_write_takes_the_changes_back() {
+fn failed_share_write_rolls_back_changes() {
     run("fetch a 0-9 -> 0-9*1
          hold
          ack a 0-9:aarrxxggaa
@@ -45,7 +45,7 @@ fn a_failed_write_takes_the_changes_back() {
 }
 
 #[test]
-fn locks_that_ended_count_after_a_rollback() {
+fn expired_locks_take_effect_after_rollback() {
     run("fetch a 0-9 -> 0-9*1
          hold
          ack a 0-4:a
@@ -116,7 +116,7 @@ fn released_records_wake_fetches() {
 }
 
 #[test]
-fn a_fenced_machine_does_nothing_more() {
+fn fenced_share_partition_refuses_everything() {
     for end in ["fenced", "gone"] {
         run(&format!(
             "fetch a 0-9 -> 0-9*1

@@ -71,7 +71,7 @@ fn adjacent_equal_ranges_are_merged() {
 }
 
 #[test]
-fn a_higher_count_wins_then_a_higher_state() {
+fn merge_prefers_higher_count_then_state() {
     // Each range with one of less rank, whichever is stored.
     for (high, low) in [("0x2", "0x1"), ("0x2", "4x1"), ("2x1", "0x1"), ("4x3", "2x3"), ("0x1", "0x-1")] {
         for (first, second, expected) in [
@@ -97,7 +97,7 @@ fn a_higher_count_wins_then_a_higher_state() {
 }
 
 #[test]
-fn several_ranges_are_combined_at_once() {
+fn several_state_ranges_are_combined_together() {
     check("100-110:0x1 121-130:0x1", "111-119:2x2 116-123:2x2", -1, "100-110:0x1 111-123:2x2 124-130:0x1");
     check("100-110:0x1 121-130:0x1", "111-119:2x2 116-123:2x2", 120, "120-123:2x2 124-130:0x1");
     check("100-110:0x1", "101-105:1x2 101-115:2x2 101-120:3x2", -1, "100:0x1 101-120:3x2");
@@ -109,7 +109,7 @@ fn several_ranges_are_combined_at_once() {
 }
 
 #[test]
-fn impossible_ranges_are_skipped() {
+fn invalid_state_ranges_are_skipped() {
     check("", "9-3:0x1", NO_START_OFFSET, "");
     check("5:0x1", &format!("7-{}:0x1", i64::MAX), 5, &format!("5:0x1 7-{}:0x1", i64::MAX - 1));
     check(
@@ -170,7 +170,7 @@ pub(in crate::share_state) fn random_ranges(rng: &mut StdRng, most: usize, offse
 }
 
 #[test]
-fn random_lists_match_a_map_of_offsets() {
+fn merged_batches_match_a_map_of_offsets() {
     let mut joined = 0;
     for seed in seeds(scaled(20_000)) {
         let mut rng = StdRng::seed_from_u64(seed);

@@ -17,7 +17,7 @@ fn key(group_id: &str, topic_id: u128, partition: i32) -> ShareKey {
 }
 
 #[test]
-fn a_key_survives_its_text() {
+fn share_key_text_round_trips() {
     for (key, text) in [
         (key("g", 0, 0), "g:AAAAAAAAAAAAAAAAAAAAAA:0"),
         (key("a:b", u128::MAX, 7), "a:b:_____________________w:7"),
@@ -29,7 +29,7 @@ fn a_key_survives_its_text() {
 }
 
 #[test]
-fn texts_that_are_no_keys_are_refused() {
+fn invalid_share_key_texts_are_refused() {
     for text in [
         "",
         "g",

@@ -431,7 +431,7 @@ fn simulate(seed: u64) -> Reached {
 }
 
 #[test]
-fn answers_and_crashes_are_those_of_the_oracle() {
+fn share_state_matches_oracle_across_crashes() {
     let mut all = Reached::default();
     for seed in seeds(scaled(SEEDS)) {
         let result = std::panic::catch_unwind(|| simulate(seed));

@@ -87,7 +87,7 @@ fn a_request_has_a_limited_number_of_markers() {
 }
 
 #[test]
-fn answers_decide_what_becomes_of_a_marker() {
+fn marker_response_determines_retry_or_completion() {
     let retried = [
         ErrorCode::UnknownTopicOrPartition,
         ErrorCode::NotLeaderOrFollower,

@@ -303,7 +303,7 @@ fn simulate(seed: u64) -> Reached {
 }
 
 #[test]
-fn a_transaction_is_wholly_committed_or_wholly_aborted() {
+fn transactions_are_atomic_in_random_histories() {
     let mut reached = Reached::default();
     for seed in seeds(scaled(SEEDS)) {
         let result = std::panic::catch_unwind(|| simulate(seed));

@@ -68,7 +68,7 @@ fn check(members: &[Candidate], counts: &BTreeMap<Uuid, i32>, assigned: &BTreeMa
 
 proptest! {
     #[test]
-    fn everything_is_assigned_exactly_once(
+    fn assignors_assign_each_partition_once(
         mut members in members(), sizes in proptest::array::uniform3(0_i32..20), leaver in 0_usize..7,
     ) {
         let counts: BTreeMap<Uuid, i32> = (1..).map(topic).zip(sizes).collect();

@@ -184,7 +184,7 @@ fn classic_members_waiting_for_rebalance_must_rejoin() {
 }
 
 #[test]
-fn other_kinds_of_groups_and_members_stay_apart() {
+fn group_protocols_do_not_mix() {
     let mut rig = rig();
     let connect = JoinRequest { protocol_type: "connect".into(), api_version: 3, ..rig.join("") };
     rig.ask(connect.clone());

@@ -117,7 +117,7 @@ fn refused_transactional_write_returns_its_error() {
 }
 
 #[test]
-fn members_are_checked_if_they_are_named() {
+fn transactional_commit_checks_named_members() {
     let mut rig = Rig::new(config());
     let unknown = TxnCommitRequest { generation: 0, ..txn_commit("none", 1) };
     assert_eq!(rig.ask(unknown.clone()), Err(GroupError::IllegalGeneration));

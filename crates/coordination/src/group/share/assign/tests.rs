@@ -44,7 +44,7 @@ fn sharing(assigned: &BTreeMap<String, Partitions>) -> BTreeMap<(Uuid, i32), usi
 type Case = (&'static [&'static [&'static str]], &'static [usize], usize);
 
 #[test]
-fn numbers_of_partitions_are_even() {
+fn share_assignment_is_balanced() {
     let all: &[(&str, &[i32])] = &[("t", &[0, 1, 2]), ("u", &[0, 1])];
     let cases: &[Case] = &[
         (&[], &[], 0),
@@ -73,7 +73,7 @@ fn numbers_of_partitions_are_even() {
 }
 
 #[test]
-fn only_assignable_partitions_are_given() {
+fn only_initialized_share_partitions_are_assigned() {
     let members = || vec![member("a", &["t", "u"]), member("b", &["t", "u"])];
     let assigned = assign(members(), &topics(&[("t", &[1, 2]), ("u", &[])]));
     assert_eq!(counts(&assigned), [1, 1]);
@@ -83,7 +83,7 @@ fn only_assignable_partitions_are_given() {
 }
 
 #[test]
-fn members_keep_partitions_when_others_come_and_go() {
+fn share_members_keep_partitions_across_membership_changes() {
     let all = topics(&[("t", &[0, 1, 2, 3])]);
     let one = assign(vec![member("a", &["t"])], &all);
     assert_eq!(counts(&one), [4]);
@@ -103,7 +103,7 @@ fn members_keep_partitions_when_others_come_and_go() {
 }
 
 #[test]
-fn unsubscribed_topics_are_taken_away() {
+fn unsubscribed_share_topics_are_revoked() {
     let all = topics(&[("t", &[0, 1]), ("u", &[0, 1])]);
     let members = vec![
         Subscriber { before: held(&[("t", &[0, 1]), ("u", &[0])]), ..member("a", &["t"]) },

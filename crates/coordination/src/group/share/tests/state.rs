@@ -74,7 +74,7 @@ fn partitions_are_assigned_after_their_initialization() {
 }
 
 #[test]
-fn a_refused_initialization_begins_again() {
+fn refused_share_initialization_is_retried() {
     let ends = [Err(ErrorCode::CoordinatorNotAvailable), refused("t", 2, ErrorCode::FencedLeaderEpoch)];
     for end in ends {
         let mut rig = rig();
@@ -138,7 +138,7 @@ fn an_initialization_survives_a_restart() {
 }
 
 #[test]
-fn an_end_that_is_not_written_changes_nothing() {
+fn unlogged_initialization_end_changes_nothing() {
     let mut rig = rig();
     rig.hold_share_works = true;
     ok(&mut rig, enter("a", &["t"]));
@@ -201,7 +201,7 @@ fn topic_deletion_waits_for_share_group_write() {
 }
 
 #[test]
-fn topics_may_go_while_their_state_is_initialized() {
+fn topic_deletion_during_share_initialization_is_safe() {
     for is_announced in [true, false] {
         let mut rig = rig();
         rig.hold_share_works = true;
@@ -238,7 +238,7 @@ fn a_group_is_deleted_after_its_state() {
 }
 
 #[test]
-fn groups_stay_if_their_state_cannot_be_deleted() {
+fn share_groups_stay_if_state_deletion_fails() {
     let code = ErrorCode::CoordinatorNotAvailable;
     for end in [Err(code), refused("t", 1, code)] {
         let mut rig = rig();
@@ -262,7 +262,7 @@ fn groups_stay_if_their_state_cannot_be_deleted() {
 }
 
 #[test]
-fn initializations_say_nothing_after_a_deletion() {
+fn initialization_result_after_deletion_is_ignored() {
     let mut rig = rig();
     rig.hold_share_works = true;
     ok(&mut rig, enter("a", &["t"]));

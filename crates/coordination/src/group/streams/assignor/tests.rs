@@ -43,7 +43,7 @@ fn no_subtopologies_assign_no_tasks() {
 }
 
 #[test]
-fn active_tasks_stay() {
+fn streams_assignor_keeps_active_tasks() {
     let members = [member("a", "p"), member("b", "q")];
     let sources = [source("0", 4, true), source("1", 2, false)];
     let first = assign(&members, &sources, 1);
@@ -70,7 +70,7 @@ fn a_standby_becomes_active() {
 }
 
 #[test]
-fn members_with_the_most_state_come_first() {
+fn streams_tasks_prefer_members_with_most_state() {
     let offsets = |offset: i64| [("0".to_owned(), [(0, offset)].into())].into();
     let with = |id: &str, offset: i64| TaskMember {
         offsets: std::sync::Arc::new(offsets(offset)),

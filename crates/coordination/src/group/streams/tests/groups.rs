@@ -72,7 +72,7 @@ fn tasks_that_do_not_exist_are_refused() {
 }
 
 #[test]
-fn endpoints_are_told_when_they_change() {
+fn changed_streams_endpoints_are_sent_to_members() {
     let mut rig = rig();
     let endpoint = |port| Endpoint { host: "host".into(), port };
     let with = |member_id, port| StreamsHeartbeatRequest {
@@ -93,7 +93,7 @@ fn endpoints_are_told_when_they_change() {
 }
 
 #[test]
-fn one_member_shuts_the_application_down() {
+fn member_can_shut_down_its_streams_application() {
     let mut rig = rig();
     ok(&mut rig, enter("a"));
     ok(&mut rig, enter("b"));
@@ -218,7 +218,7 @@ fn full_groups_take_no_more_members() {
 }
 
 #[test]
-fn own_settings_apply_at_once() {
+fn streams_group_settings_apply_immediately() {
     let mut rig = rig();
     ok(&mut rig, enter("a"));
     ok(&mut rig, enter("b"));

@@ -16,7 +16,7 @@ fn a_member_gets_all_tasks() {
 }
 
 #[test]
-fn tasks_move_once_they_are_given_up() {
+fn streams_tasks_move_after_their_revocation() {
     let mut rig = rig();
     ok(&mut rig, enter("a"));
     let second = ok(&mut rig, enter("b"));
@@ -62,7 +62,7 @@ fn a_silent_member_is_removed() {
 }
 
 #[test]
-fn a_lost_answer_is_repeated() {
+fn lost_streams_response_is_repeated() {
     let mut rig = rig();
     ok(&mut rig, enter("a"));
     ok(&mut rig, enter("b"));
@@ -78,7 +78,7 @@ fn a_lost_answer_is_repeated() {
 }
 
 #[test]
-fn a_lost_answer_is_repeated_in_later_epochs() {
+fn lost_streams_response_is_repeated_in_later_epochs() {
     let mut rig = rig();
     ok(&mut rig, enter("a"));
     ok(&mut rig, enter("b"));
@@ -104,7 +104,7 @@ fn a_lost_revocation_is_repeated() {
 }
 
 #[test]
-fn standby_tasks_are_in_other_processes() {
+fn standby_tasks_are_placed_in_other_processes() {
     let mut rig = rig_with(|config| config.num_standby_replicas = 1);
     ok(&mut rig, enter("a"));
     ok(&mut rig, enter("b"));

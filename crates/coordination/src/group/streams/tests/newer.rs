@@ -17,7 +17,7 @@ fn offsets(offsets: &[(i32, i64)]) -> TaskOffsets {
 }
 
 #[test]
-fn a_static_member_comes_back_without_a_rebalance() {
+fn returning_static_streams_member_causes_no_rebalance() {
     let mut rig = rig();
     ok(&mut rig, named(enter("a")));
     assert_eq!(rig.ask(named(enter("b"))), Err(GroupError::UnreleasedInstanceId));
@@ -45,7 +45,7 @@ fn a_changed_static_member_is_assigned_anew() {
 }
 
 #[test]
-fn a_static_member_leaves_for_good() {
+fn static_streams_member_leaves_permanently() {
     let mut rig = rig();
     ok(&mut rig, named(enter("a")));
     assert_eq!(
@@ -58,7 +58,7 @@ fn a_static_member_leaves_for_good() {
 }
 
 #[test]
-fn a_static_member_that_stays_away_is_removed() {
+fn absent_static_streams_member_is_removed() {
     let mut rig = rig();
     ok(&mut rig, enter("b"));
     ok(&mut rig, named(enter("a")));
@@ -71,7 +71,7 @@ fn a_static_member_that_stays_away_is_removed() {
 }
 
 #[test]
-fn static_members_come_back_to_full_groups() {
+fn static_members_rejoin_full_streams_groups() {
     let mut rig = rig_with(|config| config.max_size = 1);
     ok(&mut rig, named(enter("a")));
     ok(&mut rig, named(beat("a", -2)));
@@ -123,7 +123,7 @@ fn reported_offsets_are_shown_until_the_member_leaves() {
 }
 
 #[test]
-fn a_join_forgets_an_endpoint() {
+fn rejoin_clears_the_member_endpoint() {
     let mut rig = rig();
     let endpoint = Endpoint { host: "host".into(), port: 1 };
     ok(&mut rig, StreamsHeartbeatRequest { user_endpoint: Some(endpoint), ..enter("a") });

@@ -28,7 +28,7 @@ const STEPS: usize = 400;
 const TOPICS: [&str; 3] = ["t", "u", "v"];
 
 #[test]
-fn promises_hold_in_random_lives_of_share_groups() {
+fn share_group_invariants_hold_in_random_histories() {
     let mut reached = Reached::default();
     for seed in seeds(scaled(SEEDS)) {
         let _seed = PrintedOnPanic(seed);

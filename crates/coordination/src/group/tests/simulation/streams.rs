@@ -24,7 +24,7 @@ const STEPS: usize = 400;
 const PROCESSES: usize = 3;
 
 #[test]
-fn promises_hold_in_random_lives_of_streams_groups() {
+fn streams_group_invariants_hold_in_random_histories() {
     let mut reached = Reached::default();
     for seed in seeds(scaled(SEEDS)) {
         let _seed = PrintedOnPanic(seed);

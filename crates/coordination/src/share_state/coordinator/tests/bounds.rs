@@ -112,7 +112,7 @@ fn a_large_request_has_several_appends() {
 }
 
 #[test]
-fn everything_is_forgotten_with_the_keys() {
+fn deleted_share_keys_free_all_memory() {
     let mut rig = Rig::new(ShareStateConfig::default());
     for round in 0..50 {
         let topic_id = Uuid::from_bytes([round; 16]);

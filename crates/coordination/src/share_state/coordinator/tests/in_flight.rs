@@ -27,7 +27,7 @@ fn offsets(rig: &mut Rig, ticket: Ticket) -> Vec<(i64, i64)> {
 }
 
 #[test]
-fn a_write_is_answered_once_it_is_stored() {
+fn share_state_write_responds_after_append() {
     let mut rig = rig();
     let ticket = rig.send(vec![ack(3)]);
     assert_eq!(rig.answer::<WritePart>(ticket), None);
@@ -139,7 +139,7 @@ fn failed_first_write_creates_no_key() {
 }
 
 #[test]
-fn one_append_makes_and_removes_a_key() {
+fn one_append_can_delete_and_recreate_a_key() {
     let mut rig = rig();
     rig.send(vec![ack(1)]);
     let (removal, fenced) = (rig.send(vec![delete(0)]), rig.send(vec![ack(2)]));
@@ -166,7 +166,7 @@ fn a_lost_partition_unloads_the_coordinator() {
 }
 
 #[test]
-fn the_end_of_a_term_answers_every_request() {
+fn unload_completes_every_share_state_request() {
     let mut rig = rig();
     let init = InitializePart { partition: 1, ..initialize(0, 0) };
     let tickets = [rig.send(vec![ack(1)]), rig.send(vec![ack(2)])];

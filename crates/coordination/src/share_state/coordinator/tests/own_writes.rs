@@ -32,7 +32,7 @@ fn snapshots(rig: &Rig, from: usize) -> Vec<(i32, Snapshot)> {
 }
 
 #[test]
-fn cold_keys_get_a_new_snapshot() {
+fn old_share_snapshots_are_rewritten() {
     let mut rig = rig();
     let made_ms = rig.now_ms;
     rig.ask(on(0)).unwrap();
@@ -60,7 +60,7 @@ fn cold_keys_get_a_new_snapshot() {
 }
 
 #[test]
-fn a_quiet_coordinator_writes_nothing() {
+fn idle_share_coordinator_writes_nothing() {
     let mut rig = rig();
     rig.ask(on(0)).unwrap();
     rig.ask(on(1)).unwrap();
@@ -75,7 +75,7 @@ fn a_quiet_coordinator_writes_nothing() {
 }
 
 #[test]
-fn a_key_that_is_written_is_passed_over() {
+fn snapshot_scan_skips_keys_being_written() {
     let mut rig = rig();
     rig.ask(on(0)).unwrap();
     rig.pass(COLD_MS - 1);
@@ -89,7 +89,7 @@ fn a_key_that_is_written_is_passed_over() {
 }
 
 #[test]
-fn scans_visit_a_few_keys_at_a_time() {
+fn snapshot_scans_visit_bounded_key_counts() {
     let mut rig = Rig::new(ShareStateConfig { round_keys: 2, ..ShareStateConfig::default() });
     for group in ["a", "b", "c", "d", "e"] {
         rig.send_for(group, vec![on(0)]);
@@ -103,7 +103,7 @@ fn scans_visit_a_few_keys_at_a_time() {
 }
 
 #[test]
-fn a_clock_set_back_makes_no_key_cold() {
+fn clock_set_back_triggers_no_snapshot() {
     let mut rig = rig();
     rig.ask(on(0)).unwrap();
     rig.ahead_ms = -COLD_MS;
@@ -157,7 +157,7 @@ fn failed_key_removal_is_retried() {
 }
 
 #[test]
-fn keys_without_a_topic_go_after_two_scans() {
+fn keys_without_topic_are_removed_after_two_scans() {
     let mut rig = rig();
     rig.ask(on(0)).unwrap();
     rig.topics.0.remove(&TOPIC);
@@ -178,7 +178,7 @@ fn keys_without_a_topic_go_after_two_scans() {
 }
 
 #[test]
-fn pruning_ends_at_the_oldest_snapshot() {
+fn log_pruning_stops_at_oldest_snapshot() {
     let mut rig = Rig::new(ShareStateConfig { updates_per_snapshot: 1, ..ShareStateConfig::default() });
     let redundant = |rig: &Rig| rig.coordinator.redundant_before();
     rig.ask(on(0)).unwrap();
@@ -208,7 +208,7 @@ fn pruning_ends_at_the_oldest_snapshot() {
 }
 
 #[test]
-fn records_are_deleted_every_few_minutes() {
+fn share_state_log_is_pruned_periodically() {
     let mut rig = rig();
     rig.hold_prunes = true;
     rig.ask(on(0)).unwrap();
@@ -225,7 +225,7 @@ fn records_are_deleted_every_few_minutes() {
 }
 
 #[test]
-fn records_under_way_keep_the_log() {
+fn pending_records_prevent_log_pruning() {
     let mut rig = rig();
     rig.ask(on(0)).unwrap();
     rig.hold_appends = true;

@@ -28,7 +28,7 @@ fn rig_with(updates_per_snapshot: u32) -> Rig {
 }
 
 #[test]
-fn an_initialization_is_a_snapshot() {
+fn initialization_is_logged_as_snapshot() {
     let mut rig = rig();
     rig.ask(initialize(3, -1)).unwrap();
     let snapshot = Snapshot {
@@ -61,7 +61,7 @@ fn an_initialization_is_a_snapshot() {
 }
 
 #[test]
-fn an_overtaken_write_keeps_the_start_offset() {
+fn outdated_write_does_not_lower_start_offset() {
     for updates_per_snapshot in [0, 500] {
         let mut rig = rig_with(updates_per_snapshot);
         rig.ask(initialize(0, 100)).unwrap();
@@ -87,7 +87,7 @@ fn an_overtaken_write_keeps_the_start_offset() {
 }
 
 #[test]
-fn a_write_is_an_update_of_the_state() {
+fn share_state_write_is_logged_as_update() {
     let mut rig = rig();
     rig.ask(initialize(0, 100)).unwrap();
     let changed = [batch(110, 119, 0, 1), batch(100, 109, 2, 1), batch(105, 105, 4, 2)];
@@ -115,7 +115,7 @@ fn a_write_is_an_update_of_the_state() {
 }
 
 #[test]
-fn a_snapshot_follows_enough_updates() {
+fn snapshot_is_logged_after_configured_updates() {
     let mut rig = rig_with(2);
     rig.ask(initialize(5, 10)).unwrap();
     for offset in 10..14 {
@@ -164,7 +164,7 @@ fn without_updates_each_write_is_a_snapshot() {
 }
 
 #[test]
-fn a_read_of_a_new_leader_is_written() {
+fn read_with_newer_leader_epoch_is_logged() {
     for updates_per_snapshot in [0, 500] {
         let mut rig = rig_with(updates_per_snapshot);
         rig.ask(initialize(0, 7)).unwrap();
@@ -184,7 +184,7 @@ fn a_read_of_a_new_leader_is_written() {
 }
 
 #[test]
-fn an_update_for_a_leader_repeats_the_start() {
+fn new_leader_epoch_update_repeats_start_offset() {
     let mut rig = rig();
     rig.ask(initialize(0, 7)).unwrap();
     rig.ask(read(4)).unwrap();
@@ -199,7 +199,7 @@ fn an_update_for_a_leader_repeats_the_start() {
 }
 
 #[test]
-fn earlier_leaders_are_fenced() {
+fn writes_of_earlier_leader_epochs_are_fenced() {
     let mut rig = rig();
     rig.ask(initialize(0, 0)).unwrap();
     rig.ask(read(4)).unwrap();
@@ -225,7 +225,7 @@ fn earlier_leaders_are_fenced() {
 }
 
 #[test]
-fn earlier_states_are_fenced() {
+fn writes_of_earlier_state_epochs_are_fenced() {
     let mut rig = rig();
     rig.ask(initialize(5, 0)).unwrap();
     let of = |state_epoch| WritePart { state_epoch, ..write(-1, &[]) };
@@ -242,7 +242,7 @@ fn earlier_states_are_fenced() {
 }
 
 #[test]
-fn keys_without_state_are_refused_or_empty() {
+fn share_keys_without_state_are_refused_or_empty() {
     let mut rig = rig();
     assert_eq!(rig.ask(read(-1)), Err(ShareStateError::UNINITIALIZED));
     assert_eq!(rig.ask(write(0, &[])), Err(ShareStateError::UNINITIALIZED));
@@ -252,7 +252,7 @@ fn keys_without_state_are_refused_or_empty() {
 }
 
 #[test]
-fn a_deletion_is_a_tombstone() {
+fn share_state_deletion_is_a_tombstone() {
     let mut rig = rig();
     rig.ask(initialize(5, 0)).unwrap();
     rig.ask(delete(0)).unwrap();
@@ -314,7 +314,7 @@ fn a_request_needs_a_group() {
 }
 
 #[test]
-fn parts_of_a_request_are_answered_in_order() {
+fn request_parts_get_results_in_order() {
     let mut rig = rig();
     let at = |partition| InitializePart { partition, ..initialize(0, i64::from(partition)) };
     let ticket = rig.send(vec![at(2), at(0), at(-1), at(1)]);
@@ -421,7 +421,7 @@ fn only_newer_records_end_the_load() {
 }
 
 #[test]
-fn a_log_of_updates_alone_has_a_state() {
+fn state_is_loaded_from_updates_without_snapshot() {
     let update = Update {
         snapshot_epoch: 4,
         leader_epoch: 2,

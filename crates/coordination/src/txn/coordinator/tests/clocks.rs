@@ -31,7 +31,7 @@ fn a_clock_set_back_keeps_no_slow_transaction() {
 }
 
 #[test]
-fn the_time_before_a_restart_counts() {
+fn transaction_timeout_includes_time_before_restart() {
     for (ahead_ms, left_ms) in [(0, 20_000), (-HOUR_MS, 60_000), (HOUR_MS, 0)] {
         let mut rig = Rig::new(TxnConfig { abort_interval_ms: 1, ..TxnConfig::default() });
         let owner = rig.init();
@@ -47,7 +47,7 @@ fn the_time_before_a_restart_counts() {
 }
 
 #[test]
-fn transactional_ids_expire_by_the_date() {
+fn transactional_ids_expire_by_wall_clock() {
     let mut rig = Rig::new(TxnConfig::default());
     rig.init();
     rig.ahead_ms = rig.config.id_expiration_ms - HOUR_MS - 1;

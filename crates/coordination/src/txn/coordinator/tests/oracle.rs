@@ -125,7 +125,7 @@ fn essence(value: &Value) -> (i16, i32, &'static str, Topics, i16, [bool; 3]) {
 }
 
 #[test]
-fn a_real_kafka_answers_and_records_the_same() {
+fn transaction_coordinator_matches_recorded_kafka() {
     let config = TxnConfig { abort_interval_ms: 500, ..TxnConfig::default() };
     let mut rig = Rig::new(config);
     let mut names = Names::default();

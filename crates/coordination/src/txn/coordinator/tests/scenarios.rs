@@ -24,7 +24,7 @@ fn next(owner: ProducerIdentity) -> ProducerIdentity {
 }
 
 #[test]
-fn requests_that_can_never_be_right_are_refused() {
+fn invalid_transaction_requests_are_refused() {
     let valid = init(ID);
     let cases = [
         (InitRequest { transactional_id: String::new(), ..valid.clone() }, TxnError::InvalidRequest),
@@ -84,7 +84,7 @@ fn end_txn_response_waits_for_the_logged_decision() {
 }
 
 #[test]
-fn while_a_transaction_ends_everybody_must_wait() {
+fn requests_during_transaction_end_are_retriable() {
     let mut rig = rig();
     let owner = rig.init();
     rig.begin(owner, &["t-0"]);
@@ -189,7 +189,7 @@ fn unlogged_transaction_decision_has_no_effect() {
 }
 
 #[test]
-fn markers_are_tried_until_they_are_written() {
+fn markers_are_retried_until_written() {
     let mut rig = rig();
     let owner = rig.init();
     rig.begin(owner, &["t-0", "t-1", "gone-0"]);
@@ -371,7 +371,7 @@ fn unused_transactional_id_expires() {
 }
 
 #[test]
-fn views_show_what_is_asked_for() {
+fn transaction_views_obey_their_filters() {
     let mut rig = rig();
     for id in ["alpha", "beta"] {
         rig.ask(init(id)).unwrap();
