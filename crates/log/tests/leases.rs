@@ -132,7 +132,7 @@ fn check(loses: impl Fn(&mut Log)) {
 }
 
 #[test]
-fn truncated_ranges_arrive_as_they_were() {
+fn leased_ranges_stay_readable_after_truncation() {
     for offset in [2_025, 25, 0] {
         check(|log| {
             let end = log.writer.truncate(offset, NOW_MS).unwrap();
@@ -144,7 +144,7 @@ fn truncated_ranges_arrive_as_they_were() {
 }
 
 #[test]
-fn deleted_ranges_arrive_as_they_were() {
+fn leased_ranges_stay_readable_after_deletion() {
     check(|log| {
         let partition = log.writer.partition().clone();
         let gone = log.writer.advance_log_start(partition.log_end()).unwrap();
@@ -163,7 +163,7 @@ fn deleted_ranges_arrive_as_they_were() {
 }
 
 #[test]
-fn compacted_ranges_arrive_as_they_were() {
+fn leased_ranges_stay_readable_after_compaction() {
     check(|log| {
         let (partition, config) = (log.writer.partition().clone(), LogConfig::default());
         let dirt = DirtySection::of(&partition, &config, None, NOW_MS).unwrap();
@@ -188,7 +188,7 @@ fn first_file(partition: &Partition) -> File {
 type Mutation = (&'static str, fn(&File));
 
 #[test]
-fn bytes_that_change_in_place_would_be_noticed() {
+fn lease_checker_detects_changed_bytes() {
     let mutations: [Mutation; 3] = [
         ("overwritten", |file| file.write_all_at(&[0xee; 600_000], 0).unwrap()),
         ("cut", |file| file.set_len(100_001).unwrap()),

@@ -91,7 +91,7 @@ fn readers_see_whole_batches_while_segments_roll() {
 }
 
 #[test]
-fn readers_see_whole_batches_while_the_beginning_goes() {
+fn readers_see_whole_batches_during_retention() {
     live(|writer, round| {
         if round % 20 == 19 {
             let partition = writer.partition().clone();

@@ -30,7 +30,7 @@ fn a_builder_is_empty_until_its_first_record() {
 }
 
 #[test]
-fn the_header_says_what_was_built() {
+fn built_batch_header_describes_its_records() {
     let bytes = sample(Compression::None);
     let view = check(&bytes).unwrap();
     assert_eq!((view.base_offset(), view.last_offset(), view.record_count()), (0, 2, 3));
@@ -96,7 +96,7 @@ fn contradictory_headers_are_refused() {
 }
 
 #[test]
-fn sequences_wrap() {
+fn producer_sequences_wrap_to_zero() {
     let mut builder = Builder::new().producer(1, 0, i32::MAX - 1);
     for _ in 0..4 {
         builder.push(0, None, None);
@@ -106,7 +106,7 @@ fn sequences_wrap() {
 }
 
 #[test]
-fn a_thread_with_little_time_expands_little() {
+fn decompression_stops_at_given_size_limit() {
     let mut builder = Builder::new().compression(Compression::Zstd);
     builder.push(1, None, Some(&[0; 1000]));
     let bytes = builder.build().unwrap();

@@ -74,7 +74,7 @@ fn raw_snappy_without_framing_is_read() {
 }
 
 #[test]
-fn a_snappy_claim_is_not_allocated_for() {
+fn claimed_snappy_length_is_not_allocated() {
     // A preamble that claims 64 MiB before two bytes of data.
     let lie = [0x80, 0x80, 0x80, 0x20, 0x00, 0x41];
     assert!(matches!(expand(Compression::Snappy, &lie, 1 << 30), Err(CompressError::Damaged { .. })));

@@ -20,14 +20,14 @@ fn a_larger_burst_is_logged_immediately() {
 }
 
 #[test]
-fn lines_left_out_unasked_are_counted() {
+fn suppressed_log_lines_are_counted() {
     let pace = LogPace::default();
     pace.leave_out(3);
     assert_eq!(pace.admit(0), Some(3));
 }
 
 #[test]
-fn texts_of_clients_are_shortened_between_characters() {
+fn client_texts_are_truncated_at_character_boundaries() {
     let long = "é".repeat(200_000);
     assert_eq!(Shortened(&long).to_string(), "é".repeat(500));
     assert_eq!(shortened(&format!("x{long}")), format!("x{}", "é".repeat(499)));

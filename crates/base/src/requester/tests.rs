@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_requester_is_the_network_of_an_address() {
+fn ipv6_requester_is_identified_by_network_prefix() {
     let at = |address: &str| Requester::at(address.parse().unwrap());
     assert_eq!(at("::ffff:10.0.0.1"), at("10.0.0.1"));
     assert_ne!(at("10.0.0.2"), at("10.0.0.1"));

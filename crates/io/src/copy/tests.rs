@@ -66,7 +66,7 @@ fn copies_keep_file_holes() {
 }
 
 #[test]
-fn what_refuses_is_followed_by_the_next() {
+fn refused_copy_path_falls_back_to_next() {
     // Another file system, or none that could share blocks.
     let from = File::open("/proc/self/exe").unwrap();
     let memory =
@@ -124,8 +124,8 @@ fn copy_to_unwritable_destination_is_an_error() {
 
 /// On an image of our own, in a mount namespace that takes it along when it ends.
 #[test]
-fn blocks_are_shared_where_the_file_system_can() {
-    const NAME: &str = "copy::tests::blocks_are_shared_where_the_file_system_can";
+fn copy_shares_blocks_where_supported() {
+    const NAME: &str = "copy::tests::copy_shares_blocks_where_supported";
     const LEN: usize = (20 << 20) + 17;
     if crate::tests::role().is_none() {
         let dir = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn every_count_lands_under_its_own_name() {
+fn each_count_is_reported_under_its_name() {
     let counters = Counters::default();
     for (weight, path) in (1..).zip(Path::ALL) {
         counters.moved(path, weight * 100);

@@ -110,7 +110,7 @@ fn kernel_tls_sends_no_plaintext() {
 }
 
 #[test]
-fn records_of_other_kinds_arrive_as_such() {
+fn ktls_reports_records_of_other_types() {
     for suite in suites() {
         let (one, other) = encrypted(suite);
         let mut some = [0; 100];
@@ -148,7 +148,7 @@ fn mismatched_kernel_tls_keys_are_an_error() {
 }
 
 #[test]
-fn a_peer_that_resets_is_its_own_fault() {
+fn peer_reset_is_reported_as_peer_error() {
     for suite in suites() {
         let (one, other) = encrypted(suite);
         let (file, _) = file(4 << 20);

@@ -154,7 +154,7 @@ fn truncated_file_under_mapping_is_reported_lost() {
 }
 
 #[test]
-fn losses_on_many_threads_are_each_told() {
+fn mapping_losses_are_detected_on_every_thread() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {

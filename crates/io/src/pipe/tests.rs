@@ -29,7 +29,7 @@ fn dropped_pipe_makes_room_for_another() {
 }
 
 #[test]
-fn a_pipe_of_another_pool_is_closed() {
+fn foreign_pipe_is_closed_on_return() {
     let (mut here, mut there) = (pool(1), pool(1));
     there.put_back(here.take().unwrap());
     assert!(there.idle.is_empty());
@@ -38,7 +38,7 @@ fn a_pipe_of_another_pool_is_closed() {
 
 #[test]
 #[should_panic(expected = "belongs to its transfer")]
-fn a_pipe_with_bytes_cannot_come_back() {
+fn pipe_with_bytes_is_not_reused() {
     let mut pool = pool(1);
     let mut pipe = pool.take().unwrap();
     pipe.put(1);
@@ -89,11 +89,11 @@ fn transfers_beyond_the_last_pipe_go_by_sendfile() {
 }
 
 #[test]
-fn no_descriptors_left_falls_back() {
-    if crate::tests::lacks(crate::Path::Splice, "no_descriptors_left_falls_back") {
+fn exhausted_descriptors_fall_back_to_sendfile() {
+    if crate::tests::lacks(crate::Path::Splice, "exhausted_descriptors_fall_back_to_sendfile") {
         return;
     }
-    const NAME: &str = "pipe::tests::no_descriptors_left_falls_back";
+    const NAME: &str = "pipe::tests::exhausted_descriptors_fall_back_to_sendfile";
     if role().is_none() {
         let output = child(NAME, "starved");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));

@@ -25,7 +25,7 @@ fn countable(bytes: usize) -> Option<u64> {
 }
 
 #[test]
-fn what_was_just_written_is_resident() {
+fn written_pages_are_resident() {
     let file = file_of(&content(LEN));
     for (offset, len) in [(0, 1), (0, LEN), (1, LEN - 2), (PAGE - 1, 2), (LEN - 1, 1), (7 * PAGE, 0)] {
         let extent = Extent { file: Arc::clone(&file), offset: offset as u64, len: len as u64 };
@@ -36,8 +36,8 @@ fn what_was_just_written_is_resident() {
 }
 
 #[test]
-fn what_was_evicted_is_cold() {
-    if crate::tests::blind("what_was_evicted_is_cold") {
+fn evicted_pages_are_cold() {
+    if crate::tests::blind("evicted_pages_are_cold") {
         return;
     }
     let file = file_of(&content(LEN));
@@ -54,7 +54,7 @@ fn what_was_evicted_is_cold() {
 }
 
 #[test]
-fn a_hole_in_the_middle_shows() {
+fn missing_pages_in_the_middle_are_found() {
     let file = file_of(&content(LEN));
     let whole = Extent { file: Arc::clone(&file), offset: 0, len: LEN as u64 };
     file.sync_all().unwrap();

@@ -64,7 +64,7 @@ fn buffer_of(pool: &BufferPool, bytes: &[u8]) -> Memory {
 }
 
 #[test]
-fn reads_what_the_file_has() {
+fn ring_reads_file_contents() {
     let content = content(20_000);
     let file = file_of(&content);
     for mode in [Mode::Deferred, Mode::Plain, Mode::Polled { idle_ms: 1 }] {
@@ -284,7 +284,7 @@ fn an_operation_can_be_cancelled() {
 }
 
 #[test]
-fn an_event_loop_that_waits_is_woken() {
+fn ring_completion_wakes_the_event_loop() {
     use rustix::event::epoll;
     for mode in [Mode::Deferred, Mode::Plain] {
         let Some(mut ring) = ring(&RingOptions { mode, ..RingOptions::default() }) else { return };
@@ -352,7 +352,7 @@ fn one_wakeup_is_enough_for_many_completions() {
 }
 
 #[test]
-fn a_full_ring_gives_operations_back() {
+fn full_ring_returns_the_operations() {
     let options = RingOptions { entries: 2, in_flight: 4, mode: Mode::Deferred };
     let Some(mut ring) = ring(&options) else { return };
     let room = ring.room();
@@ -391,7 +391,7 @@ fn memory_in_flight_survives_its_ring() {
 }
 
 #[test]
-fn a_ring_that_ends_waits_for_its_memory() {
+fn dropped_ring_waits_for_memory_in_flight() {
     // Here a thread of the kernel cancels the operation. One that is late has the memory leaked,
     // but not that of every ring.
     let options = RingOptions { mode: Mode::Polled { idle_ms: 1 }, ..RingOptions::default() };

@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     #[cfg(target_env = "gnu")]
-    fn freed_memory_below_a_live_block_goes_back() {
+    fn trim_returns_memory_below_live_blocks() {
         const BYTES: usize = 256 << 20;
         let mut blocks: Vec<Vec<u8>> = (0..BYTES / 30_000).map(|_| vec![1; 30_000]).collect();
         let last = blocks.pop();

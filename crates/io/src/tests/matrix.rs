@@ -59,13 +59,13 @@ fn is_short_run(way: Way, peer: Peer, link: &Link) -> bool {
 }
 
 #[test]
-fn every_way_over_loopback_and_unix() {
+fn every_path_sends_over_loopback_and_unix_sockets() {
     run(&[Link::Loopback, Link::Unix]);
 }
 
 #[test]
-fn every_way_over_veth() {
-    if let Place::Inside = in_namespaces("tests::matrix::every_way_over_veth") {
+fn every_path_sends_over_veth() {
+    if let Place::Inside = in_namespaces("tests::matrix::every_path_sends_over_veth") {
         run(&[Link::Veth(Veth::new())]);
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_is_written_is_read() {
+fn thresholds_round_trip() {
     let thresholds = Thresholds {
         small_extent_bytes: 24 << 10,
         pipe_bytes: 256 << 10,
@@ -48,7 +48,7 @@ fn invalid_thresholds_error_names_file_and_line() {
 }
 
 #[test]
-fn the_defaults_are_within_what_may_be_set() {
+fn default_thresholds_are_within_their_limits() {
     for (key, (_, bytes)) in KEYS.iter().zip(Thresholds::default().calibrated()) {
         assert!((key.range.0..=key.range.1).contains(&bytes), "{}", key.name);
     }

@@ -200,7 +200,7 @@ fn copying(splice: bool, sendfile: bool) -> crate::Caps {
 }
 
 #[test]
-fn pages_that_the_kernel_copies_are_counted_apart() {
+fn pages_copied_by_kernel_are_counted_separately() {
     const LEN: u64 = MAPPED_BYTES - 1;
     let content = content(FILE_LEN);
     let file = file_of(&content);
@@ -315,8 +315,8 @@ fn a_run_of_small_pieces_takes_one_send() {
 }
 
 #[test]
-fn a_refusal_binds_one_piece_only() {
-    if crate::tests::lacks(crate::Path::Splice, "a_refusal_binds_one_piece_only") {
+fn refused_path_affects_only_one_piece() {
+    if crate::tests::lacks(crate::Path::Splice, "refused_path_affects_only_one_piece") {
         return;
     }
     let content = content(FILE_LEN);
@@ -339,7 +339,7 @@ fn transfer_moves_between_threads() {
 }
 
 #[test]
-fn a_header_waits_for_the_range_behind_it() {
+fn header_is_sent_together_with_its_range() {
     let mut engine = engine(&caps(true, true), Thresholds::default());
     let (sender, mut receiver) = sockets(true, false);
     let header = || Piece::Bytes(Bytes::from_static(b"header"));
@@ -447,7 +447,7 @@ fn engine_prefers_sendfile_if_available() {
 }
 
 #[test]
-fn nothing_to_send_is_done_at_once() {
+fn empty_transfer_completes_immediately() {
     let mut engine = engine(&caps(true, true), Thresholds::default());
     let (sender, _receiver) = sockets(false, false);
     let mut transfer = Transfer::new([Piece::Bytes(Bytes::new()), extent(&file_of(b"x"), 0, 0)]);
@@ -507,7 +507,7 @@ fn offsets_beyond_any_file_are_errors() {
 }
 
 #[test]
-fn what_cannot_be_spliced_is_copied() {
+fn unspliceable_ranges_are_copied() {
     // procfs has no pages to share.
     let file = Arc::new(File::open("/proc/self/maps").unwrap());
     let mut engine = engine(&caps(true, true), Thresholds { small_extent_bytes: 0, ..Thresholds::default() });
@@ -650,7 +650,7 @@ fn neighbours_of_missing_pages_leave_by_reference() {
 }
 
 #[test]
-fn what_is_sent_from_memory_next_is_known() {
+fn transfer_knows_next_bytes_from_memory() {
     let file = file_of(&content(FILE_LEN));
     let bytes = |len: usize| Piece::Bytes(Bytes::from(vec![0; len]));
     let mut engine = engine(&caps(true, true), Thresholds::default());
@@ -779,7 +779,7 @@ fn a_range_is_reported_cold_once() {
 }
 
 #[test]
-fn what_lies_ahead_of_cold_pages_is_known() {
+fn transfer_knows_bytes_before_cold_pages() {
     let content = content(FILE_LEN);
     let (file, other) = (file_of(&content), file_of(&content));
     if !chilled(&file) {

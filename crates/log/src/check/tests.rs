@@ -102,7 +102,7 @@ fn finds(
 }
 
 #[test]
-fn nothing_is_found_in_a_sound_log() {
+fn sound_log_has_no_findings() {
     let dir = log();
     for left in [clean(), crashed(0), crashed(16)] {
         let checked = check(dir.path(), left);
@@ -174,7 +174,7 @@ fn aborted_transactions_must_be_indexed() {
 }
 
 #[test]
-fn the_small_files_are_looked_at() {
+fn checkpoint_and_metadata_files_are_checked() {
     let left = clean();
     finds(left, "leader-epoch-checkpoint", |bytes| bytes.push(b'x'), Severity::Mended, "");
     let other = |bytes: &mut Vec<u8>| *bytes = b"0\n1\n9 0\n".to_vec();
@@ -256,7 +256,7 @@ fn empty_epoch_file_is_valid_for_empty_log() {
 }
 
 #[test]
-fn findings_are_bounded_and_damage_finds_room() {
+fn bounded_findings_still_include_damage() {
     let mut checked = Checked::default();
     let finding = |severity| Finding {
         severity,

@@ -162,7 +162,7 @@ fn compaction_persists_commit_markers_before_removing_values() {
 }
 
 #[test]
-fn it_is_time_by_ratio_or_age() {
+fn compaction_is_due_by_ratio_or_age() {
     let dirt = DirtySection { first_dirty: 5, end: 9, clean_bytes: 50, dirty_bytes: 50, overdue_ms: 0 };
     let is_due = [(0.5, 0, 50), (0.49, 0, 50), (0.5, 1, 50), (0.0, 1, 0), (0.0, 0, 1)].map(
         |(ratio, overdue_ms, dirty_bytes)| DirtySection { overdue_ms, dirty_bytes, ..dirt }.is_due(ratio),

@@ -32,7 +32,7 @@ fn an_epoch_ends_where_the_next_begins() {
 }
 
 #[test]
-fn epochs_never_go_back() {
+fn epochs_never_decrease() {
     let mut known = epochs(&[(2, 10)]);
     assert!(!known.assign(1, 20));
     assert!(!known.assign(2, 20));
@@ -59,7 +59,7 @@ fn epochs_truncate_at_both_ends() {
 }
 
 #[test]
-fn the_file_comes_back_and_damage_is_named() {
+fn epoch_file_round_trips_and_reports_damage() {
     let dir = tempdir().unwrap();
     assert_eq!(Epochs::load(&RealDisk, dir.path()).unwrap(), Epochs::default());
     let known = epochs(&[(0, 0), (7, 1 << 40)]);

@@ -39,7 +39,7 @@ fn bases(dir: &TempDir) -> Vec<i64> {
 }
 
 #[test]
-fn batches_are_there_again_after_a_restart() {
+fn journal_batches_survive_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, torn, visited) = open(&dir);
     assert_eq!((journal.end_offset(), torn, visited), (0, None, vec![]));

@@ -151,7 +151,7 @@ fn silent_producers_expire_unless_transaction_is_open() {
 }
 
 #[test]
-fn a_snapshot_is_kafkas_to_the_byte() {
+fn producer_snapshot_bytes_match_kafka() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/kafka-4.3.1/golden-0");
     for (offset, first_unstable) in [(96, 90), (121, 118)] {
         let bytes = std::fs::read(super::snapshot::path(&dir, offset)).unwrap();

@@ -321,7 +321,7 @@ fn truncation_removes_later_segments_first() {
 }
 
 #[test]
-fn damage_below_the_recovery_point_is_served_around() {
+fn damage_below_recovery_point_hides_only_its_batch() {
     let dir = log();
     let path = dir.path().join("00000000000000000000.log");
     // The length of the second batch.
@@ -343,7 +343,7 @@ fn damage_below_the_recovery_point_is_served_around() {
 }
 
 #[test]
-fn deleted_offsets_are_not_given_out_again() {
+fn deleted_offsets_are_never_reused() {
     let dir = log();
     let (writer, report) = open(dir.path(), |options| options.log_start = 30);
     let partition = writer.partition();
@@ -357,7 +357,7 @@ fn deleted_offsets_are_not_given_out_again() {
 }
 
 #[test]
-fn indexes_that_are_right_are_not_written_again() {
+fn valid_indexes_are_not_rewritten() {
     let dir = log();
     let disk = Arc::new(FaultyDisk::default());
     let (_, report) = open(dir.path(), |options| options.disk = disk.clone());
@@ -374,7 +374,7 @@ fn indexes_that_are_right_are_not_written_again() {
 }
 
 #[test]
-fn a_disk_that_fails_is_no_damage() {
+fn disk_failure_is_not_reported_as_damage() {
     let dir = log();
     fs::remove_file(dir.path().join("00000000000000000008.index")).unwrap();
     let disk = Arc::new(FaultyDisk::default());

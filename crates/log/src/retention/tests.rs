@@ -63,7 +63,7 @@ fn segments_below_log_start_go_except_the_last() {
 }
 
 #[test]
-fn copied_segments_go_by_the_local_limits() {
+fn copied_segments_are_deleted_by_local_limits() {
     let gone = |copied_end: i64, log_start: i64| {
         let spans =
             [(10, 100), (20, 100), (30, 100)].map(|(end, size_bytes)| SegmentSpan { end, size_bytes });

@@ -273,7 +273,7 @@ fn failed_cached_read_is_reported_as_cold() {
 }
 
 #[test]
-fn zeros_are_told_from_any_other_bytes() {
+fn zero_detection_finds_any_other_byte() {
     let check = |bytes: &[u8], zero: bool| assert_eq!(is_zero(bytes), zero, "{bytes:?}");
     check(&[], true);
     check(&[0], true);

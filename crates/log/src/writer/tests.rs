@@ -109,7 +109,7 @@ fn full_disk_leaves_log_unchanged() {
 }
 
 #[test]
-fn any_other_failure_stops_all_writing() {
+fn other_write_failures_stop_all_writing() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     kit.disk.fail("write_at", ".log", EIO);
@@ -155,7 +155,7 @@ fn records_truncated_during_sync_are_not_durable() {
 }
 
 #[test]
-fn a_failed_sync_is_not_asked_for_again() {
+fn failed_sync_is_never_retried() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     plain(&mut writer).unwrap();

@@ -64,7 +64,7 @@ fn plain(mut bytes: &[u8]) -> Vec<&[u8]> {
 }
 
 #[test]
-fn kafkas_cleaner_leaves_the_same() {
+fn compaction_result_matches_kafkas_cleaner() {
     let mut life = everything();
     let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/kafka-4.3.1-compaction");
     let bases = bases(life.dir.path());

@@ -22,7 +22,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn log_behaves_like_a_vector(steps in steps(), config in kit::config()) {
+    fn random_log_operations_match_a_vector(steps in steps(), config in kit::config()) {
         run::run(&steps, config);
     }
 }

@@ -86,7 +86,7 @@ fn refused<T: std::fmt::Debug>(outcome: &Result<T, Refusal>, reason: Reason, mes
 }
 
 #[test]
-fn a_topic_becomes_the_records_that_kafka_wrote() {
+fn create_topics_records_match_kafka() {
     let real: Vec<Record> = golden_records()
         .into_iter()
         .skip_while(|record| !matches!(record, Record::Topic(_)))
@@ -137,7 +137,7 @@ fn golden_log() -> Vec<(i64, Record)> {
 }
 
 #[test]
-fn names_are_checked_in_kafkas_words() {
+fn topic_name_errors_match_kafka() {
     let check = |name: &str, reason, message: &str| {
         let decision = create_topics(&image(), &[topic(name)], rules(), ids());
         refused(&decision.outcome[0], reason, message);
@@ -170,7 +170,7 @@ fn names_are_checked_in_kafkas_words() {
 }
 
 #[test]
-fn shapes_are_checked_in_kafkas_words() {
+fn topic_layout_errors_match_kafka() {
     let check = |topic: NewTopic, reason, message: &str| {
         let decision = create_topics(&image(), &[topic], rules(), ids());
         refused(&decision.outcome[0], reason, message);
@@ -278,7 +278,7 @@ fn partition_limit_ignores_topics_with_refused_names() {
 }
 
 #[test]
-fn nothing_is_placed_while_the_broker_is_fenced() {
+fn fenced_broker_gets_no_new_partitions() {
     let fenced = golden_image(i64::MAX);
     let decision = create_topics(&fenced, &[topic("new")], rules(), ids());
     refused(
@@ -343,7 +343,7 @@ fn delete_topics_refuses_name_of_repeated_id() {
 }
 
 #[test]
-fn partitions_are_added_in_kafkas_words() {
+fn create_partitions_errors_match_kafka() {
     let more = |topic: &str, count, assignments: Option<&[i32]>| MorePartitions {
         topic: topic.to_owned(),
         count,
@@ -510,7 +510,7 @@ fn config(record: &Record) -> (&str, Option<&str>) {
 }
 
 #[test]
-fn configuration_is_replaced_as_a_whole() {
+fn alter_configs_replaces_the_whole_configuration() {
     let image = image();
     let configs = vec![("retention.ms".to_owned(), Some("7".to_owned()))];
     let decision = replace_configs(&image, &[(ConfigResource::topic("alpha"), configs.clone())], &Anything);
@@ -584,7 +584,7 @@ fn orderly_stop_writes_same_records_as_kafka() {
 }
 
 #[test]
-fn a_start_takes_the_lead_as_kafka_does() {
+fn leadership_records_at_start_match_kafka() {
     let log = golden_log();
     let registrations: Vec<(i64, &RegisterBrokerRecord)> = log
         .iter()

@@ -64,7 +64,7 @@ fn golden_metadata_log_replays_to_kafka_state() {
 }
 
 #[test]
-fn a_removed_topic_takes_its_configuration_along() {
+fn topic_deletion_removes_its_configuration() {
     let mut image = Image::empty();
     let topic_id = Uuid::from_bytes([7; 16]);
     let config = ConfigRecord {
@@ -205,7 +205,7 @@ fn a_zero_level_removes_a_feature() {
 }
 
 #[test]
-fn last_quota_entity_part_of_a_kind_counts() {
+fn last_quota_entity_of_a_type_counts() {
     let part = |kind: &str, name: &str| (kind.to_owned(), Some(name.to_owned()));
     let entity = QuotaEntity::from([part("user", "ann"), part("client-id", "app"), part("user", "bob")]);
     let other = QuotaEntity::from([part("client-id", "app"), part("user", "bob")]);

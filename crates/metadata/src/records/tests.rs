@@ -117,7 +117,7 @@ fn first_snapshot_names_the_voter() {
 }
 
 #[test]
-fn what_nobody_knows_is_refused() {
+fn unknown_metadata_records_are_refused() {
     let check = |bytes: &'static [u8], expected: RecordError| {
         assert_eq!(decode(Bytes::from_static(bytes)), Err(expected));
     };
@@ -293,7 +293,7 @@ fn any_token() -> impl Strategy<Value = Record> {
 
 proptest! {
     #[test]
-    fn what_was_written_is_read(
+    fn metadata_records_round_trip(
         record in prop_oneof![any_partition(), any_change(), any_small(), any_token()],
     ) {
         let bytes = encode(&record).unwrap();
@@ -301,7 +301,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_records_are_errors_or_other_records(
+    fn damaged_metadata_records_never_panic(
         record in prop_oneof![any_partition(), any_change(), any_small(), any_token()],
         at: prop::sample::Index,
         byte: u8,

@@ -169,7 +169,7 @@ fn new_directory_has_the_same_records_as_kafka() {
 }
 
 #[test]
-fn changes_are_there_after_the_next_start() {
+fn metadata_changes_survive_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     let images = store.images();
@@ -198,7 +198,7 @@ fn changes_are_there_after_the_next_start() {
 }
 
 #[test]
-fn a_real_kafkas_directory_goes_on() {
+fn directory_of_kafka_continues() {
     let dir = golden_copy();
     let (mut store, report) = open(dir.path());
     assert_eq!((report.formatted, report.epoch, report.records, report.torn), (false, 4, 105, None));
@@ -263,7 +263,7 @@ fn damage_before_whole_batches_is_refused_and_kept() {
 }
 
 #[test]
-fn epochs_never_go_back() {
+fn epochs_never_decrease() {
     let dir = golden_copy();
     let path = dir.path().join("__cluster_metadata-0/quorum-state");
     let state = fs::read_to_string(&path).unwrap();
@@ -430,7 +430,7 @@ fn snapshot_replaces_the_log_before_it() {
 }
 
 #[test]
-fn a_quorum_of_several_is_refused() {
+fn metadata_of_multi_node_quorum_is_refused() {
     let dir = golden_copy();
     let voter = |voter_id| control::Voter {
         voter_id,
@@ -450,7 +450,7 @@ fn a_quorum_of_several_is_refused() {
 }
 
 #[test]
-fn an_interrupted_format_is_done_again() {
+fn interrupted_format_can_be_repeated() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = open(dir.path());
     drop(store);

@@ -23,7 +23,7 @@ fn invalid_text_is_not_an_id() {
 }
 
 #[test]
-fn a_random_id_is_new_and_no_option() {
+fn random_ids_differ_and_never_start_with_dash() {
     let ids: std::collections::HashSet<_> = (0..500).map(|_| random()).collect();
     assert_eq!(ids.len(), 500);
     assert!(ids.iter().all(|id| !text(*id).starts_with('-')));

@@ -14,7 +14,7 @@ const NEW: [(i16, i16, i16); 2] = [(93, 0, 0), (94, 0, 0)];
 const OF_PLUG_INS: [i16; 2] = [71, 72];
 
 #[test]
-fn table_is_what_kafka_advertises() {
+fn api_table_matches_kafkas_advertised_versions() {
     let (_, _, response) = golden::exchanges()
         .into_iter()
         .find(|(header, ..)| header.api == ApiKey::ApiVersions && header.version == 4)

@@ -23,7 +23,7 @@ fn response_header_follows_the_version() {
 }
 
 #[test]
-fn fields_unknown_to_version_are_dropped_if_ignorable() {
+fn ignorable_fields_unknown_to_version_are_dropped() {
     let mut response = HeartbeatResponse::default();
     response.throttle_time_ms = 5;
     assert!(encode_response(7, 0, &response).is_ok());
@@ -34,7 +34,7 @@ fn fields_unknown_to_version_are_dropped_if_ignorable() {
 }
 
 #[test]
-fn a_name_is_decoded_without_the_rest() {
+fn topic_name_is_decoded_alone() {
     let body = Bytes::from_static(b"\x08a group\xff\xff");
     assert_eq!(decode_name(body.clone()).unwrap().as_str(), "a group");
     for end in 0..8 {

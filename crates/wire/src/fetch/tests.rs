@@ -174,7 +174,7 @@ fn damaged_fetch_response_is_decoded_like_the_codec() {
 }
 
 #[test]
-fn requests_of_a_replica_survive_encoding() {
+fn replica_fetch_requests_round_trip() {
     for version in LOWEST_ENCODED..=18 {
         for (message, _) in samples::<fetch_request::FetchRequest>(version, 40) {
             let ours = request(message, version);

@@ -57,14 +57,14 @@ fn receive(frames: &mut FrameBuffer, claimed: usize, bytes: usize) -> usize {
 }
 
 #[test]
-fn a_claim_alone_reserves_nothing() {
+fn claimed_frame_length_reserves_no_memory() {
     let mut frames = FrameBuffer::new(MAX_FRAME_BYTES);
     let most = receive(&mut frames, MAX_FRAME_BYTES as usize, 0);
     assert!(most <= 2 * FIRST_READ_BYTES, "{most}");
 }
 
 #[test]
-fn capacity_follows_what_has_arrived() {
+fn frame_buffer_grows_with_received_bytes() {
     for arrived in [10_000, 100_000, 1_000_000] {
         let mut frames = FrameBuffer::new(MAX_FRAME_BYTES);
         let most = receive(&mut frames, MAX_FRAME_BYTES as usize, arrived);
@@ -73,7 +73,7 @@ fn capacity_follows_what_has_arrived() {
 }
 
 #[test]
-fn a_completed_frame_earns_room_for_the_next() {
+fn completed_frame_allows_a_larger_buffer() {
     let mut frames = FrameBuffer::new(MAX_FRAME_BYTES);
     receive(&mut frames, 500_000, 500_000);
     let claimed = MAX_FRAME_BYTES;
@@ -83,7 +83,7 @@ fn a_completed_frame_earns_room_for_the_next() {
 }
 
 #[test]
-fn idle_connections_keep_little() {
+fn idle_connections_retain_little_buffer_memory() {
     let mut frames = FrameBuffer::new(MAX_FRAME_BYTES);
     receive(&mut frames, 500_000, 500_000);
     assert_eq!(frames.pending(), 0);

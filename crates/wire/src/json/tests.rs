@@ -154,7 +154,7 @@ same_bytes! {
 }
 
 #[test]
-fn a_whole_request_is_what_the_codec_makes() {
+fn json_request_encodes_like_the_codec() {
     let api = JsonApi::named("metadata").unwrap();
     for version in [0, 8, 9, 13] {
         let mut request = MetadataRequest::default();
@@ -166,7 +166,7 @@ fn a_whole_request_is_what_the_codec_makes() {
 }
 
 #[test]
-fn null_strings_are_what_the_codec_makes() {
+fn json_null_strings_encode_like_the_codec() {
     let api = JsonApi::named("InitProducerId").unwrap();
     // The first flexible version is 2.
     for version in [1, 2] {
@@ -179,7 +179,7 @@ fn null_strings_are_what_the_codec_makes() {
 
 /// The samples have short texts, whose lengths are varints of one byte.
 #[test]
-fn long_texts_survive_both_ways() {
+fn long_json_texts_round_trip() {
     let layout = &JsonApi::named("Heartbeat").unwrap().request;
     for len in [126, 127, 128, 255, 16_382, 16_383, 16_384] {
         let mut request = HeartbeatRequest::default();
@@ -192,7 +192,7 @@ fn long_texts_survive_both_ways() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn json_type_errors_name_the_field() {
     fn check(name: &str, version: i16, request: &Value, expected: &str) {
         let error = JsonApi::named(name).unwrap().encode(version, (1, ""), request).unwrap_err();
         assert_eq!(error.to_string(), expected);
@@ -228,7 +228,7 @@ fn what_does_not_fit_is_named() {
 }
 
 #[test]
-fn templates_are_requests() {
+fn every_json_template_encodes() {
     for api in JsonApi::all() {
         for version in api.versions().0..=api.versions().1 {
             let template = api.template(version);
@@ -239,7 +239,7 @@ fn templates_are_requests() {
 }
 
 #[test]
-fn cut_and_flipped_answers_are_survived() {
+fn damaged_responses_never_panic_the_json_decoder() {
     let api = JsonApi::named("Metadata").unwrap();
     for (_, bytes) in samples::<MetadataResponse>(12, 4) {
         let frame = [&[0, 0, 0, 1, 0], &bytes[..]].concat();

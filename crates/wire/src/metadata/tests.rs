@@ -22,7 +22,7 @@ fn topic(version: i16, number: u8, partitions: i32) -> MetadataResponseTopic {
 }
 
 #[test]
-fn encoded_topics_are_the_codec_s_bytes() {
+fn encoded_metadata_topics_match_the_codec() {
     for version in 0..=13 {
         // More topics than one byte counts.
         for count in [0, 1, 3, 200] {

@@ -192,7 +192,7 @@ fn produce_request_partition_count_is_limited() {
 }
 
 #[test]
-fn bytes_behind_the_end_are_ignored() {
+fn trailing_request_bytes_are_ignored() {
     let longer = [TWO_TOPICS, b"more"].concat();
     let plain = ProduceRequest::decode(BytesMut::from(TWO_TOPICS), 9).unwrap();
     let found = ProduceRequest::decode(BytesMut::from(&longer[..]), 9).unwrap();
@@ -201,7 +201,7 @@ fn bytes_behind_the_end_are_ignored() {
 
 proptest! {
     #[test]
-    fn damage_never_panics(cut in 0..TWO_TOPICS.len(), at in 0..TWO_TOPICS.len(), byte: u8, version in 3i16..=13) {
+    fn damaged_produce_requests_never_panic(cut in 0..TWO_TOPICS.len(), at in 0..TWO_TOPICS.len(), byte: u8, version in 3i16..=13) {
         prop_assert!(ProduceRequest::decode(BytesMut::from(&TWO_TOPICS[..cut]), 9).is_err());
         let mut changed = BytesMut::from(TWO_TOPICS);
         changed[at] = byte;

@@ -7,7 +7,7 @@ const CODECS: [Compression; 5] =
     [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
 
 #[test]
-fn only_the_codec_changes() {
+fn recompression_changes_only_the_codec() {
     for from in CODECS {
         for to in CODECS {
             let mut builder = Builder::new().compression(from).producer(7, 3, 11).transactional();

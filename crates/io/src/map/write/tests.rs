@@ -76,7 +76,7 @@ fn receiving_into_truncated_file_is_an_error() {
 }
 
 #[test]
-fn ranges_that_are_not_there_are_refused() {
+fn mapping_outside_the_file_is_refused() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(100).unwrap();
     assert_eq!(WriteMap::new(&file, 0..101).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);

@@ -40,7 +40,7 @@ fn no_ring() -> bool {
 }
 
 #[test]
-fn ranges_come_in_order_with_every_access() {
+fn every_access_delivers_ranges_in_order() {
     if no_ring() {
         return;
     }

@@ -141,7 +141,7 @@ fn mixed_loads_arrive_in_order() {
 }
 
 #[test]
-fn tiny_neighbours_leave_as_one_piece() {
+fn adjacent_small_pieces_are_merged() {
     let Some(mut ring) = ring() else { return };
     let pool = BufferPool::new(4 << 10, 16).unwrap();
     /// A number of pieces of one size, the queue after they have been put together, and the number
@@ -177,7 +177,7 @@ fn tiny_neighbours_leave_as_one_piece() {
 }
 
 #[test]
-fn no_more_is_put_together_than_may_leave() {
+fn outbox_merges_pieces_up_to_a_bound() {
     let mut queue: VecDeque<MemoryPiece> =
         (0..1000).map(|_| MemoryPiece::Bytes(Bytes::from_static(&[1; 100]))).collect();
     assert_eq!(gather::gather(&mut queue, 30_000), 65_500);
@@ -203,7 +203,7 @@ fn outbox_sends_to_socket_without_zero_copy() {
 }
 
 #[test]
-fn what_the_kernel_copies_is_counted() {
+fn kernel_copies_of_sent_bytes_are_counted() {
     let Some(mut ring) = ring() else { return };
     let (socket, receiver) = tcp();
     let reader = receive(receiver);
@@ -334,8 +334,8 @@ proptest! {
 }
 
 #[test]
-fn little_locked_memory_means_copies() {
-    const NAME: &str = "memory::outbox::tests::little_locked_memory_means_copies";
+fn small_memlock_limit_falls_back_to_copies() {
+    const NAME: &str = "memory::outbox::tests::small_memlock_limit_falls_back_to_copies";
     if crate::tests::role().is_none() {
         // Root of a namespace of its own is bound by the limit; root outside is not.
         let mut command = std::process::Command::new("unshare");

@@ -18,7 +18,7 @@ fn check(pieces: &[i32], may_refer: bool, expected: &[(char, usize)]) {
 }
 
 #[test]
-fn small_and_large_go_apart_in_order() {
+fn runs_separate_small_and_large_pieces_in_order() {
     // The third letters tell the ways apart: coPied, reFerenced, reGistered.
     check(&[], true, &[]);
     check(&[4, 4, 16, 32, 2], true, &[('p', 2), ('f', 2), ('p', 1)]);
@@ -28,12 +28,12 @@ fn small_and_large_go_apart_in_order() {
 }
 
 #[test]
-fn a_route_that_copies_gets_copies() {
+fn copying_route_yields_one_run_of_copies() {
     check(&[4, 4, 16, 32, -64, 2], false, &[('p', 6)]);
 }
 
 #[test]
-fn a_message_has_only_so_many_pieces() {
+fn pieces_per_message_are_limited() {
     check(&[16; 40], true, &[('f', 17), ('f', 17), ('f', 6)]);
     check(&[1; 2049], true, &[('p', 1024), ('p', 1024), ('p', 1)]);
 }

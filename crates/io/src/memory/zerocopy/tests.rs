@@ -11,8 +11,8 @@ fn terms(thresholds: &Thresholds, budget: usize) -> Terms<'_> {
 }
 
 #[test]
-fn mixed_pieces_arrive_and_are_let_go() {
-    if crate::tests::cramped("mixed_pieces_arrive_and_are_let_go") {
+fn zero_copy_pieces_arrive_and_are_released() {
+    if crate::tests::cramped("zero_copy_pieces_arrive_and_are_released") {
         return;
     }
     let thresholds = Thresholds::default();

@@ -42,7 +42,7 @@ fn a_cut_falls_between_large_pages() {
 }
 
 #[test]
-fn what_lies_between_is_somebody_elses() {
+fn trail_drops_no_pages_between_ranges() {
     check(&[(0, 1), (8, 4)], &[(0, 1)], &[(8, 4)]);
     check(&[(0, 1), (2, 1), (4, 4)], &[(0, 1), (2, 1)], &[(4, 4)]);
     // A range read again, or one before.
@@ -64,7 +64,7 @@ fn trail_separates_files() {
 }
 
 #[test]
-fn the_last_request_is_known() {
+fn trail_knows_the_last_request() {
     let (one, other) = (file_of(b"one"), file_of(b"other"));
     let extent = |file: &Arc<_>, offset, len| Extent { file: Arc::clone(file), offset, len };
     let mut trail = Trail::default();

@@ -34,8 +34,8 @@ fn follow(warmer: &Warmer, warm: Warm) -> io::Result<Warmed> {
 }
 
 #[test]
-fn a_cold_range_is_there_afterwards() {
-    if crate::tests::blind("a_cold_range_is_there_afterwards") {
+fn warmed_range_is_resident() {
+    if crate::tests::blind("warmed_range_is_resident") {
         return;
     }
     let file = file_of(&content(LEN as usize));
@@ -87,7 +87,7 @@ fn warmer_reads_ahead_and_drops_passed_pages() {
 }
 
 #[test]
-fn a_range_beyond_the_end_comes_out_short() {
+fn warming_past_file_end_is_short() {
     let file = file_of(&content(10_000));
     let (warmer, _) = warmer(1, 10);
     assert_eq!(warm(&warmer, request(&file, 9_000, 5_000)).unwrap(), 1_000);
@@ -121,7 +121,7 @@ fn block(warmer: &Warmer, file: &Arc<File>) -> mpsc::Sender<()> {
 }
 
 #[test]
-fn a_full_queue_gives_the_request_back() {
+fn full_warm_queue_returns_the_request() {
     let file = file_of(b"bytes");
     let (warmer, _) = warmer(1, 2);
     let gate = block(&warmer, &file);
@@ -162,8 +162,8 @@ fn dropped_warmer_discards_waiting_requests() {
 }
 
 #[test]
-fn a_reader_that_reads_once_leaves_little_behind() {
-    if crate::tests::blind("a_reader_that_reads_once_leaves_little_behind") {
+fn pages_read_once_are_dropped() {
+    if crate::tests::blind("pages_read_once_are_dropped") {
         return;
     }
     const STEP: u64 = 1 << 20;
@@ -186,8 +186,8 @@ fn a_reader_that_reads_once_leaves_little_behind() {
 }
 
 #[test]
-fn pages_that_were_there_before_are_not_dropped() {
-    if crate::tests::blind("pages_that_were_there_before_are_not_dropped") {
+fn warmer_keeps_previously_resident_pages() {
+    if crate::tests::blind("warmer_keeps_previously_resident_pages") {
         return;
     }
     const STEP: u64 = 1 << 20;
@@ -220,7 +220,7 @@ fn pages_that_were_there_before_are_not_dropped() {
 }
 
 #[test]
-fn a_panic_of_one_job_ends_no_thread() {
+fn panicking_warm_job_ends_no_thread() {
     let file = file_of(&content(1 << 20));
     let (warmer, _) = warmer(1, 10);
     let (sender, receiver) = mpsc::channel();

@@ -19,7 +19,7 @@ fn each_buffer_has_its_own_aligned_bytes() {
 }
 
 #[test]
-fn a_dropped_buffer_comes_back() {
+fn dropped_buffer_returns_to_its_pool() {
     let pool = BufferPool::new(10, 1).unwrap();
     let mut buffer = pool.take().unwrap();
     assert!(pool.take().is_none());

@@ -14,7 +14,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn every_row_of_the_table() {
+fn transfer_plan_matches_its_table() {
     use SocketPath::{MmapWrite, ReadWrite, Sendfile, Splice};
     use Source::{File, Memory, VolatileFile};
 
@@ -49,7 +49,7 @@ fn every_row_of_the_table() {
 }
 
 #[test]
-fn the_threshold_is_the_callers() {
+fn plan_uses_the_threshold_of_the_caller() {
     let thresholds = Thresholds { small_extent_bytes: 0, ..Thresholds::default() };
     let question = Question { source: Source::File, len: 1, tls: Tls::None, means: ALL };
     assert_eq!(plan(&question, &thresholds), SocketPath::Splice);
@@ -72,7 +72,7 @@ proptest! {
     /// No answer needs what the machine does not have, and nothing that may change goes by
     /// reference.
     #[test]
-    fn no_answer_asks_for_too_much(question in questions(), small_extent_bytes in any::<u64>()) {
+    fn plan_uses_only_available_paths(question in questions(), small_extent_bytes in any::<u64>()) {
         let path = plan(&question, &Thresholds { small_extent_bytes, ..Thresholds::default() });
         match path {
             SocketPath::Splice => prop_assert!(question.means.splice),

@@ -98,7 +98,7 @@ fn sealed_transfer_reports_a_vanished_peer() {
 }
 
 #[test]
-fn a_turn_that_ends_holds_nothing_back() {
+fn exhausted_budget_flushes_the_held_header() {
     let mut engine = engine(&Caps::probe(), Thresholds { copy_bytes: 4, ..Thresholds::default() });
     let missing = Extent { file: file(0).0, offset: 0, len: 1 };
     let header = || SealedTransfer::new([Piece::Bytes("head".into()), Piece::Extent(missing.clone())]);

@@ -75,7 +75,7 @@ fn replica_ends_before_missing_or_empty_segment() {
 }
 
 #[test]
-fn the_largest_claim_of_a_directory_is_named() {
+fn shortfall_names_the_largest_claimed_offset() {
     let dir = log();
     damage(&dir.path().join(format!("{LAST}.log")), 70);
     let claims =
@@ -112,7 +112,7 @@ fn the_index_of_a_missing_segment_is_evidence() {
 /// Consumers have committed offsets up to the former end, and would pass over records at offsets
 /// that are given out again.
 #[test]
-fn an_only_replica_gives_no_offset_out_twice() {
+fn sole_replica_never_reuses_an_offset() {
     type Harm = fn(&Path);
     let every: Harm = |dir| {
         ["00000000000000000000", "00000000000000000008", LAST]

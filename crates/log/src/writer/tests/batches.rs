@@ -51,7 +51,7 @@ fn batches_of_any_size_are_listed() {
 }
 
 #[test]
-fn transactions_and_their_markers_are_told_apart() {
+fn listing_distinguishes_transactions_from_markers() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     append(&mut writer, records(Builder::new().producer(9, 0, 0).transactional(), 2)).unwrap();
@@ -61,7 +61,7 @@ fn transactions_and_their_markers_are_told_apart() {
 }
 
 #[test]
-fn listing_ends_with_the_first_enough_batch() {
+fn batch_listing_stops_at_the_limit() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     for _ in 0..3 {

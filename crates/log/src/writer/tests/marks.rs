@@ -9,7 +9,7 @@ fn replicated(kit: &Kit, high_watermark: i64) -> Writer {
 }
 
 #[test]
-fn nothing_is_shown_before_other_replicas_have_it() {
+fn records_are_hidden_until_replicated() {
     let kit = Kit::new();
     let mut writer = replicated(&kit, 0);
     plain(&mut writer).unwrap();

@@ -25,7 +25,7 @@ fn filled(kit: &Kit, config: LogConfig) -> Writer {
 }
 
 #[test]
-fn only_copied_segments_go_and_the_start_stays() {
+fn only_copied_segments_are_deleted_locally() {
     let kit = Kit::new();
     let mut writer = filled(&kit, tiered());
     let partition = writer.partition().clone();
@@ -73,7 +73,7 @@ fn an_old_last_segment_is_rolled() {
 }
 
 #[test]
-fn without_copies_retention_moves_the_start() {
+fn retention_without_copies_raises_log_start() {
     let kit = Kit::new();
     let config = LogConfig { tiering: Tiering::ReadOnly, retention_ms: 0, ..tiered() };
     let mut writer = filled(&kit, config);
@@ -82,7 +82,7 @@ fn without_copies_retention_moves_the_start() {
 }
 
 #[test]
-fn a_closed_segment_has_its_files() {
+fn closed_segment_lists_its_files() {
     let kit = Kit::new();
     let writer = filled(&kit, tiered());
     let partition = writer.partition().clone();
@@ -108,7 +108,7 @@ fn a_closed_segment_has_its_files() {
 }
 
 #[test]
-fn a_truncation_below_the_first_segment_starts_over() {
+fn truncation_below_first_segment_restarts_the_log() {
     let kit = Kit::new();
     let mut writer = filled(&kit, tiered());
     let partition = writer.partition().clone();
@@ -138,7 +138,7 @@ fn behind(kit: &Kit) -> TieredState {
 }
 
 #[test]
-fn log_begins_behind_its_remote_part() {
+fn empty_log_restarts_after_remote_segments() {
     let (source, kit) = (Kit::new(), Kit::new());
     let state = behind(&source);
     let offset = state.local_start;
@@ -162,7 +162,7 @@ fn log_begins_behind_its_remote_part() {
 }
 
 #[test]
-fn impossible_remote_state_leaves_the_log() {
+fn contradictory_remote_state_leaves_log_unchanged() {
     let (source, kit) = (Kit::new(), Kit::new());
     let state = behind(&source);
     let mut writer = filled(&kit, tiered());

@@ -45,7 +45,7 @@ fn more_than_10000_acls_per_request_are_refused() {
 
 /// The log and the audit log told each entry of a request as new.
 #[test]
-fn existing_acls_are_not_returned_as_added() {
+fn create_acls_returns_only_new_entries() {
     let prefixed = |number| Acl { pattern_type: PatternType::Prefixed, ..acl(number) };
     let asked = [acl(0), acl(3), prefixed(0), acl(2), acl(3), prefixed(0)];
     let created = create_acls(&image(3), &asked, || Uuid::ZERO);
@@ -88,7 +88,7 @@ fn acl_filters_compare_only_entries_of_their_resource() {
 }
 
 #[test]
-fn filters_beyond_so_many_comparisons_are_refused() {
+fn acl_filters_have_a_comparison_limit() {
     let image = image(1_000);
     let nobody = AclFilter { principal: Some("User:nobody".to_owned()), ..AclFilter::default() };
     let filters = vec![nobody; COMPARED_MAX / 1_000 + 1];

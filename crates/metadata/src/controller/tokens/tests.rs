@@ -44,7 +44,7 @@ fn reason<T: std::fmt::Debug>(outcome: Result<T, Refusal>) -> Reason {
 }
 
 #[test]
-fn lifetimes_end_at_the_shorter_limit() {
+fn token_lifetime_uses_the_shorter_limit() {
     for (asked_ms, max_ms) in [(-1, 10_000), (0, 10_000), (20_000, 10_000), (5_000, 5_000), (400, 400)] {
         let (_, token) = create(&Image::empty(), &wanted(asked_ms), "a").unwrap();
         let times = (token.issue_timestamp, token.max_timestamp, token.expiration_timestamp);

@@ -122,7 +122,7 @@ fn files_below_a_snapshot_are_removed_by_retention() {
 }
 
 #[test]
-fn what_may_be_wanted_yet_stays() {
+fn snapshots_and_segments_within_retention_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = Store::open(&eager(dir.path(), 100 << 20), 1_000).unwrap();
     for index in 1..4 {
@@ -178,7 +178,7 @@ fn damaged_snapshot_without_covering_log_is_refused() {
 }
 
 #[test]
-fn time_alone_takes_a_snapshot_where_anything_changed() {
+fn changed_image_gets_a_snapshot_by_age() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
     add(&mut store, "a", 1);

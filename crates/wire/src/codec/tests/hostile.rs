@@ -105,7 +105,7 @@ fn strings_are_no_longer_than_in_kafka() {
 }
 
 #[test]
-fn bytes_behind_the_end_are_ignored() {
+fn trailing_request_bytes_are_ignored() {
     let found = decode::<HeartbeatRequest>(Bytes::from_static(b"\0\x01g\0\0\0\x07\0\x01mmore"), 0).unwrap();
     assert_eq!((found.generation_id, found.member_id), (7, StrBytes::from("m")));
 }
@@ -160,7 +160,7 @@ fn check_each<R: KafkaMessage + std::fmt::Debug, E: KafkaDecode + PartialEq>(
 }
 
 #[test]
-fn requests_decoded_by_element_mean_the_same() {
+fn element_wise_decoding_equals_whole_decoding() {
     check_each(|request: AlterConfigsRequest| (request.resources, request.validate_only));
     check_each(|request: IncrementalAlterConfigsRequest| (request.resources, request.validate_only));
     check_each(|request: AlterClientQuotasRequest| (request.entries, request.validate_only));

@@ -31,7 +31,7 @@ fn a_group_of_version_one_has_its_assignor() {
 }
 
 #[test]
-fn version_zero_is_that_of_the_codec() {
+fn streams_describe_version_zero_matches_the_codec() {
     for (message, bytes) in samples::<CodecResponse>(0, 8) {
         let decoded = crate::decode::<StreamsGroupDescribeResponse>(bytes.clone(), 0).unwrap();
         let version = ApiVersion::new(0);
@@ -41,7 +41,7 @@ fn version_zero_is_that_of_the_codec() {
 }
 
 #[test]
-fn every_answer_is_the_same_again() {
+fn streams_describe_responses_round_trip() {
     for version in [0, 1] {
         let found = samples::<StreamsGroupDescribeResponse>(version, 8);
         assert!(!found.is_empty());

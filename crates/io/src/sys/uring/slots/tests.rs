@@ -84,7 +84,7 @@ fn late_completion_does_not_match_next_operation() {
 }
 
 #[test]
-fn what_does_not_fit_comes_back() {
+fn full_slot_table_returns_the_operation() {
     let mut slots = Slots::new(2);
     let first = slots.insert(1).unwrap();
     slots.insert(2).unwrap();
@@ -119,7 +119,7 @@ proptest! {
 
     /// Each payload comes back once, after the kernel's last word about it, whatever the order.
     #[test]
-    fn each_payload_comes_back_once_and_not_early(moves in moves()) {
+    fn each_payload_is_released_once_after_use(moves in moves()) {
         let mut slots: Slots<u32> = Slots::new(5);
         // Operations without a result, those that wait for their notification, and keys that are
         // over.
