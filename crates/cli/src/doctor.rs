@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copying_kernel_is_not_called_zero_copy() {
+    fn doctor_reports_kernels_that_copy() {
         let mut caps = Caps::probe();
         caps.splice = Support::Works;
         caps.page_references = Support::Absent { why: "copies".to_owned(), remedy: "none is needed" };
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_say_where_they_are_from() {
+    fn doctor_names_the_source_of_thresholds() {
         fn check(text: &str, expected: &[&str]) {
             let dir = tempfile::tempdir().unwrap();
             let file = dir.path().join("thresholds");

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_does_not_repeat_a_password() {
+    fn command_line_errors_hide_passwords() {
         let credential = "SCRAM-SHA-512=[name=admin,password=geheim,iterations=1]";
         let line = ["levada", "storage", "format", "--add-scram", credential];
         let error = Cli::try_parse_from(line).unwrap_err();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn help_is_a_command_too() {
+    fn help_works_as_a_command() {
         let check = |given: &str, expected: &str| {
             let words = |line: &str| line.split(' ').map(Into::into).collect::<Vec<_>>();
             assert_eq!(as_options(words(given)), words(expected));

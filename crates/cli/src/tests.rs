@@ -10,7 +10,7 @@ mod coming_from_kafka;
 mod reference;
 
 #[test]
-fn the_definition_is_consistent() {
+fn command_line_definition_is_consistent() {
     Cli::command().debug_assert();
 }
 
@@ -47,7 +47,7 @@ fn wrong_command_lines_are_refused() {
 }
 
 #[test]
-fn every_command_says_what_it_does() {
+fn every_command_has_help_text() {
     fn check(command: &clap::Command) {
         assert!(command.get_about().is_some(), "{}", command.get_name());
         for argument in command

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn brief_moments_omit_what_today_shares() {
+    fn brief_times_omit_the_current_date() {
         let now = moment("2026-11-30T12:00:00Z").unwrap();
         for (text, expected) in [
             ("2026-11-30T06:30:05.250Z", "06:30:05"),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_does_not_reach_behind_1970() {
+    fn duration_before_1970_is_refused() {
         assert_eq!(before_now(duration("100000d").unwrap()), 0);
         assert!((1_700_000_000_000..=now_ms()).contains(&before_now(0)));
     }

@@ -71,7 +71,7 @@ mod tests {
     use super::Version;
 
     #[test]
-    fn a_program_of_the_tests_has_no_commit() {
+    fn dev_build_reports_no_commit() {
         let version = Version::of_program();
         assert_eq!((version.commit, version.date), ("dev", None));
         assert_eq!(version.target, format!("{}-unknown-linux-gnu", std::env::consts::ARCH));

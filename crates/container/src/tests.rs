@@ -7,7 +7,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_volume_at_kafkas_directory_has_the_data() {
+fn kafka_volume_becomes_the_data_directory() {
     let mounts = "29 1 254:1 / / rw - ext4 /dev/vda rw\n\
                   40 29 254:1 /volumes/k /var/lib/kafka/data rw - ext4 /dev/vda rw\n";
     let log_dirs = ("LEVADA_LOG_DIRS", "/var/lib/kafka/data");
@@ -24,7 +24,7 @@ fn a_mounted_configuration_is_read() {
 }
 
 #[test]
-fn options_of_a_native_kafka_are_variables() {
+fn native_image_options_become_variables() {
     let line =
         "-Dkafka.advertised.listeners=PLAINTEXT://localhost:32768 -Dkafka.interbroker.listener.name=BROKER";
     let expected = [

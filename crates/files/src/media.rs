@@ -16,7 +16,7 @@ pub(crate) fn of(path: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn text_has_charset_and_unknown_extensions_are_bytes() {
+    fn content_type_follows_the_file_extension() {
         assert_eq!(super::of(b"a/b.html"), "text/html; charset=utf-8");
         assert_eq!(super::of(b"app.js"), "text/javascript; charset=utf-8");
         assert_eq!(super::of(b"photo.JPG"), "image/jpeg");

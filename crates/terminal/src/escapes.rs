@@ -91,13 +91,13 @@ mod tests {
     use super::{printable, quiet_json, shown_on_terminal};
 
     #[test]
-    fn bytes_are_escaped_where_they_are_no_text() {
+    fn non_text_bytes_are_escaped() {
         assert_eq!(printable("a é\n\t\0\u{85}".as_bytes()), "a é\\n\\t\\x00\\u{85}");
         assert_eq!(printable(b"\xffa"), "\\xffa");
     }
 
     #[test]
-    fn text_steers_no_terminal() {
+    fn terminal_controls_are_escaped() {
         let hostile = "a\n\tb\u{1b}[2J\u{9b}m\u{202e}c";
         assert_eq!(shown_on_terminal(hostile.as_bytes()), "a\n\tb\\x1b[2J\\u{9b}m\\u{202e}c");
         assert_eq!(printable(hostile.as_bytes()), "a\\n\\tb\\x1b[2J\\u{9b}m\\u{202e}c");

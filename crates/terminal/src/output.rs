@@ -202,14 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn table_ends_cells_of_other_clients() {
+    fn table_truncates_long_cells() {
         let row = ["x".repeat(30_000), "y".to_owned()].to_vec();
         let lines = arranged(&["OWNER", "TOKEN"], vec![row], None);
         assert_eq!(lines[1].trim_end().chars().count(), CELL_MAX + "…  y".chars().count());
     }
 
     #[test]
-    fn a_table_folds_where_the_terminal_ends() {
+    fn table_wraps_at_the_terminal_width() {
         let long = "a-member-with-a-name-of-sixty-characters-".repeat(2);
         let row = [long.as_str(), "reader", "127.0.0.1", "12345"].map(str::to_owned).to_vec();
         let header = ["MEMBER", "CLIENT", "HOST", "LAG"];
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn times_stay_whole_beside_long_names() {
+    fn times_are_not_wrapped_beside_long_names() {
         let name = "topics.with.names.of.fifty.characters.are.not.rare";
         let row = [name, "0", "12345", "2026-11-28T12:11:14.058Z"].map(str::to_owned).to_vec();
         let lines = arranged(&["TOPIC", "PARTITION", "LATEST", "TIME"], vec![row], Some(80));

@@ -38,7 +38,7 @@ mod tests {
     use super::plain;
 
     #[test]
-    fn a_message_does_not_steer_the_terminal() {
+    fn stderr_message_escapes_terminal_controls() {
         assert_eq!(plain("removed \x1b[2Jm\r\nnext"), "removed \\x1b[2Jm\\r\nnext");
     }
 }

@@ -310,7 +310,7 @@ fn healthz_follows_the_broker() {
 }
 
 #[test]
-fn readiness_tells_its_reasons() {
+fn readyz_lists_reasons_and_warnings() {
     let (fake, server) = start();
     let (status, headers, body) = ask(&server, "GET", "/readyz");
     assert_eq!(status, "HTTP/1.1 200 OK");
@@ -379,7 +379,7 @@ fn fenced_broker_is_not_ready_and_shows_membership() {
 }
 
 #[test]
-fn metrics_have_the_form_that_is_asked_for() {
+fn metrics_format_follows_the_accept_header() {
     let (_fake, server) = start();
     let open = "application/openmetrics-text; version=1.0.0";
     let plain = "text/plain; version=0.0.4";
@@ -421,7 +421,7 @@ fn scrape_can_omit_topics_and_groups() {
 }
 
 #[test]
-fn methods_and_paths_are_answered_as_http_wants() {
+fn http_methods_and_paths_get_standard_responses() {
     let (_fake, server) = start();
     for path in ["/healthz", "/readyz", "/metrics"] {
         let (status, headers, body) = ask(&server, "HEAD", path);
@@ -544,7 +544,7 @@ const SHOWN: &[&str] = &[
 ];
 
 #[test]
-fn metrics_show_what_was_counted() {
+fn metrics_show_counted_requests() {
     let (fake, server) = start();
     let recorder = fake.stats.recorder();
     recorder.received(ApiKey::Produce, 70);
@@ -680,7 +680,7 @@ fn foreign_host_header_is_refused() {
 }
 
 #[test]
-fn no_page_of_another_site_reads_the_metrics() {
+fn cross_site_pages_cannot_read_metrics() {
     let (_fake, server) = start();
     let image = "sec-fetch-site: cross-site\r\nsec-fetch-mode: no-cors\r\nsec-fetch-dest: image\r\n";
     for path in ["/metrics", "/healthz", "/readyz"] {
@@ -699,7 +699,7 @@ fn no_page_of_another_site_reads_the_metrics() {
 }
 
 #[test]
-fn half_requests_neither_last_nor_keep_others_out() {
+fn newer_connections_replace_incomplete_http_requests() {
     let (_fake, server) = start();
     // More than there may be: the newest take the places of the oldest.
     let mut halves: Vec<TcpStream> = (0..80)
@@ -738,7 +738,7 @@ fn incomplete_request_bodies_keep_no_probe_out() {
 }
 
 #[test]
-fn a_client_without_the_token_keeps_no_connection() {
+fn unauthenticated_http_client_is_disconnected() {
     let listen = HostPort { host: "127.0.0.1".to_owned(), port: 0 };
     let token = Some(Secret::from("s3cret"));
     let server = WebServer::start((&listen, None), token, Arc::new(Fake::default()), Router::new()).unwrap();

@@ -15,7 +15,7 @@ mod reading;
 mod sharing;
 
 #[test]
-fn starts_are_words_offsets_distances_and_times() {
+fn consume_start_positions_are_parsed() {
     let cases = [
         ("earliest", Start::Earliest),
         ("start", Start::Earliest),
@@ -34,7 +34,7 @@ fn starts_are_words_offsets_distances_and_times() {
 }
 
 #[test]
-fn distances_and_times_stay_inside_the_log() {
+fn consume_start_is_clamped_to_the_log() {
     let ends = offsets([100, 3]);
     let starts = offsets([0, 2]);
     assert_eq!(before_end(&starts, &ends, 10), offsets([90, 2]));
@@ -61,7 +61,7 @@ fn consume_offset_outside_log_names_partition() {
 }
 
 #[test]
-fn ends_are_offsets_and_times() {
+fn consume_end_positions_are_parsed() {
     assert_eq!("42".parse(), Ok(Until::Offset(42)));
     assert_eq!("@1700000000000".parse(), Ok(Until::Time(1_700_000_000_000)));
     for text in ["-1", "@", "latest", "99999999999999999999"] {
@@ -133,7 +133,7 @@ fn formats_print_fields_and_escapes() {
 }
 
 #[test]
-fn wrong_formats_name_what_is_wrong() {
+fn invalid_output_formats_name_the_mistake() {
     fn check(format: &str, expected: &str) {
         let message = format.parse::<Template>().unwrap_err();
         assert!(message.contains(expected), "{format}: {message}");
@@ -147,7 +147,7 @@ fn wrong_formats_name_what_is_wrong() {
 }
 
 #[test]
-fn json_loses_no_bytes() {
+fn json_output_preserves_all_bytes() {
     let expected = json!({
         "topic": "t", "partition": 2, "offset": 7, "timestamp_ms": 9, "key": null, "value_base64": "dv8=",
         "headers": [{ "key": "a", "value": "1" }, { "key": "b", "value": null }],

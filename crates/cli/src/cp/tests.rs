@@ -28,7 +28,7 @@ fn refused(args: &Args, words: &str) {
 }
 
 #[test]
-fn copies_bytes_and_permissions_and_says_how() {
+fn copy_preserves_permissions_and_reports_path() {
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));
     fs::write(&from, vec![7; 300_000]).unwrap();
@@ -55,7 +55,7 @@ fn copies_bytes_and_permissions_and_says_how() {
 }
 
 #[test]
-fn a_directory_gets_the_file_under_its_name() {
+fn copy_into_directory_keeps_the_file_name() {
     let dir = tempfile::tempdir().unwrap();
     let (from, into) = (dir.path().join("from"), dir.path().join("into"));
     fs::write(&from, "bytes").unwrap();
@@ -78,7 +78,7 @@ fn existing_file_is_replaced_only_with_option() {
 }
 
 #[test]
-fn what_appears_meanwhile_is_not_replaced() {
+fn copy_does_not_replace_concurrently_created_file() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("to");
     let draft = TemporaryCopy::beside(&to).unwrap();
@@ -89,7 +89,7 @@ fn what_appears_meanwhile_is_not_replaced() {
 }
 
 #[test]
-fn a_copy_that_fails_leaves_nothing() {
+fn failed_copy_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));
     fs::write(&from, "bytes").unwrap();

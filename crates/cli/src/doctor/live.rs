@@ -180,7 +180,7 @@ levada_transfer_copied_bytes_total 10
 ";
 
     #[test]
-    fn rates_are_what_came_between_two_looks() {
+    fn rates_are_differences_of_two_samples() {
         let sample = Sample::between(&parse(BEFORE), &parse(NOW), Duration::from_secs(2));
         let splice = Moved {
             path: "splice".to_owned(),

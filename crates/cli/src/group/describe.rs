@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lag_is_what_is_left_to_read() {
+    fn lag_is_log_end_minus_committed_offset() {
         let place = ("t".to_owned(), 0);
         let check = |committed: Option<i64>, end: Option<i64>, expected: Option<i64>| {
             let committed = committed.map(|offset| {

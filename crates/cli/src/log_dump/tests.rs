@@ -76,7 +76,7 @@ fn preallocated_zeros_are_not_damage() {
 }
 
 #[test]
-fn damage_is_named_with_its_place() {
+fn dump_reports_damage_with_its_position() {
     fn check(content: &[u8], at: usize, expected: &str) {
         let dir = tempfile::tempdir().unwrap();
         match dump(&dir, LOG, content, false).1 {
@@ -250,7 +250,7 @@ fn other_files_are_refused() {
 }
 
 #[test]
-fn every_flipped_byte_and_every_cut_is_survived() {
+fn dump_survives_flipped_bytes_and_truncation() {
     let dir = tempfile::tempdir().unwrap();
     let whole = segment();
     let names = ["0.log", "0.index", "0.timeindex", "0.txnindex", "0.snapshot", "leader-epoch-checkpoint"];
@@ -320,7 +320,7 @@ fn dump_of_unknown_file_keeps_earlier_failures() {
 }
 
 #[test]
-fn a_value_from_a_client_steers_no_terminal() {
+fn dump_escapes_terminal_controls() {
     let mut out = Vec::new();
     let hostile = "a\u{9b}31m\u{202e}b";
     let fields = [("text", json!("\u{202e}")), ("decoded", json!({ "group": hostile }))];

@@ -110,7 +110,7 @@ fn invalid_log_directives_are_refused_empty_ignored() {
 }
 
 #[test]
-fn text_is_escaped_however_it_is_cut() {
+fn split_log_text_is_escaped() {
     let mut text = String::new();
     let mut escaping = Escaping(&mut text);
     for part in ["a", "\n", "b\tc", "", "\u{202e}d"] {

@@ -98,7 +98,7 @@ fn a_throttle_names_senders_and_receivers() {
 }
 
 #[test]
-fn entries_of_another_operator_stay() {
+fn foreign_throttle_entries_are_kept() {
     let key = || "k".to_owned();
     let subtract = Change::Subtract(key(), "0:1,0:2".to_owned());
     assert_eq!(throttle::removal("k", Some("0:1,0:2"), "0:1,0:2"), Change::Delete(key()));
@@ -107,7 +107,7 @@ fn entries_of_another_operator_stay() {
 }
 
 #[test]
-fn progress_counts_what_new_replicas_lack() {
+fn move_progress_counts_missing_bytes() {
     let place = ("clicks".to_owned(), 0);
     let moving = Ongoing { replicas: vec![2, 3, 1], adding: vec![3], removing: vec![1] };
     assert_eq!((moving.target(), moving.origin()), (vec![2, 3], vec![2, 1]));

@@ -35,7 +35,7 @@ fn copied(moves: &[Move]) -> u64 {
 }
 
 #[test]
-fn an_even_cluster_stays() {
+fn balanced_cluster_needs_no_moves() {
     let shares = vec![share(0, &[1, 2], 10), share(1, &[2, 3], 10), share(2, &[3, 1], 10)];
     let mut planner = planner(&without_racks(3), shares);
     planner.balance();
@@ -43,7 +43,7 @@ fn an_even_cluster_stays() {
 }
 
 #[test]
-fn a_new_broker_gets_its_part() {
+fn new_broker_gets_its_share_of_replicas() {
     let shares = (0..30).map(|index| share(index, &[1 + index % 2, 2 - index % 2], 100)).collect();
     let mut planner = planner(&without_racks(3), shares);
     planner.balance();
@@ -53,7 +53,7 @@ fn a_new_broker_gets_its_part() {
 }
 
 #[test]
-fn large_partitions_change_places_with_small_ones() {
+fn planner_swaps_large_partitions_with_small_ones() {
     let large = (0..4).map(|index| share(index, &[1], 1000));
     let small = (4..8).map(|index| share(index, &[2], 10));
     let mut planner = planner(&without_racks(2), large.chain(small).collect());
@@ -64,7 +64,7 @@ fn large_partitions_change_places_with_small_ones() {
 }
 
 #[test]
-fn leaders_change_without_a_copy() {
+fn planner_moves_leadership_without_copies() {
     let shares = (0..9).map(|index| share(index, &[1, 2, 3], 100)).collect();
     let mut planner = planner(&without_racks(3), shares);
     planner.even_leaders();
@@ -80,7 +80,7 @@ fn leaders_change_without_a_copy() {
 }
 
 #[test]
-fn replicas_change_places_to_even_leaders() {
+fn planner_reorders_replicas_to_balance_leaders() {
     // Broker 1 leads partitions without another replica, and broker 2 only follows.
     let shares = vec![share(0, &[1], 10), share(1, &[1], 10), share(2, &[3, 2], 10), share(3, &[3, 2], 10)];
     let mut planner = planner(&without_racks(3), shares);
@@ -103,7 +103,7 @@ fn replicas_leave_a_rack_that_they_share() {
 }
 
 #[test]
-fn partitions_that_may_not_move_are_load() {
+fn pinned_partitions_count_as_load() {
     let mut shares: Vec<Share> = (0..6).map(|index| share(index, &[1], 10)).collect();
     shares.iter_mut().take(5).for_each(|share| share.is_movable = false);
     let mut planner = planner(&without_racks(2), shares);
@@ -113,7 +113,7 @@ fn partitions_that_may_not_move_are_load() {
 }
 
 #[test]
-fn a_drained_broker_is_empty_and_racks_stay() {
+fn drain_empties_the_broker_and_keeps_racks() {
     let racks = [(1, Some("a")), (2, Some("b")), (3, Some("b")), (4, Some("c"))];
     let shares = (0..12).map(|index| share(index, &[2, 1], 10)).collect();
     let racks: BTreeMap<i32, Option<String>> =
@@ -154,7 +154,7 @@ fn random(seed: u64) -> (Vec<(i32, Option<&'static str>)>, Vec<Share>) {
 }
 
 #[test]
-fn plans_of_random_clusters_keep_their_promises() {
+fn random_move_plans_keep_their_invariants() {
     for seed in levada_testing::seeds(levada_testing::scaled(300)) {
         let (racks, shares) = random(seed);
         let mut planner = planner(&racks, shares.clone());
@@ -176,7 +176,7 @@ fn plans_of_random_clusters_keep_their_promises() {
 }
 
 #[test]
-fn drains_of_random_clusters_leave_nothing() {
+fn random_drain_plans_empty_the_broker() {
     for seed in levada_testing::seeds(levada_testing::scaled(300)) {
         let (racks, shares) = random(seed);
         let leaving = 1;

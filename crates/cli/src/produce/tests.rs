@@ -39,7 +39,7 @@ fn producer(args: &Args) -> Producer<'static> {
 }
 
 #[test]
-fn lines_lose_their_end_and_nothing_else() {
+fn produce_strips_only_line_ends() {
     fn check(input: &[u8], expected: &[&[u8]]) {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(input).unwrap();
@@ -60,7 +60,7 @@ fn lines_lose_their_end_and_nothing_else() {
 }
 
 #[test]
-fn half_a_line_does_not_block() {
+fn incomplete_input_line_does_not_block() {
     let (reader, mut writer) = io::pipe().unwrap();
     let mut lines = Lines::new(reader);
     assert!(!lines.are_complete());
@@ -191,7 +191,7 @@ fn continuous_input_is_sent_before_batch_fills() {
 }
 
 #[test]
-fn a_signal_sends_the_lines_that_were_read() {
+fn signal_sends_lines_already_read() {
     let broker = FakeBroker::storing(&[1], |_, _, _| 0);
     let args = arguments(&["-b", broker.address()]);
     let (reader, mut writer) = io::pipe().unwrap();
@@ -212,7 +212,7 @@ fn a_signal_sends_the_lines_that_were_read() {
 }
 
 #[test]
-fn input_file_has_a_size_from_its_position() {
+fn input_size_is_counted_from_file_position() {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(b"a\nbb\nccc\n").unwrap();
     std::io::Seek::seek(&mut file, io::SeekFrom::Start(2)).unwrap();

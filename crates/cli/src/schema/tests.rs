@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_schema_is_an_id_or_a_subject() {
+fn schema_argument_is_id_or_subject() {
     let subject = |text: &str| text.parse::<Chosen>().unwrap().subject(Some("t-value".to_owned())).unwrap();
     assert_eq!("12".parse::<Chosen>().unwrap().number(), Some(12));
     assert_eq!("12#shop.Order".parse::<Chosen>().unwrap().number(), Some(12));

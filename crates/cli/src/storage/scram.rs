@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_do_not_repeat_the_password() {
+    fn scram_argument_errors_hide_the_password() {
         for text in [
             "",
             "s3cret",

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_abort_without_an_open_transaction_says_so() {
+    fn abort_reports_missing_open_transaction() {
         let (outcome, said) = ended("pay", "Ongoing");
         assert_eq!((outcome, said.starts_with("aborted ")), (Outcome::Done, true), "{said}");
         let (outcome, said) = ended("pay", "CompleteAbort");

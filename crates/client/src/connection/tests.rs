@@ -64,7 +64,7 @@ fn options() -> ConnectionOptions {
 }
 
 #[test]
-fn requests_go_out_in_the_best_common_version() {
+fn client_uses_highest_common_version() {
     let offered = versions(0, 4, &[(ApiKey::Heartbeat, 0, 3), (ApiKey::ListGroups, 7, 9)]);
     let (address, served) = listen(vec![offered, heartbeat(27, 0), heartbeat(0, 0), heartbeat(0, 0)]);
     let mut connection = Connection::connect(&address.to_string(), &options()).unwrap();
@@ -97,7 +97,7 @@ fn older_broker_gets_api_versions_version_0() {
 }
 
 #[test]
-fn failures_say_what_happened() {
+fn connection_errors_describe_the_cause() {
     #[track_caller]
     fn check(answers: Vec<Answer>, expected: fn(&ConnectionError) -> bool) {
         let (address, _served) = listen(answers);

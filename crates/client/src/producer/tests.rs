@@ -158,7 +158,7 @@ fn records_without_leader_time_out_naming_partition() {
 }
 
 #[test]
-fn batch_is_in_doubt_after_possible_append() {
+fn producer_reports_batches_that_may_be_stored() {
     let cases = [
         (Cause::Connection, true),
         (Cause::Code(7), true),
@@ -173,7 +173,7 @@ fn batch_is_in_doubt_after_possible_append() {
 }
 
 #[test]
-fn headers_count_for_the_size_of_a_batch() {
+fn record_headers_count_towards_batch_size() {
     let counts = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&counts);
     let broker = FakeBroker::storing(&[1], move |_, _, batch| {

@@ -166,7 +166,7 @@ fn limited_fetches_lock_single_records() {
 }
 
 #[test]
-fn a_session_that_ended_loses_its_acknowledgements() {
+fn ended_share_session_drops_its_acknowledgements() {
     let (mut member, mut cluster, leader) = joined();
     let records = member.fetch(&mut cluster, 500).unwrap();
     member.acknowledge(&records[0], Acknowledgement::Accept);
@@ -183,7 +183,7 @@ fn a_session_that_ended_loses_its_acknowledgements() {
 }
 
 #[test]
-fn a_member_that_was_removed_joins_again() {
+fn removed_share_member_rejoins() {
     let (mut member, mut cluster, leader) = joined();
     leader.lock().unwrap().code = ErrorCode::UnknownMemberId.code();
     let error = member.fetch(&mut cluster, 500).unwrap_err();
@@ -204,7 +204,7 @@ fn impossible_acquired_ranges_take_no_memory() {
 }
 
 #[test]
-fn offsets_that_are_not_known_have_no_number() {
+fn unknown_share_offsets_are_none() {
     use levada_wire::messages::describe_share_group_offsets_response::{
         DescribeShareGroupOffsetsResponseGroup, DescribeShareGroupOffsetsResponsePartition,
         DescribeShareGroupOffsetsResponseTopic,

@@ -23,7 +23,7 @@ fn run_in(script: &str, dir: &Path) -> (i32, String) {
 }
 
 #[test]
-fn variables_and_quotes() {
+fn shell_expands_variables_and_quotes() {
     let script = "A=1\nexport B='two  words' C=\nD=$A\"$B\"${C:-none}\n\
                   for word in $D \"$B\"; do echo \"[$word]\" >> $DIR/out; done";
     assert_eq!(run(script).1, "[1two]\n[wordsnone]\n[two  words]\n");
@@ -34,7 +34,7 @@ fn variables_and_quotes() {
 }
 
 #[test]
-fn lists_and_conditions() {
+fn shell_runs_lists_and_conditions() {
     let script = "false && echo a >> $DIR/out\nfalse || echo b >> $DIR/out\n! false && echo c >> $DIR/out\n\
                   if [ -f $DIR/none ]; then echo d >> $DIR/out; elif [ 1 -lt 2 ]; then echo e >> $DIR/out; fi";
     assert_eq!(run(script).1, "b\nc\ne\n");
@@ -114,7 +114,7 @@ fn other_constructs_are_refused_with_their_line() {
 }
 
 #[test]
-fn the_table_of_hosts_has_an_address() {
+fn hosts_file_contains_the_container_address() {
     let hosts = "127.0.0.1 localhost\n# 10.0.0.1 c0ffee\n172.17.0.2\tc0ffee c0ffee.example\n";
     assert_eq!(address(hosts, "c0ffee"), Some("172.17.0.2".to_owned()));
     assert_eq!(address(hosts, "other"), None);

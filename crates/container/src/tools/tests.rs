@@ -14,7 +14,7 @@ fn check(line: &str, expected: &str) {
 }
 
 #[test]
-fn calls_about_topics() {
+fn topic_tool_calls_are_translated() {
     check(
         "kafka-topics.sh --bootstrap-server kafka:9092 --create --if-not-exists --topic clicks --partitions 3 \
          --replication-factor 1 --config retention.ms=1000",
@@ -30,7 +30,7 @@ fn calls_about_topics() {
 }
 
 #[test]
-fn calls_about_records() {
+fn record_tool_calls_are_translated() {
     check(
         "kafka-console-producer.sh --broker-list kafka:9092 --topic clicks --property parse.key=true --property key.separator=:",
         "produce clicks --key-separator : --brokers kafka:9092",
@@ -47,7 +47,7 @@ fn calls_about_records() {
 }
 
 #[test]
-fn calls_about_groups_and_settings() {
+fn group_and_config_tool_calls_are_translated() {
     check("kafka-broker-api-versions.sh --bootstrap-server k:9092", "cluster info --brokers k:9092");
     check("kafka-consumer-groups.sh --describe --group readers", "group describe readers");
     check("kafka-consumer-groups.sh --describe --all-groups", "group describe --all");

@@ -140,7 +140,7 @@ fn stop_waits_briefly_for_blocked_access_log() {
 }
 
 #[test]
-fn a_pipe_that_has_no_reader_is_refused() {
+fn access_log_pipe_needs_a_reader() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("log");
     drop(pipe(&path));

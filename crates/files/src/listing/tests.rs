@@ -11,7 +11,7 @@ fn hold(budget: &ListingBudget, bytes: Vec<u8>) -> Result<Bytes, ListingFault> {
 }
 
 #[test]
-fn listings_in_transit_keep_to_the_budget() {
+fn listings_being_sent_stay_within_budget() {
     let budget = ListingBudget::new(100);
     let first = hold(&budget, vec![b'a'; 60]).unwrap();
     assert!(matches!(hold(&budget, vec![b'b'; 60]), Err(ListingFault::NoRoom)));

@@ -26,7 +26,7 @@ fn refusal(bytes: &[u8]) -> Refusal {
 }
 
 #[test]
-fn a_head_says_what_is_wanted() {
+fn request_head_fields_are_parsed() {
     let text = "GET /a?b HTTP/1.1\r\nHost: x\r\nRange: bytes=0-1\r\naccept-encoding: gzip\r\nAccept-Encoding:br\r\n\r\n";
     with(text, |head| {
         assert_eq!((head.method, head.target, head.is_1_1), (Method::Get, &b"/a?b"[..], true));
@@ -37,7 +37,7 @@ fn a_head_says_what_is_wanted() {
 }
 
 #[test]
-fn a_connection_is_kept_as_each_version_says() {
+fn connection_persistence_follows_the_http_version() {
     let kept = |text: &str| with(text, |head| head.keep_alive);
     assert!(kept("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
     assert!(!kept("GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, Close\r\n\r\n"));
@@ -58,7 +58,7 @@ fn request_head_may_arrive_in_pieces() {
 }
 
 #[test]
-fn what_could_be_smuggled_is_refused() {
+fn request_smuggling_attempts_are_refused() {
     let cases: [(&str, StatusCode); 24] = [
         ("GET / HTTP/1.1\nHost: x\n\n", StatusCode::BAD_REQUEST),
         ("GET / HTTP/1.1\r\nHost: x\n\r\n", StatusCode::BAD_REQUEST),

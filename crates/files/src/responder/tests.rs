@@ -54,7 +54,7 @@ fn answer_at(
 }
 
 #[test]
-fn work_that_fails_is_not_done_again() {
+fn failed_file_work_is_not_repeated() {
     let home = tempfile::tempdir().unwrap();
     let responder = responder(SiteOptions { listing: true, ..options(home.path()) });
     let lost = |work: Work| Prepared::failed(work.key().to_vec(), std::io::Error::other("lost"));

@@ -113,7 +113,7 @@ fn pipe_is_not_served_and_does_not_block() {
 }
 
 #[test]
-fn a_host_has_a_root_of_its_own() {
+fn each_host_can_have_its_own_root() {
     let place = Place::new();
     let root = place.root(Links::Within).below(b"dir", DiskWait::Unlimited).unwrap();
     assert_eq!(content(&root, "deep/file").as_deref(), Some("deep"));

@@ -11,7 +11,7 @@ fn normal(path: &str) -> Result<(String, Shape), &'static str> {
 }
 
 #[test]
-fn a_target_has_a_path_and_perhaps_more() {
+fn request_target_splits_into_path_and_query() {
     let path =
         |path: &'static str, query: Option<&'static str>, authority: Option<&'static str>| Target::Path {
             path: path.as_bytes(),
@@ -54,7 +54,7 @@ fn path_outside_the_root_is_refused() {
 }
 
 #[test]
-fn names_with_a_dot_in_front_are_hidden() {
+fn dot_files_are_hidden() {
     let hidden = |path: &str| normal(path).unwrap().1.hidden;
     assert!(
         hidden("/.git/config")
@@ -82,7 +82,7 @@ fn a_host_is_a_name_in_lower_case() {
 proptest! {
     /// The result for any input is relative, goes down only, and is its own normal form.
     #[test]
-    fn a_normal_path_stays_below(path in "/[a%./0-9efEF\\x00-\\x7f]{0,40}") {
+    fn normalized_path_stays_below_the_root(path in "/[a%./0-9efEF\\x00-\\x7f]{0,40}") {
         let mut out = Vec::new();
         if normalise(path.as_bytes(), &mut out).is_ok() {
             prop_assert!(!out.contains(&0));

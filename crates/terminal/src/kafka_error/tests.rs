@@ -24,7 +24,7 @@ fn refusal_names_user_and_granting_command() {
 }
 
 #[test]
-fn names_that_collide_are_no_wrong_characters() {
+fn colliding_topic_names_get_their_own_message() {
     let said = "Topic 'a.b' collides with existing topic: a_b";
     let step = next_step(check(17, "create topic a.b", Some(said)).unwrap_err());
     assert!(step.contains("a.b and a_b exclude each other"), "{step}");
@@ -35,7 +35,7 @@ fn names_that_collide_are_no_wrong_characters() {
 }
 
 #[test]
-fn a_refusal_names_everything_that_a_command_needs() {
+fn refusal_names_all_required_permissions() {
     let refused = needing(check(30, "find the coordinator of readers", None), "describe", "--group readers");
     let failure = needing_all(refused, "read", "--group readers --topic clicks").unwrap_err();
     assert_eq!(

@@ -90,7 +90,7 @@ impl Collector for Hostile {
 }
 
 #[test]
-fn labels_contain_no_characters_that_steer_terminals() {
+fn metric_labels_escape_terminal_controls() {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Hostile));
     let mut open = String::new();

@@ -14,7 +14,7 @@ async fn pair() -> (TcpStream, TcpStream) {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_is_given_up() {
+async fn client_that_reads_nothing_times_out() {
     let (_client, stream) = pair().await;
     let mut guard = StallGuard::waiting(stream, Duration::ZERO);
     guard.write_all(b"fits into the socket").await.unwrap();

@@ -144,7 +144,7 @@ fn a_cluster_without_share_groups_is_explained() {
 }
 
 #[test]
-fn options_of_other_readers_are_refused() {
+fn share_consume_refuses_options_of_other_modes() {
     for options in ["-G other", "-o latest", "-p 0", "--until 5", "--grep x", "--isolation read_committed"] {
         let words = format!("consume t --share g {options}");
         assert!(Line::try_parse_from(words.split_whitespace()).is_err(), "{options}");
@@ -153,7 +153,7 @@ fn options_of_other_readers_are_refused() {
 }
 
 #[test]
-fn keys_decide_in_either_case() {
+fn acknowledgement_keys_ignore_case() {
     let keys = *b"aArRxXq\n";
     let (accept, release, reject) = (Some(Ack::Accept), Some(Ack::Release), Some(Ack::Reject));
     let expected = [accept, accept, release, release, reject, reject, None, None];

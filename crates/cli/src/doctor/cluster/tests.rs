@@ -104,7 +104,7 @@ fn unsupported_feature_levels_block_replacement() {
 }
 
 #[test]
-fn topics_that_a_replacement_hurts_are_named() {
+fn doctor_names_topics_at_risk() {
     let mut facts = sound();
     facts.topics.push(topic("alone", &[(&[3], &[3])]));
     expect(&facts, None, ("single replicas", Verdict::Warning, "alone-0"));
@@ -221,7 +221,7 @@ Resolve the blocked checks before you replace a broker.
 }
 
 #[test]
-fn progress_counts_what_is_missing_and_ends() {
+fn replacement_progress_counts_missing_bytes() {
     let brokers = [broker(1, false), broker(2, false)];
     let topics = [topic("t", &[(&[1, 2], &[1]), (&[2, 1], &[2, 1])])];
     let size = |node: i32, bytes: i64| ((node, "t".to_owned(), 0), bytes);

@@ -37,7 +37,7 @@ fn topology() -> Topology {
 }
 
 #[test]
-fn tasks_are_shown_by_subtopology_in_runs() {
+fn task_ranges_are_shown_by_subtopology() {
     let check = |given: &[(&str, &[i32])], expected: &str| assert_eq!(shown(&tasks(&ids(given))), expected);
     check(&[], "-");
     check(&[("0", &[2])], "0_2");
@@ -46,7 +46,7 @@ fn tasks_are_shown_by_subtopology_in_runs() {
 }
 
 #[test]
-fn a_task_has_the_lag_of_its_partitions() {
+fn task_lag_is_sum_of_partition_lags() {
     let topic = |name: &str, partitions: i32| {
         let leaders = (0..partitions).map(|partition| (partition, 1)).collect();
         (name.to_owned(), Topic { name: name.to_owned(), id: Uuid::ZERO, leaders })

@@ -63,7 +63,7 @@ fn upgrades_do_not_lower_levels() {
 }
 
 #[test]
-fn changes_without_a_way_back_are_noted() {
+fn irreversible_feature_upgrades_are_noted() {
     let note =
         |feature: &str, from, to| LevelChange { feature: feature.to_owned(), from, to }.lasting_effect();
     let ends = "ends the way back to Kafka 4.3";
@@ -81,7 +81,7 @@ fn changes_without_a_way_back_are_noted() {
 }
 
 #[test]
-fn a_level_is_a_feature_and_a_number() {
+fn feature_level_argument_is_parsed() {
     assert_eq!(level("share.version=2"), Ok(("share.version".to_owned(), 2)));
     for text in ["share.version", "=1", "share.version=", "share.version=-1", "share.version=two"] {
         assert!(level(text).is_err(), "{text}");

@@ -150,7 +150,7 @@ fn moved(mut state: State, options: &[&str]) -> (Result<(), Failure>, serde_json
 }
 
 #[test]
-fn a_plan_alone_requests_nothing() {
+fn move_plan_without_execute_sends_nothing() {
     let (ended, printed, state) = moved(State::default(), &[]);
     assert!(ended.is_ok(), "{ended:?}");
     assert_eq!((&printed["executed"], &printed["complete"]), (&false.into(), &serde_json::Value::Null));
@@ -173,7 +173,7 @@ fn a_lost_connection_does_not_end_the_wait() {
 }
 
 #[test]
-fn a_move_of_another_operator_is_not_replaced() {
+fn foreign_reassignment_is_not_replaced() {
     let other = || State { target: Some((vec![1, 2, 3], 5)), ..State::default() };
     let (ended, _, state) = moved(other(), &["--execute"]);
     assert!(format!("{ended:?}").contains("clicks/0 is already moving to 1,2,3"), "{ended:?}");
@@ -184,7 +184,7 @@ fn a_move_of_another_operator_is_not_replaced() {
 }
 
 #[test]
-fn the_way_back_needs_a_new_file() {
+fn undo_file_is_never_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("back.json");
     let path = file.to_str().unwrap();

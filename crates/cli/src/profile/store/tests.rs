@@ -42,7 +42,7 @@ fn saved_profiles_are_read_back_and_private() {
 }
 
 #[test]
-fn a_file_that_others_may_read_is_refused() {
+fn world_readable_profile_file_is_refused() {
     for mode in [0o644, 0o640, 0o604] {
         let (_directory, path) = written("", mode);
         let failure = Profiles::read(path).unwrap_err();

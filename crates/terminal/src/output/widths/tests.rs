@@ -7,7 +7,7 @@ fn rows(rows: &[&[&str]]) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_table_that_fits_is_left_alone() {
+fn table_that_fits_is_not_wrapped() {
     assert_eq!(fitting(&["A", "B"], &rows(&[&["12345", "1234567890"]]), 19), None);
     assert_eq!(fitting(&["A", "B"], &[], 80), None);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 
 #[test]
-fn numbers_are_short() {
+fn client_metrics_are_shown_in_short_form() {
     let table = [(0.0, "0"), (2.5, "2.5"), (1e6, "1000000"), (0.123_456, "0.123"), (f64::NAN, "—")];
     for (value, expected) in table {
         assert_eq!(number(value), expected);

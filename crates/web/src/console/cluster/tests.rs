@@ -52,7 +52,7 @@ fn without_a_login_only_open_listeners_count() {
 }
 
 #[test]
-fn lost_time_leaves_less_for_further_brokers() {
+fn slow_broker_shortens_time_for_later_brokers() {
     let others = Others::default();
     assert_eq!(others.limit(), PATIENCE);
     *others.lost.lock() += Duration::from_secs(1);
@@ -62,7 +62,7 @@ fn lost_time_leaves_less_for_further_brokers() {
 }
 
 #[test]
-fn a_notice_names_brokers_and_escapes_reasons() {
+fn console_notice_escapes_reasons() {
     let others = Others::default();
     assert_eq!(others.notice().into_string(), "");
     others.unheard.lock().insert(7, "cannot connect to <b>:9092".to_owned());

@@ -18,7 +18,7 @@ fn sizes_counts_and_durations_have_the_fitting_unit() {
 }
 
 #[test]
-fn a_time_is_read_as_it_is_shown() {
+fn displayed_time_parses_to_itself() {
     assert_eq!(time(1_795_255_200_123), "2026-11-21 10:00:00.123");
     assert_eq!(parse_time("2026-11-21T10:00"), Some(1_795_255_200_000));
     assert_eq!(time(-1), "none");
@@ -58,7 +58,7 @@ fn shown_json_keeps_digits_order_and_repeated_fields() {
 }
 
 #[test]
-fn deep_json_is_no_page_of_indents() {
+fn deep_json_is_shown_as_text() {
     let deep = format!("{}{}1{}", "[".repeat(100), "1,".repeat(1000), "]".repeat(100));
     let shown = shown(deep.as_bytes(), 4096);
     assert_eq!((shown.form, shown.text, shown.left_out), ("text", deep, 0));

@@ -4,7 +4,7 @@ use super::*;
 
 /// The style sheet stretches the curve alone: scaled letters could not be read on a telephone.
 #[test]
-fn the_chart_of_lag_keeps_its_letters() {
+fn lag_chart_keeps_its_text_unscaled() {
     let sample = |at_ms, records| LagSample { at_ms, records, seconds: None };
     let drawn = chart(&[sample(0, 5), sample(HOUR_MS / 2, 1_000), sample(HOUR_MS, 0)]).into_string();
     assert!(drawn.starts_with("<div class=\"chart\"><svg role=\"img\" aria-label="), "{drawn}");

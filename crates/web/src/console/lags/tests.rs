@@ -7,7 +7,7 @@ use levada_wire::messages::describe_share_group_offsets_response::{
 use super::*;
 
 #[test]
-fn a_lag_counts_known_ends_of_logs() {
+fn group_lag_counts_only_known_log_ends() {
     let at = |topic: &str, index: i32| (topic.to_owned(), index);
     let committed = vec![
         ("billing".to_owned(), at("orders", 0), 10),

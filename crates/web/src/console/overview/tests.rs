@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn little_room_on_a_disk_is_told() {
+fn overview_warns_of_low_disk_space() {
     let volume = |free: u64, size: u64| ("/data".to_owned(), free, size);
     assert_eq!(scarce(&volume(10, 100)), None);
     assert_eq!(scarce(&volume(0, 0)), None, "a file system without a size");

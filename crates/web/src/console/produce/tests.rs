@@ -9,7 +9,7 @@ fn fields(pairs: &[(&str, &str)]) -> Fields {
 }
 
 #[test]
-fn a_form_becomes_the_record_that_it_describes() {
+fn produce_form_becomes_the_described_record() {
     let form = fields(&[
         ("key", "AAH/"),
         ("key-form", "base64"),

@@ -20,7 +20,7 @@ fn a_quota_names_its_clients_and_unit() {
 }
 
 #[test]
-fn a_hostile_name_is_text() {
+fn hostile_quota_name_is_escaped() {
     let mut entry = EntryData::default();
     entry.entity = vec![entity("user", Some("<script>"))];
     entry.values = vec![Default::default()];

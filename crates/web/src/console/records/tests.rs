@@ -139,7 +139,7 @@ fn partitions_rotate_as_first_in_a_read() {
 }
 
 #[test]
-fn a_damaged_batch_is_told_of() {
+fn damaged_batch_is_reported_to_the_page() {
     let mut damaged = plain(0, &["a"]).to_vec();
     *damaged.last_mut().unwrap() ^= 1;
     let mut wanted = wanted(0);

@@ -52,7 +52,7 @@ fn tasks_have_the_lag_of_their_partitions() {
 }
 
 #[test]
-fn the_page_names_tasks_and_topics() {
+fn streams_page_shows_tasks_and_topics() {
     let group = group();
     let streams = group.streams.as_ref().unwrap();
     let page =

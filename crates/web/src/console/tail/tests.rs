@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_id_gives_back_its_positions() {
+fn tail_event_id_restores_positions() {
     let places = BTreeMap::from([(0, 12), (7, 0), (63, i64::MAX)]);
     assert_eq!(id(&places), "0:12,7:0,63:9223372036854775807");
     assert_eq!(positions(&id(&places)), places);

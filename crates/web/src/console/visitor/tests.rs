@@ -65,7 +65,7 @@ fn session_limit_ends_no_session_of_others() {
 }
 
 #[test]
-fn a_form_proves_its_session_and_no_other() {
+fn form_token_is_valid_for_its_session_only() {
     let with = |proof: &str| Fields(vec![(PROOF.to_owned(), proof.to_owned())]);
     let proof = proof_of("one");
     assert!(proves(&with(&proof), &proof));
