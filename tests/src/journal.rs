@@ -116,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn a_good_log_raises_no_complaint() {
+    fn correct_log_passes_the_journal_check() {
         let log = entries(&[(0, 0, 0), (1, 0, 0), (0, 1, 1), (0, 2, 5)]);
         assert_eq!(disorder(&log), Vec::<String>::new());
         assert_eq!(lost(&log[1..3], &log), Vec::<String>::new());
     }
 
     #[test]
-    fn each_fault_is_seen() {
+    fn journal_check_detects_each_fault() {
         type Case = (&'static str, &'static [(u32, u64, i64)]);
         let table: [Case; 4] = [
             ("missing before", &[(0, 0, 0), (0, 2, 1)]),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_is_no_entry() {
+    fn torn_last_journal_line_is_ignored() {
         assert_eq!(parse("0 1 2\n0 2 3"), entries(&[(0, 1, 2)]));
         assert_eq!(parse("0 1"), Vec::new());
     }

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_of_a_transaction_is_seen() {
+    fn ledger_detects_each_transaction_fault() {
         let journal = ["0 committed 0:0 1:0", "1 aborted 0:1", "2 unknown 0:2 1:1", "3 committed"];
         let whole = ["input 0 0 w 0 0", "input 1 0 w 0 0"];
         check(&journal, &whole, &[]);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_of_a_copy_is_seen() {
+    fn ledger_detects_each_copy_fault() {
         let originals = list(&["input 0 3 w 0 0", "input 0 5 w 0 1", "input 1 0 w 0 0"]);
         let good = ["copy 0 0 3 w 0 0", "copy 1 0 0 w 0 0", "copy 0 1 5 w 0 1"];
         assert_eq!(copied(&originals, &list(&good)), Vec::<String>::new());
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_that_was_taken_back_is_seen() {
+    fn ledger_detects_withdrawn_records() {
         let view =
             |lines: &[&str]| lines.iter().map(|line| (seen(line).0, vec![seen(line).1])).collect::<View>();
         let last = view(&["input 0 3 w 0 0"]);

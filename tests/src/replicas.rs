@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn each_difference_is_seen() {
+    fn replica_comparison_detects_each_difference() {
         let directory = tempfile::tempdir().unwrap();
         let make = |name: &str, log: &[u8], epochs: &str| {
             let path = directory.path().join(name);

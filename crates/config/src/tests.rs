@@ -58,7 +58,7 @@ fn own(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn every_row_of_the_table_is_sound() {
+fn every_configuration_row_is_valid() {
     for key in BROKER_KEYS.iter().chain(TOPIC_KEYS.iter().map(|topic| &topic.key)) {
         if let Some(default) = key.default {
             assert_eq!(key.normalise(default).as_deref(), Some(default), "{}", key.name);
@@ -265,7 +265,7 @@ fn a_stock_kafka_file_is_accepted_with_notes() {
 }
 
 #[test]
-fn wrong_settings_say_what_where_and_what_next() {
+fn invalid_settings_name_key_origin_and_remedy() {
     fn check(flags: &[&str], expected: &str) {
         assert_eq!(load(flags).unwrap_err().to_string(), expected);
     }
@@ -668,7 +668,7 @@ fn stored_host_limit_is_loaded_without_name_lookup() {
 }
 
 #[test]
-fn dynamic_changes_are_refused_in_kafkas_words() {
+fn dynamic_config_errors_match_kafka() {
     fn check(whole_cluster: bool, pairs: &[(&str, &str)], expected: Result<(), &str>) {
         let checked = BrokerConfig::default().check_dynamic(whole_cluster, &own(pairs));
         assert_eq!(checked, expected.map_err(str::to_owned), "{pairs:?}");
@@ -782,7 +782,7 @@ fn share_auto_offset_reset_is_validated_like_kafka() {
 }
 
 #[test]
-fn groups_and_subscriptions_are_checked_in_kafkas_words() {
+fn group_and_subscription_setting_errors_match_kafka() {
     let broker = BrokerConfig::default();
     let group = |name: &str, value: &str| check_group(&broker, &own(&[(name, value)])).err();
     assert_eq!(group("consumer.session.timeout.ms", "50000"), None);
@@ -975,7 +975,7 @@ fn group_assignment_interval_lists_broker_and_group_values() {
 }
 
 #[test]
-fn a_listener_may_have_values_of_its_own() {
+fn listener_keys_override_general_keys() {
     let config = load(&[
         "ssl.keystore.location=/all.pem",
         "listener.name.EDGE.ssl.keystore.location=/edge.pem",

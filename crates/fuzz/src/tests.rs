@@ -54,7 +54,7 @@ fn check_seeds(name: &str, run: fn(&[u8])) {
 }
 
 #[test]
-fn every_body_has_a_program() {
+fn every_fuzz_body_has_a_program() {
     let library = include_str!("lib.rs");
     let public = library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
     assert_eq!(public.collect::<Vec<_>>(), TARGETS, "modules");

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_rate_is_not_waited_for() {
+    fn raised_rate_ends_the_wait() {
         let (gate, now) = (RateGate::default(), Instant::now());
         assert_eq!(gate.admit(4 << 20, 1, now), Duration::ZERO);
         assert_eq!(gate.admit(4 << 20, 1, now), PAUSE_MAX);

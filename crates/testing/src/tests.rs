@@ -46,7 +46,7 @@ fn a_seed_is_a_number_or_random() {
 }
 
 #[test]
-fn a_given_seed_is_one_history() {
+fn given_seed_runs_one_history() {
     assert_eq!(seeds(300, SeedChoice::Fixed, || 40), 0..300);
     assert_eq!(seeds(300, SeedChoice::Random, || 40), 40..340);
     assert_eq!(seeds(300, SeedChoice::Number(7), || 40), 7..8);

@@ -116,7 +116,7 @@ mod tests {
     use super::crc32c;
 
     #[test]
-    fn crc_of_the_check_string() {
+    fn crc32c_matches_the_check_value() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
     }
 }

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_of_a_delivery_is_seen() {
+    fn share_ledger_detects_each_delivery_fault() {
         let written = ["committed 0 7:r0", "aborted 0 8:r1", "unknown 0 -1:r2"];
         let accepted = ["d m 10 0 7 1 r0", "s m 11 0 7 1 accept", "a m 20 0 7 1 accept ok"];
         let with = |lines: &[&'static str]| [&accepted[..], lines].concat();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn each_lost_record_is_seen() {
+    fn share_ledger_detects_lost_records() {
         let written = ["committed 0 7:r0"];
         check(&written, &[], &["never delivered"]);
         check(&written, &["d m 10 0 7 1 r0"], &["not accepted"]);

@@ -48,7 +48,7 @@ fn pytest_names_each_test_in_its_summary() {
 }
 
 #[test]
-fn what_kafka_alone_passes_is_named() {
+fn tests_passed_only_by_kafka_are_listed() {
     let kafka = outcomes(&[
         ("TestBoth", Outcome::Passed),
         ("TestFails", Outcome::Passed),

@@ -104,7 +104,7 @@ fn kafkas_tools_cut_grow_and_describe() {
 }
 
 #[test]
-fn old_segments_go_when_their_time_has_come() {
+fn segments_beyond_retention_are_deleted() {
     let mut node = Node::new().option("log.retention.check.interval.ms", "100");
     node.start();
     topics(&node, &["--create", "--topic", "short", "--config", "retention.ms=1"]);

@@ -8,7 +8,7 @@ use levada_tests::{Node, Tool, corpus};
 use serde_json::json;
 
 #[test]
-fn topics_produce_and_consume() {
+fn topics_are_created_produced_and_consumed() {
     let mut node = Node::started();
     node.levada("topic create tour --partitions 3").run();
     let listed = node.levada("topic list").run().stdout;
@@ -75,7 +75,7 @@ fn a_stopped_log_can_be_dumped() {
 }
 
 #[test]
-fn the_doctor_tells_about_paths() {
+fn doctor_reports_transfer_paths() {
     let said = Tool::levada().arg("doctor").run().stdout;
     for path in ["splice", "sendfile"] {
         assert!(said.contains(path), "{said}");
@@ -92,7 +92,7 @@ fn invalid_command_line_exits_with_2_and_hint() {
 }
 
 #[test]
-fn health_and_metrics_answer() {
+fn health_and_metrics_endpoints_respond() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: a promise of Levada's alone");
         return;

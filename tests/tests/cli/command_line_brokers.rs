@@ -20,7 +20,7 @@ const THIRD: i32 = LEVADA + 2;
 const RECORD: usize = 50_000;
 
 #[test]
-fn three_brokers_by_the_command_line_alone() {
+fn three_brokers_are_administered_by_command_line() {
     let shape = Shape { controllers: 1, kafka: 0, levada: 3, discovery: Discovery::BootstrapServers };
     let mut cluster = Cluster::new(shape).option(CONTROLLER, "auto.leader.rebalance.enable", "false");
     cluster.start();

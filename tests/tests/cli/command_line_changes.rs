@@ -135,7 +135,7 @@ fn decoded(node: &Node, partitions: &str) -> Vec<Value> {
 }
 
 #[test]
-fn changes_are_told_in_json_to_programs() {
+fn change_commands_print_json() {
     let node = Node::started();
     let one = |kind: &str, name: &str, outcome: &str| json!([{ "kind": kind, "name": name, "outcome": outcome, "code": null, "error": null }]);
     for (line, expected) in [

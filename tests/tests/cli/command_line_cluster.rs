@@ -452,7 +452,7 @@ fn json_has_the_fields_that_the_documentation_promises() {
 }
 
 #[test]
-fn wrong_questions_are_answered_on_stderr_alone() {
+fn failed_commands_write_only_to_stderr() {
     let node = Node::started();
     for (line, expected) in [
         ("group", "Usage"),
@@ -542,7 +542,7 @@ fn closed_output_pipe_is_no_error() {
 }
 
 #[test]
-fn messages_that_nothing_reads_are_no_failure() {
+fn closed_stderr_is_no_failure() {
     let mut command = Command::new(paths::binary());
     command.args(["topic", "list", "--brokers", "127.0.0.1:1"]).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary starts");

@@ -28,7 +28,7 @@ fn without_small_ports() -> String {
 }
 
 #[test]
-fn mistakes_are_answered_with_the_next_step() {
+fn errors_name_the_next_step() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: words of Levada's alone");
         return;
@@ -105,7 +105,7 @@ fn typed(node: &Node, lines: &str, line: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_password_is_asked_for_twice() {
+fn password_prompt_asks_for_confirmation() {
     let node = Node::started();
     let (code, shown) = typed(&node, "secret,sceret", "user set alice");
     assert_eq!(code, Some(1), "{shown}");
@@ -117,7 +117,7 @@ fn a_password_is_asked_for_twice() {
 }
 
 #[test]
-fn a_terminal_is_asked_before_something_is_deleted() {
+fn deletions_ask_for_confirmation_on_terminals() {
     let node = Node::started();
     node.levada("topic create clicks").run();
     let (code, shown) = typed(&node, "", "topic delete clicks");

@@ -37,7 +37,7 @@ fn refused(node: &Node, line: &str, code: i32, expected: &str) {
 }
 
 #[test]
-fn a_measurement_counts_what_the_broker_holds() {
+fn bench_counts_match_the_stored_records() {
     let node = Node::started();
     node.levada("topic create load --partitions 2").run();
     let produced = node.levada_json("bench produce load --records 5000 --record-size 50 --warm-up 0s -z lz4");
@@ -99,7 +99,7 @@ fn records_of_aborted_transactions_are_not_printed() {
 }
 
 #[test]
-fn a_group_goes_on_behind_what_was_printed() {
+fn group_resumes_after_the_last_printed_record() {
     let mut node = Node::started();
     node.levada("topic create clicks --partitions 2").run();
     produce(&node, "produce clicks -p 0", "a\nb\nc\n");
@@ -177,7 +177,7 @@ fn group_member_without_partition_exits_at_end() {
 }
 
 #[test]
-fn several_topics_and_patterns() {
+fn consume_accepts_several_topics_and_patterns() {
     let node = Node::started();
     for topic in ["logs-a", "logs-b", "other", "views"] {
         node.levada(&format!("topic create {topic} --partitions 1")).run();

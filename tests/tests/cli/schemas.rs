@@ -102,7 +102,7 @@ fn confluents_records_are_shown_as_json() {
 }
 
 #[test]
-fn produced_records_are_confluents() {
+fn produced_records_have_confluents_format() {
     let registry = SchemaRegistry::started();
     let node = Node::started();
     let url = registry.url();
@@ -164,7 +164,7 @@ fn produced_records_are_confluents() {
 }
 
 #[test]
-fn silent_registry_stops_no_command() {
+fn commands_work_while_registry_is_silent() {
     let node = Node::started();
     node.levada("topic create t -p 1").run();
     let lines = file(&node, "lines", "{\"value_base64\":\"AAAAAAH/\"}\n{\"value\":\"plain\"}\n");

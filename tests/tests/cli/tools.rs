@@ -50,7 +50,7 @@ fn the_administration_client() {
 }
 
 #[test]
-fn a_quorum_of_one_answers_the_tools() {
+fn quorum_tools_work_with_a_single_node() {
     // Controllers of a real Kafka are a quorum of their own.
     if Kind::under_test() == Kind::Levada && !Node::has_controllers() {
         replay("quorum");

@@ -58,7 +58,7 @@ fn both_show_all_partitions([node, other]: [&Node; 2]) {
 }
 
 #[test]
-fn pages_show_what_other_brokers_have() {
+fn console_pages_include_other_brokers() {
     let shape = Shape { controllers: 1, kafka: 0, levada: 2, discovery: Discovery::Voters };
     let mut cluster =
         Cluster::new(shape).option(LEVADA, "transaction.partition.verification.enable", "false");

@@ -118,7 +118,7 @@ fn broker_rows(states: [&str; 3]) -> Vec<String> {
 }
 
 #[test]
-fn survivors_name_a_lost_broker_and_what_suffers() {
+fn console_names_lost_broker_and_affected_partitions() {
     let mut cluster = started();
     fill(cluster.node(LEVADA));
     every_console_shows_the_cluster(&cluster);

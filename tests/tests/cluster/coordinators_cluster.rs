@@ -65,7 +65,7 @@ struct Streams {
 }
 
 #[test]
-fn each_record_exactly_once_wherever_the_coordinators_are() {
+fn exactly_once_holds_with_coordinators_on_any_broker() {
     let time = long_run(LONG_RUN);
     let mut stage = if time.is_some() { Stage::set(19, 50) } else { Stage::set(1, 3) };
     stage.streams = time.map(|_| Streams::set(&mut stage));

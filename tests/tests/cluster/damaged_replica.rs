@@ -174,7 +174,7 @@ fn cut_checkpoints(data: &Path) {
 }
 
 #[test]
-fn a_damaged_replica_leaves_the_lead_to_others() {
+fn damaged_replica_yields_leadership() {
     let mut stage = Stage::start();
     stage.create("damaged", "");
     stage.produce_all(1..200);

@@ -463,7 +463,7 @@ fn ask_the_controller(seen: &Mutex<Seen>, epoch: i64) {
 }
 
 #[test]
-fn broker_stays_while_each_controller_is_killed() {
+fn broker_survives_kill_of_each_controller() {
     let shape = Shape { controllers: 3, kafka: 0, levada: 0, discovery: Discovery::Voters };
     let mut cluster = Cluster::new(shape);
     cluster.start();

@@ -43,7 +43,7 @@ struct Stage {
 }
 
 #[test]
-fn each_record_is_accepted_wherever_the_leaders_are() {
+fn share_records_are_accepted_under_any_leader() {
     let time = long_run(LONG_RUN);
     let mut stage = Stage::set();
     let brokers = stage.cluster.brokers();

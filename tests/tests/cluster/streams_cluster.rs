@@ -51,7 +51,7 @@ struct Stage {
 }
 
 #[test]
-fn results_are_exact_wherever_the_coordinators_are() {
+fn streams_results_are_exact_under_any_coordinator() {
     let time = long_run(LONG_RUN);
     let seed = seed();
     let mut stage = Stage::set(!seed);

@@ -74,7 +74,7 @@ fn run_all(stage: &mut Stage, cases: &[Case<'_>]) {
 }
 
 #[test]
-fn cases_hold_under_leaders_of_either_kind() {
+fn tiered_cases_pass_with_kafka_and_levada_leaders() {
     let Some(mut stage) = Stage::start(&[]) else { return };
     let table: Vec<_> = CASES
         .iter()
@@ -88,7 +88,7 @@ fn cases_hold_under_leaders_of_either_kind() {
 }
 
 #[test]
-fn transactions_hold_under_leaders_of_either_kind() {
+fn tiered_transactions_work_with_kafka_and_levada_leaders() {
     // The cache of Kafka's broker holds the indexes of one segment.
     let small = [("remote.log.index.file.cache.total.size.bytes", "1")];
     let Some(mut stage) = Stage::start(&small) else { return };

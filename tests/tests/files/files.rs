@@ -32,7 +32,7 @@ fn with(server: &FileServer, target: &str, fields: &str) -> Answer {
 }
 
 #[test]
-fn a_file_comes_whole_with_its_fields() {
+fn whole_file_has_its_header_fields() {
     let server = FileServer::start(&[], small_site);
     let answer = server.get("/a.txt");
     assert_eq!((answer.status, answer.text()), (200, "0123456789".to_owned()));
@@ -70,7 +70,7 @@ fn range_requests_return_the_requested_parts() {
 }
 
 #[test]
-fn several_parts_come_in_one_answer() {
+fn multipart_range_response_has_all_parts() {
     let server = FileServer::start(&[], small_site);
     let spans = [(0, 99), (100_000, 199_999), (3_145_727, 3_145_727)];
     let list: Vec<_> = spans.iter().map(|(start, end)| format!("{start}-{end}")).collect();
@@ -313,7 +313,7 @@ fn directories_are_redirected_listed_or_not_found() {
 }
 
 #[test]
-fn listings_are_sorted_and_shown_for_people() {
+fn listings_are_sorted_with_readable_sizes() {
     let server = FileServer::start(&["--listing"], |root| {
         for (name, len) in [("b", 1536), ("a", 10), ("c", 3 << 20)] {
             fs::write(root.join(name), bytes(len)).expect("a file");
@@ -344,7 +344,7 @@ fn listings_are_sorted_and_shown_for_people() {
 }
 
 #[test]
-fn errors_are_pages_for_those_accepting_html() {
+fn html_clients_get_error_pages() {
     let server = FileServer::start(&[], small_site);
     let page = with(&server, "/nothing", "Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8\r\n");
     assert_eq!((page.status, page.field("content-type")), (404, Some("text/html; charset=utf-8")));
@@ -417,7 +417,7 @@ fn missing_file_gets_error_page_or_fallback() {
 }
 
 #[test]
-fn precompressed_files_go_to_those_who_take_them() {
+fn precompressed_file_needs_accept_encoding() {
     let server = FileServer::start(&["--precompressed"], |root| {
         small_site(root);
         for (ending, content) in [("zst", "z"), ("br", "b"), ("gz", "g")] {
@@ -442,7 +442,7 @@ fn precompressed_files_go_to_those_who_take_them() {
 }
 
 #[test]
-fn origins_that_are_named_may_read() {
+fn configured_origins_get_cors_headers() {
     let server =
         FileServer::start(&["--cors", "https://app.test", "--cors", "http://localhost:3000"], small_site);
     let allowed = with(&server, "/a.txt", "Origin: https://app.test\r\n");
@@ -588,7 +588,7 @@ fn moved_bytes_are_counted_by_path() {
 }
 
 #[test]
-fn a_proxy_says_who_its_client_is() {
+fn proxy_protocol_names_the_client() {
     let home = tempfile::TempDir::new().expect("a directory");
     let log = home.path().join("access.log");
     let args = ["--proxy-protocol", "--access-log", log.to_str().expect("a path")];

@@ -88,7 +88,7 @@ fn wget_mirrors_tree_while_files_are_replaced() {
 }
 
 #[test]
-fn wget_goes_on_where_it_was_broken_off() {
+fn wget_resumes_an_interrupted_download() {
     let all: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
     let server = FileServer::start(&[], |root| fs::write(root.join("file"), &all).expect("a file"));
     let part = server.home().join("file");

@@ -46,7 +46,7 @@ const PARTS: [&str; 16] = [
 ];
 
 #[test]
-fn hostile_paths_leave_the_directory_by_no_way() {
+fn hostile_paths_never_leave_the_directory() {
     let server = FileServer::start(&["--listing", "--hidden"], |root| {
         fs::create_dir_all(root.join("a/b")).expect("a directory");
         fs::write(root.join("a/b/file"), "inside").expect("a file");
@@ -111,7 +111,7 @@ const OTHERS: [&str; 5] =
 const BODIES: [&str; 3] = ["", "0\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n"];
 
 #[test]
-fn a_request_in_a_body_is_never_answered() {
+fn request_inside_a_body_gets_no_response() {
     const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n";
     let server = FileServer::start(&[], |root| {
         fs::write(root.join("a"), "asked for").expect("a file");

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 const HAND_OVER: &str = r#"exec 3<&0 0</dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec "$@""#;
 
 #[test]
-fn a_socket_that_was_handed_over_is_served() {
+fn inherited_socket_is_served() {
     let home = TempDir::new().expect("a directory");
     fs::create_dir(home.path().join("root")).expect("a directory");
     fs::write(home.path().join("root/file"), "by a socket of systemd").expect("a file");
@@ -158,7 +158,7 @@ fn each_shard_has_its_own_connection_queue() {
 }
 
 #[test]
-fn an_address_that_another_server_has_is_refused() {
+fn address_in_use_is_refused() {
     let server = FileServer::start(&["--shards", "2"], |root| fs::write(root.join("a"), "").expect("a file"));
     let mut second = Command::new(paths::binary());
     second.arg("files").arg(server.root()).args(["--listen", &server.address().to_string()]);

@@ -40,7 +40,7 @@ fn curl(server: &FileServer, authority: &Path, args: &[&str], paths: &[&str]) ->
 }
 
 #[test]
-fn files_come_encrypted_as_they_are() {
+fn files_over_tls_arrive_unchanged() {
     let (server, _certificates, authority) = server();
     let ask = |args: &[&str], paths: &[&str]| curl(&server, &authority.certificate(), args, paths);
     for version in [&["--tls-max", "1.2"][..], &["--tlsv1.3"]] {
@@ -56,7 +56,7 @@ fn files_come_encrypted_as_they_are() {
 }
 
 #[test]
-fn a_body_behind_tls_is_passed_over() {
+fn request_body_over_tls_is_skipped() {
     let (server, _certificates, authority) = server();
     let body = "x".repeat(60_000);
     let mut command = Command::new("curl");

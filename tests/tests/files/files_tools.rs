@@ -29,7 +29,7 @@ fn bytes(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn apache_bench_fails_at_no_request() {
+fn apache_bench_has_no_failed_requests() {
     let server = FileServer::start(&[], |root| fs::write(root.join("file"), bytes(3000)).expect("a file"));
     for keep in [&["-k"][..], &[]] {
         let mut bench = Command::new("ab");
@@ -50,7 +50,7 @@ fn apache_bench_fails_at_no_request() {
 }
 
 #[test]
-fn aria2_fetches_a_file_by_sixteen_connections() {
+fn aria2_downloads_over_sixteen_connections() {
     const LEN: usize = 40_000_001;
     let log = tempfile::NamedTempFile::new().expect("a file");
     let path = log.path().to_str().expect("a path");
@@ -117,7 +117,7 @@ a.onseeked = () => fetch('arrived?' + Math.round(a.currentTime) + '-of-' + Math.
 </script>";
 
 #[test]
-fn a_browser_seeks_by_ranges() {
+fn browser_seeks_by_range_requests() {
     let log = tempfile::NamedTempFile::new().expect("a file");
     let path = log.path().to_str().expect("a path");
     let server = FileServer::start(&["--access-log", path], |root| {
@@ -153,7 +153,7 @@ fn a_browser_seeks_by_ranges() {
 }
 
 #[test]
-fn a_checker_of_http_finds_nothing_bad() {
+fn http_conformance_checker_finds_no_error() {
     let server = FileServer::start(&["--precompressed", "--listing"], |root| {
         fs::write(root.join("index.html"), "<!doctype html><title>t</title><p>text".repeat(300))
             .expect("a file");

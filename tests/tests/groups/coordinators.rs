@@ -124,7 +124,7 @@ fn carry_through(counts: [&str; 3]) {
 }
 
 #[test]
-fn another_number_in_the_configuration_changes_nothing() {
+fn coordinator_partition_count_ignores_later_configuration() {
     carry_through(["50", "10", "100"]);
 }
 

@@ -226,7 +226,7 @@ fn path(node: &Node, name: &str) -> String {
 }
 
 #[test]
-fn each_record_exactly_once_whatever_goes_wrong() {
+fn exactly_once_holds_under_faults() {
     let duration = lasting(RUN);
     let node = Node::new()
         .option("transaction.abort.timed.out.transaction.cleanup.interval.ms", "500")

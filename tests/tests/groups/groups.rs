@@ -58,7 +58,7 @@ fn await_assignment(member: &mut Conversation, wanted: Option<usize>) -> usize {
 }
 
 #[test]
-fn three_members_a_kill_and_a_rejoin() {
+fn group_rebalances_after_kill_and_rejoin() {
     let mut node = Node::new().option("group.initial.rebalance.delay.ms", "0");
     node.start();
     Tool::python("topics.py").args([&node.bootstrap(), "shared", &PARTITIONS.to_string()]).run();

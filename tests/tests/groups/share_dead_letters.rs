@@ -92,7 +92,7 @@ fn the_broker_creates_the_queue() {
 }
 
 #[test]
-fn locks_that_end_leave_dead_letters() {
+fn expired_record_locks_create_dead_letters() {
     let settings = format!(
         "share.delivery.count.limit=2 share.record.lock.duration.ms=1000 \
          errors.deadletterqueue.topic.name={QUEUE}"
@@ -111,7 +111,7 @@ fn locks_that_end_leave_dead_letters() {
 }
 
 #[test]
-fn queues_need_permission_for_dead_letters() {
+fn dead_letter_topic_must_allow_dead_letters() {
     let mut stage = Stage::set(share::node(), 1, &format!("errors.deadletterqueue.topic.name={QUEUE}"));
     stage.members.run(&format!("topic {QUEUE} 1"));
     stage.members.run(&format!("produce t 0 {}", numbered("v", 0..2)));

@@ -121,7 +121,7 @@ impl Stage {
 }
 
 #[test]
-fn each_record_is_accepted_whatever_goes_wrong() {
+fn share_records_are_accepted_under_faults() {
     let duration = lasting(RUN);
     let node = share::node()
         .option("transaction.abort.timed.out.transaction.cleanup.interval.ms", "500")

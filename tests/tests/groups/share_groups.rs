@@ -167,7 +167,7 @@ fn a_renewed_lock_does_not_expire() {
 }
 
 #[test]
-fn a_member_that_ends_releases_its_records() {
+fn leaving_share_member_releases_its_records() {
     let mut stage = Stage::set();
     stage.configure("g", "");
     stage.members.run(&format!("produce t 0 {}", numbered("v", 0..3)));
@@ -190,7 +190,7 @@ fn a_member_that_ends_releases_its_records() {
 }
 
 #[test]
-fn a_new_group_starts_where_its_reset_says() {
+fn share_auto_offset_reset_sets_the_start() {
     let mut stage = Stage::set();
     stage.members.run(&format!("produce t 0 {}", numbered("old", 0..3)));
     stage.members.run("config latest share.auto.offset.reset=latest");
@@ -274,7 +274,7 @@ fn a_record_limit_divides_batches() {
 }
 
 #[test]
-fn acknowledgements_outlive_the_broker() {
+fn acknowledgements_survive_a_broker_restart() {
     let mut stage = Stage::set();
     stage.configure("g", "");
     stage.open("a", "g");

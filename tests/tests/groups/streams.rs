@@ -150,7 +150,7 @@ fn streams_word_count_is_exact_across_crashes() {
 /// A member that does not answer is removed, and others do its work; when it wakes it must not
 /// finish the work that it had begun.
 #[test]
-fn a_paused_application_counts_nothing_twice() {
+fn paused_streams_application_counts_nothing_twice() {
     let mut scene = Scene::set(seed());
     for state in ["second", "third"] {
         scene.go_on();

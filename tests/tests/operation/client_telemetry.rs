@@ -164,7 +164,7 @@ fn await_metrics(node: &Node, is_meant: impl Fn(&GetTelemetrySubscriptionsRespon
 }
 
 #[test]
-fn answers_are_those_of_kafka() {
+fn telemetry_responses_match_kafka() {
     let node = start(&[]);
     subscribed(&node);
     let mut client = connect(&node, "probe-1");
@@ -197,7 +197,7 @@ fn answers_are_those_of_kafka() {
 }
 
 #[test]
-fn refusals_are_those_of_kafka() {
+fn telemetry_refusals_match_kafka() {
     let node = start(&[]);
     subscribed(&node);
     let mut client = connect(&node, "probe-1");
@@ -232,7 +232,7 @@ fn refusals_are_those_of_kafka() {
 }
 
 #[test]
-fn large_pushes_count_for_their_connection() {
+fn large_telemetry_pushes_count_against_their_connection() {
     let node = start(&[("telemetry.max.bytes", "1000000")]);
     subscribed(&node);
     let mut client = connect(&node, "probe-1");
@@ -245,7 +245,7 @@ fn large_pushes_count_for_their_connection() {
 }
 
 #[test]
-fn payloads_of_every_codec_are_read() {
+fn telemetry_of_every_codec_is_decoded() {
     let node = start(&[("levada.client.telemetry.metrics", "probe.")]);
     subscribed(&node);
     let subscription = |client: &mut Connection, number: u8| get(client, id(number)).subscription_id;
@@ -284,7 +284,7 @@ fn payloads_of_every_codec_are_read() {
 }
 
 #[test]
-fn hostile_payloads_leave_the_broker_small() {
+fn hostile_telemetry_uses_little_memory() {
     let node = start(&[]);
     if Kind::under_test() == Kind::Kafka {
         return;

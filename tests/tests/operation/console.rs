@@ -604,7 +604,7 @@ fn streams_are_bounded(node: &Node) {
 }
 
 #[test]
-fn hostile_requests_change_nothing_and_the_console_stays() {
+fn console_survives_hostile_requests_unchanged() {
     let mut node = Node::started();
     let host = node.http_address();
     let status = |answer: &str| answer.split(' ').nth(1).unwrap_or_default().to_string();

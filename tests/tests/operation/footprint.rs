@@ -23,7 +23,7 @@ fn best_start(node: &mut Node, limit: Duration) -> Duration {
 }
 
 #[test]
-fn starts_and_idles_cheaply() {
+fn broker_starts_quickly_and_idles_cheaply() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: a promise of Levada's alone");
         return;
@@ -51,7 +51,7 @@ fn starts_and_idles_cheaply() {
 }
 
 #[test]
-fn idles_at_nearly_nothing() {
+fn idle_broker_uses_almost_no_processor_time() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: a promise of Levada's alone");
         return;

@@ -66,7 +66,7 @@ fn slow_metrics_readers_neither_fill_memory_nor_block() {
 }
 
 #[test]
-fn scrapes_at_the_same_time_are_all_answered() {
+fn concurrent_scrapes_all_get_responses() {
     let Some(mut node) = node() else { return };
     let cpu = || process::cpu_ns(node.pid());
     let begun = cpu();

@@ -254,7 +254,7 @@ fn clients_that_have_not_authenticated_hold_little_memory() {
 }
 
 #[test]
-fn who_does_not_authenticate_in_time_is_closed() {
+fn unauthenticated_connection_is_closed_at_timeout() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: Kafka waits for connections.max.idle.ms");
     }

@@ -104,7 +104,7 @@ fn describe_producers() -> Vec<u8> {
 }
 
 #[test]
-fn things_that_clients_abandon_leave_no_memory_behind() {
+fn state_abandoned_by_clients_frees_its_memory() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: the figures are Levada's");
     }

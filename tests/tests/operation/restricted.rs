@@ -114,7 +114,7 @@ fn can(case: &Case) -> bool {
 }
 
 #[test]
-fn records_arrive_by_the_next_best_path() {
+fn restricted_host_falls_back_to_another_path() {
     if Kind::under_test() == Kind::Kafka {
         return println!("left out: a promise of Levada's alone");
     }
@@ -165,7 +165,7 @@ fn records_arrive_by_the_next_best_path() {
 }
 
 #[test]
-fn the_doctor_explains_what_is_missing() {
+fn doctor_explains_missing_kernel_features() {
     for case in CASES.iter().filter(|case| can(case)) {
         let mut command = Command::new(LAUNCHER);
         command.args(case.restrictions).arg("--").arg(paths::binary()).args(["doctor", "--output", "json"]);

@@ -144,7 +144,7 @@ fn record_own(files: &Files, answers: &BTreeMap<&str, &str>, reasons: &BTreeMap<
 }
 
 #[test]
-fn odd_requests_are_answered_as_kafka_answers_them() {
+fn odd_requests_get_the_responses_of_kafka() {
     let files =
         Files { kafka: "kafka-4.3.1.txt", reasons: "reasons.txt", own: "levada.txt", is_silent: false };
     compare(&ask("requests.txt", &[]), &files);
@@ -165,7 +165,7 @@ fn odd_group_requests_get_the_responses_of_kafka() {
 }
 
 #[test]
-fn odd_token_requests_are_answered_as_by_kafka() {
+fn odd_token_requests_get_the_responses_of_kafka() {
     if Node::is_left_out_in_clusters("the controllers have no secret key") {
         return;
     }

@@ -112,7 +112,7 @@ fn waiting_connection_is_admitted_when_limit_rises() {
 }
 
 #[test]
-fn a_listener_is_full_for_itself_alone() {
+fn full_listener_does_not_affect_others() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: Kafka's own connections count as well");
         return;

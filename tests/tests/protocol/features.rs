@@ -104,7 +104,7 @@ fn feature_levels_change_while_broker_runs() {
 
 /// Kafka has a separate listener for these.
 #[test]
-fn tools_come_as_to_a_controller() {
+fn controller_tools_work_on_broker_listener() {
     if node_is_kafka() || Node::is_left_out_in_clusters("controllers have a listener of their own") {
         return;
     }

@@ -131,7 +131,7 @@ fn bad_frames_close_their_connection_only() {
 }
 
 #[test]
-fn unknown_version_of_api_versions_is_answered() {
+fn unknown_api_versions_version_gets_version_zero() {
     let mut node = node();
     let mut connection = Connection::open(node.address());
     let response = connection.call(&raw::future_api_versions());
@@ -272,7 +272,7 @@ fn mutate(request: &mut Vec<u8>, random: &mut StdRng) {
 const MUTATIONS: u32 = 4_000;
 
 #[test]
-fn mutated_requests_harm_nobody() {
+fn mutated_requests_affect_no_other_client() {
     let mut node = node();
     let witness = Witness::start(&node);
     let mut random = StdRng::seed_from_u64(seed());
@@ -336,7 +336,7 @@ fn head(key: i16, version: i16) -> Encoder {
 }
 
 #[test]
-fn repeated_names_are_answered_once() {
+fn repeated_names_get_one_result() {
     let mut node = node();
     let mut connection = Connection::open(node.address());
     if node.kind() == Kind::Levada {

@@ -164,7 +164,7 @@ fn listed(answer: &[u8]) -> Result<u32, i16> {
 }
 
 #[test]
-fn an_expression_takes_no_shard_and_delays_nobody() {
+fn costly_expression_blocks_no_shard() {
     const IDS: usize = 300;
     const INVALID: i16 = 128;
     let mut target = Target::start();
@@ -213,7 +213,7 @@ fn an_expression_takes_no_shard_and_delays_nobody() {
 }
 
 #[test]
-fn a_greedy_client_delays_others_by_a_turn() {
+fn greedy_client_delays_others_by_one_turn() {
     let mut target = Target::start();
     target.create("bombs");
     target.create("small");

@@ -511,7 +511,7 @@ const HEAD: &str = "| API | Versions | Client | Memory, MiB | Processor, ms | Sh
                     |---|---|---|---|---|---|---|---|---|---|\n";
 
 #[test]
-fn the_costliest_requests_cost_little() {
+fn costliest_requests_stay_within_their_limits() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: a promise of Levada's alone");
     }

@@ -122,7 +122,7 @@ fn earlier_responses_are_sent_before_connection_closes() {
 }
 
 #[test]
-fn answers_to_requests_that_came_together_leave_together() {
+fn responses_to_batched_requests_share_a_write() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: Kafka sends each answer by itself");
         return;

@@ -6,7 +6,7 @@
 use crate::answers::{Files, ask, compare};
 
 #[test]
-fn odd_share_requests_are_answered_as_by_kafka() {
+fn odd_share_requests_get_the_responses_of_kafka() {
     let options = [
         ("group.share.assignment.interval.ms", "0"),
         ("group.share.min.record.lock.duration.ms", "1000"),

@@ -505,7 +505,7 @@ fn shortened(kafka: &mut Conversation, mut steps: Vec<u64>, mut failure: String)
 }
 
 #[test]
-fn random_histories_are_those_of_kafka() {
+fn share_partition_histories_match_kafka() {
     let mut random = StdRng::seed_from_u64(seed());
     let mut kafka = Tool::newer_source("SharePartitions.java").spawn();
     let (mut reached, mut known) = (Reached::new(), Reached::new());

@@ -20,7 +20,7 @@ const OPTIONS: [(&str, &str); 7] = [
 
 /// Version 1 of the APIs: what a Kafka 4.4 answers (`LEVADA_TEST_KAFKA=newer` if it is recorded).
 #[test]
-fn newer_streams_requests_are_answered_as_by_kafka() {
+fn newer_streams_requests_get_the_responses_of_kafka() {
     if Kind::under_test() == Kind::Kafka && !paths::is_newer() {
         println!("left out: the Kafka under test does not have these versions");
         return;
@@ -35,7 +35,7 @@ fn newer_streams_requests_are_answered_as_by_kafka() {
 }
 
 #[test]
-fn odd_streams_requests_are_answered_as_by_kafka() {
+fn odd_streams_requests_get_the_responses_of_kafka() {
     let files = Files {
         kafka: "streams-4.3.1.txt",
         reasons: "streams-reasons.txt",

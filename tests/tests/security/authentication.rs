@@ -317,7 +317,7 @@ fn java_clients_connect_or_report_the_reason() {
 }
 
 #[test]
-fn librdkafka_comes_in_or_is_told_why_not() {
+fn librdkafka_connects_or_reports_the_reason() {
     let deployment = Deployment::new();
     let said = Tool::python("connect_matrix.py").args(["confluent", &deployment.table()]).run().stdout;
     deployment.check(&said, |case| match case.kin {

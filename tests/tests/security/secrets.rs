@@ -261,7 +261,7 @@ impl Deployment {
 }
 
 #[test]
-fn planted_secrets_are_seen_nowhere() {
+fn planted_secrets_appear_in_no_output() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: nothing of this is asked of Kafka");
         return;

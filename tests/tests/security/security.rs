@@ -426,7 +426,7 @@ fn user_name_cannot_forge_a_log_line() {
 }
 
 #[test]
-fn nobody_but_an_authenticated_client_gets_an_answer() {
+fn only_authenticated_clients_get_responses() {
     use levada_tests::raw::{self, Connection, Outcome};
     let (mut node, client) = guarded();
     let mut connection = Connection::open(client);

@@ -2,7 +2,7 @@
 //! continues without an error.
 //!
 //! Suite: short; 17 s; needs python
-//! Soak: scale 2.5, repeated, filter crashes_under_load
+//! Soak: scale 2.5, repeated, filter acknowledged_records_survive_crashes_under_load
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn complaints(node: &Node, topic: &str, acknowledged: &Path, idempotent: bool) -
 }
 
 #[test]
-fn crashes_under_load() {
+fn acknowledged_records_survive_crashes_under_load() {
     let mut node = Node::new().option("log.segment.bytes", "1048576");
     let mut random = StdRng::seed_from_u64(seed());
     // A real Kafka takes seconds to restart; as a reference a few rounds are enough.
@@ -102,7 +102,7 @@ fn left_to_check(node: &Node) -> f64 {
 }
 
 #[test]
-fn others_serve_while_one_log_cannot_be_opened() {
+fn unopenable_log_does_not_affect_others() {
     if Kind::under_test() == Kind::Kafka {
         return println!("left out: it is a promise of Levada's alone");
     }

@@ -58,12 +58,12 @@ fn check(node: &Node) {
 }
 
 #[test]
-fn kafkas_directory_under_levada_and_back() {
+fn kafka_directory_survives_levada_and_return() {
     pass_on(&[Kind::Kafka, Kind::Levada, Kind::Kafka]);
 }
 
 #[test]
-fn levadas_directory_under_kafka_and_back() {
+fn levada_directory_survives_kafka_and_return() {
     pass_on(&[Kind::Levada, Kind::Kafka, Kind::Levada]);
 }
 
@@ -80,7 +80,7 @@ fn metadata_files(node: &Node, end: &str) -> Vec<PathBuf> {
 /// Levada takes snapshots and removes what lies before them; Kafka's tools read them, and Kafka
 /// continues from there.
 #[test]
-fn a_shortened_metadata_log_under_kafka_and_back() {
+fn truncated_metadata_log_survives_kafka_and_return() {
     let mut node = Node::of(Kind::Levada)
         .option("offsets.topic.num.partitions", "5")
         .option("transaction.state.log.num.partitions", "5")

@@ -192,7 +192,7 @@ fn records_have_the_bytes_of_kafka() {
 }
 
 #[test]
-fn lineage_is_judged_as_by_kafka() {
+fn epoch_lineage_decisions_match_kafka() {
     let mut kafka = Kafka::new();
     let mut within = 0;
     for _ in 0..scaled(LINEAGES) {
@@ -237,7 +237,7 @@ fn change(random: &mut StdRng, epochs: &mut Vec<EpochStart>) {
 }
 
 #[test]
-fn caches_answer_as_those_of_kafka() {
+fn remote_metadata_cache_matches_kafka() {
     let mut kafka = Kafka::new();
     for _ in 0..scaled(CACHES) {
         kafka.ask(&json!({"do": "new"}));

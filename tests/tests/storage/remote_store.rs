@@ -198,7 +198,7 @@ fn round_trip(store: &Store, objects: usize) {
 }
 
 #[test]
-fn directories_keep_segments() {
+fn directory_store_round_trips_segments() {
     for (layout, objects) in [(StoreLayout::Local, 6), (StoreLayout::Aiven, 3)] {
         let dir = tempfile::tempdir().expect("a directory");
         let store = directory(&dir, layout);
@@ -242,7 +242,7 @@ fn files_are_named_as_by_kafka() {
 }
 
 #[test]
-fn buckets_keep_segments() {
+fn bucket_store_round_trips_segments() {
     let server = ObjectServer::start();
     let store = bucket(&format!("http://{}", server.address()), SECRET_KEY);
     round_trip(&store, 3);
@@ -273,7 +273,7 @@ fn an_absent_server_is_unavailable() {
 }
 
 #[test]
-fn failures_that_pass_are_repeated() {
+fn transient_store_failures_are_retried() {
     let server = ObjectServer::start();
     let sick = SickStore::before(server.address());
     let store = bucket(&sick.url(), SECRET_KEY);
@@ -308,7 +308,7 @@ fn failures_that_pass_are_repeated() {
 }
 
 #[test]
-fn failures_that_stay_end_in_time() {
+fn lasting_store_failures_end_in_time() {
     let server = ObjectServer::start();
     let sick = SickStore::before(server.address());
     let segment = Segment::new(300_000);

@@ -132,7 +132,7 @@ fn storage_check_locates_damage_in_one_partition() {
 }
 
 #[test]
-fn what_format_makes_is_served_and_formatted_once() {
+fn formatted_directory_is_served_and_not_reformatted() {
     let mut node = Node::of(Kind::Levada);
     let dir = format!("log.dirs={}", node.data().display());
     let format = |more: &[&str]| {

@@ -219,7 +219,7 @@ fn truncated_index_is_error_of_its_partition() {
 }
 
 #[test]
-fn a_directory_deleted_underneath_is_noticed() {
+fn externally_deleted_directory_is_noticed() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: Kafka notices with the next roll");
     }

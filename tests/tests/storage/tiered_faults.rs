@@ -39,7 +39,7 @@ fn kill_at(tiered: &mut TieredNode, sick: &SickStore, step: Step, lead: impl FnO
 }
 
 #[test]
-fn kills_leave_neither_garbage_nor_gaps() {
+fn killed_broker_leaves_no_orphans_or_gaps() {
     if !paths::object_server().exists() {
         return not_run("a server of the S3 protocol is not installed: cargo xtask deps s3");
     }
@@ -96,7 +96,7 @@ fn objects(dir: &Path) -> usize {
 }
 
 #[test]
-fn full_cache_disk_fails_remote_reads_alone() {
+fn full_cache_disk_fails_only_remote_reads() {
     if !process::namespaces_allowed() {
         return not_run("a full disk: there are no user namespaces");
     }
@@ -129,7 +129,7 @@ fn full_cache_disk_fails_remote_reads_alone() {
 }
 
 #[test]
-fn changed_objects_fail_their_reads_alone() {
+fn changed_object_fails_only_its_own_reads() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = dir.path();
     let Some(mut tiered) = TieredNode::in_directory(store, "aiven") else { return };

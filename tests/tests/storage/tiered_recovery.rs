@@ -28,7 +28,7 @@ fn plan(tiered: &TieredNode, words: &str) -> Value {
 }
 
 #[test]
-fn broker_is_restored_from_the_store_alone() {
+fn broker_is_restored_from_remote_store_only() {
     for layout in ["aiven", "local"] {
         let dir = tempfile::tempdir().expect("a directory");
         let store = dir.path();

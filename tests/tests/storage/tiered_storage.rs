@@ -123,7 +123,7 @@ fn assert_boundaries(node: &Node, topic: &str, (start, local, end): (i64, i64, i
 }
 
 #[test]
-fn copied_segments_leave_and_their_offsets_stay() {
+fn copied_segments_are_deleted_locally_but_readable() {
     let Some(mut node) = tiered() else { return };
     create(&node, "clicks", &format!("{SMALL} {KEEPS_NONE}"));
     assert_eq!(listed(&node, "clicks", LATEST_TIERED), (-1, -1));
@@ -242,7 +242,7 @@ fn lost_metadata_topic_moves_no_log_start() {
 }
 
 #[test]
-fn remote_storage_ends_with_its_objects() {
+fn disabling_remote_storage_deletes_its_objects() {
     let Some(node) = tiered() else { return };
     create(&node, "clicks", &format!("{SMALL} {KEEPS_NONE}"));
     fill(&node, "clicks", 0..5);
@@ -282,7 +282,7 @@ fn remote_storage_that_returns_copies_again() {
 }
 
 #[test]
-fn committed_records_are_the_same_remotely() {
+fn remote_reads_return_the_same_committed_records() {
     let Some(node) = tiered() else { return };
     create(&node, "clicks", &format!("{SMALL} -c remote.storage.enable=true -c retention.ms=-1"));
     let mut transactions = Tool::python("transactions.py");
@@ -302,7 +302,7 @@ fn committed_records_are_the_same_remotely() {
 }
 
 #[test]
-fn young_segments_wait_for_their_copy() {
+fn copy_lag_delays_the_copy_of_segments() {
     let Some(node) = tiered() else { return };
     if node.kind() == Kind::Kafka {
         // Keys of Kafka 4.4.
@@ -328,7 +328,7 @@ fn young_segments_wait_for_their_copy() {
 }
 
 #[test]
-fn contradictions_are_refused_in_kafkas_words() {
+fn tiered_config_errors_match_kafka() {
     let Some(node) = tiered() else { return };
     for (settings, words) in [
         ("-c cleanup.policy=compact", "Remote log storage only supports topics with cleanup.policy=delete"),

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn licence_is_allowed_if_one_alternative_is() {
+fn licence_expression_needs_one_allowed_alternative() {
     let allowed = |one: &str| ["MIT", "ISC", "Unicode-3.0"].contains(&one);
     let check = |expression: &str, expected: bool| {
         assert_eq!(is_allowed(expression, &allowed), expected, "{expression}");

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{NAMES, program};
 
 #[test]
-fn every_name_has_a_program() {
+fn every_dependency_name_has_a_program() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     for name in NAMES {
         let program = program(root, name).unwrap();

@@ -46,7 +46,7 @@ fn systemd_unit_allows_priority_system_calls() {
 }
 
 #[test]
-fn the_socket_is_that_of_a_listener() {
+fn packaged_socket_unit_matches_a_listener() {
     let socket = include_str!("../../../deploy/systemd/levada.socket");
     let config = include_str!("../../../deploy/server.properties");
     assert!(inspect::fits(socket, config));
@@ -78,7 +78,7 @@ fn the_same_entries_become_the_same_archive() {
 }
 
 #[test]
-fn option_without_value_or_effect_is_refused() {
+fn dist_option_without_value_or_effect_is_refused() {
     let parse = |line: &str| {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         Options::parse(&words)
@@ -98,7 +98,7 @@ fn option_without_value_or_effect_is_refused() {
 }
 
 #[test]
-fn an_archive_of_the_sources_knows_its_commit() {
+fn source_archive_contains_its_commit() {
     let commit = "74d36a2ec0ffee";
     assert_eq!(release::archived(&format!("{commit} 1764460800\n")), Some((commit, "1764460800")));
     assert_eq!(release::archived("$Format:%H %ct$\n"), None, "git has not filled in the formats");
@@ -115,7 +115,7 @@ fn links_of_an_archive_have_their_targets() {
 }
 
 #[test]
-fn an_image_is_tried_with_its_own_settings() {
+fn image_is_tested_with_its_own_settings() {
     let mut config = serde_json::json!({
         "User": "65532:65533",
         "Env": ["PATH=/usr/bin", "LEVADA_CONFIG=/etc/x"],

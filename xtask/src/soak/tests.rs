@@ -66,7 +66,7 @@ fn soak_head_lines_are_parsed() {
 }
 
 #[test]
-fn lines_are_in_the_head_alone() {
+fn soak_lines_are_read_from_head_only() {
     let text = "//! Subject.\n//!\n//! Soak: scale 2\n//! Soak: controllers 1\n\n//! Soak: nothing\n";
     let found = lines(text, "a.rs").unwrap();
     let found: Vec<_> = found.iter().map(|(number, line)| (*number, line.extent)).collect();
@@ -99,7 +99,7 @@ fn every_soak_has_a_unique_name() {
     for (index, name) in names.iter().enumerate() {
         assert!(!names[..index].contains(name), "{name} is there twice");
     }
-    for expected in ["levada-broker broker::tests::crash seeds_by_hand", "levada-log model"] {
+    for expected in ["levada-broker broker::tests::crash chosen_seed_survives_crashes", "levada-log model"] {
         assert!(names.iter().any(|name| name == expected), "{expected} is not one of {names:#?}");
     }
 }
@@ -126,7 +126,7 @@ fn soak_runs_only_tests_of_its_module() {
 }
 
 #[test]
-fn a_setting_follows_from_the_minutes() {
+fn soak_scale_follows_from_minutes() {
     let table = [
         ("lasts 30 s", "LEVADA_TEST_SCALE", "20"),
         ("scale 2.5", "LEVADA_TEST_SCALE", "2.5"),

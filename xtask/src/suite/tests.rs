@@ -3,7 +3,7 @@
 use super::{Extent, Part, extent};
 
 #[test]
-fn tiers_and_parts_are_read() {
+fn tier_and_part_arguments_are_parsed() {
     let extent = |text: &str| extent(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
     assert_eq!(extent(""), Ok(Extent { is_all: false, part: Part::WHOLE }));
     assert_eq!(extent("--all"), Ok(Extent { is_all: true, part: Part::WHOLE }));

@@ -77,7 +77,7 @@ fn comments_begin_with_a_subject_or_a_verb() {
 }
 
 #[test]
-fn a_use_names_one_module() {
+fn use_of_several_modules_is_refused() {
     accepted(RS, "//! A.\nuse a::b::{self, c, d as e};\npub(crate) use a::*;\nuse {a, b};\n");
     refused(RS, "//! A.\nuse a::{b::c, d};\n", 2, "one `use` for each module");
     refused(RS, "//! A.\nuse a::{\n    b,\n    c::{d, e},\n};\n", 4, "one `use` for each module");
@@ -118,7 +118,7 @@ fn nothing_unwraps_outside_tests() {
 }
 
 #[test]
-fn prose_names_things() {
+fn vague_prose_is_refused() {
     refused(RS, "//! A.\n// Then nobody waits.\n", 2, "name the thing");
     refused("docs/a.md", "Whoever waits.\n", 1, "name the thing");
     refused("docs/a.md", "The broker begins anew.\n", 1, "name the thing");
@@ -128,7 +128,7 @@ fn prose_names_things() {
 }
 
 #[test]
-fn names_have_a_subject() {
+fn names_without_a_subject_are_refused() {
     refused("crates/log/src/utils.rs", "//! A.\n", 1, "`utils`");
     refused("crates/log/src/common/a.rs", "//! A.\n", 1, "`common`");
     refused(RS, "//! A.\nmod helpers;\n", 2, "`helpers`");
@@ -149,7 +149,7 @@ fn test_names_have_eight_words() {
 }
 
 #[test]
-fn retired_words_stay_retired() {
+fn retired_words_are_refused() {
     refused(RS, "//! A.\nstruct Doorman;\n", 2, "the term is `Acceptor`");
     refused(RS, "//! A.\nimpl A { fn doom_partition(&self) {} }\n", 2, "the term is `mark_deleted`");
     accepted(RS, "//! A.\nfn doomsday() {}\n");
@@ -182,7 +182,7 @@ fn unsafe_code_is_in_sys_only() {
 }
 
 #[test]
-fn unsafe_states_its_reason() {
+fn unsafe_without_a_reason_is_refused() {
     refused(SYS, "//! A.\nfn a() {\n    unsafe { b() };\n}\n", 3, "SAFETY");
     refused(SYS, "//! A.\nfn a() {\n    // SAFETY: far.\n\n    unsafe { b() };\n}\n", 5, "SAFETY");
     refused(SYS, "//! A.\nunsafe impl A for B {}\n", 2, "SAFETY");
@@ -249,7 +249,7 @@ fn developer_paths_are_refused() {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn broken_links_are_refused() {
     let page = ("docs/b.md", "# The Disk, in order\n");
     let about = |link: &str| complaints(&[("docs/a.md", &format!("# A\n\n[x]({link})\n")), page]);
     for good in ["b.md", "../docs/b.md", "#a", "b.md#the-disk-in-order", "../docs"] {
@@ -310,7 +310,7 @@ fn the_picture_shows_the_figures_of_the_readme() {
 }
 
 #[test]
-fn the_changelog_is_kept() {
+fn changelog_has_its_form_and_length() {
     refused("CHANGELOG.md", "## [0.1.0]\n", 1, "Unreleased");
     assert_eq!(super::prose::check_documents(&[]).len(), 1);
 }
@@ -360,7 +360,7 @@ fn log_events_and_documentation_rows_match() {
 }
 
 #[test]
-fn data_is_reached_through_the_seam() {
+fn direct_file_access_is_refused() {
     for line in [
         "use std::fs;",
         "use std::fs::{File, OpenOptions};",

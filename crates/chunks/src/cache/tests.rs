@@ -105,7 +105,7 @@ fn damaged_parts_are_fetched_again() {
 }
 
 #[test]
-fn remains_of_a_crash_are_removed() {
+fn cache_start_removes_incomplete_parts() {
     let dir = tempfile::tempdir().unwrap();
     let (cache, _) = open(dir.path(), 4);
     obtain(&cache, 1);
@@ -197,7 +197,7 @@ fn concurrent_readers_share_a_fetch_and_its_error() {
 }
 
 #[test]
-fn panic_of_a_fetch_leaves_the_part_free() {
+fn panicking_fetch_does_not_block_the_part() {
     let dir = tempfile::tempdir().unwrap();
     let (cache, _) = open(dir.path(), 4);
     let fetch = || cache.obtain(key(1), Some(100), |_| panic!("the fetch ends"));
@@ -221,7 +221,7 @@ fn fetches_of_wrong_lengths_are_errors() {
 }
 
 #[test]
-fn index_may_have_any_length() {
+fn cached_index_may_have_any_length() {
     let dir = tempfile::tempdir().unwrap();
     let (cache, _) = open(dir.path(), 4);
     let empty = ChunkKey { segment: SEGMENT, part: Part::Aborted };
@@ -247,7 +247,7 @@ fn lost_directory_fails_only_the_fetch() {
 }
 
 #[test]
-fn segment_is_forgotten_with_its_files() {
+fn forgotten_segment_loses_its_cached_files() {
     let dir = tempfile::tempdir().unwrap();
     let (cache, _) = open(dir.path(), 4);
     obtain(&cache, 1);

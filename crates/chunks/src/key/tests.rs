@@ -5,7 +5,7 @@ use super::*;
 const SEGMENT: IdBytes = [0xfb; 16];
 
 #[test]
-fn names_and_keys_agree() {
+fn file_names_and_chunk_keys_round_trip() {
     for part in [Part::Records(0), Part::Records(255), Part::Offsets, Part::Times, Part::Aborted] {
         let key = ChunkKey { segment: SEGMENT, part };
         assert_eq!(ChunkKey::of_file(&key.file_name()), Some(key));
@@ -22,7 +22,7 @@ fn kafka_finds_the_id_in_a_name() {
 }
 
 #[test]
-fn other_files_have_no_key() {
+fn foreign_file_names_have_no_key() {
     let id = id_text(SEGMENT);
     let others = [
         String::new(),

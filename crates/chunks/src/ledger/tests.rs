@@ -43,7 +43,7 @@ fn single_replay_leaves_repeated_parts() {
 }
 
 #[test]
-fn protected_parts_leave_room_for_others() {
+fn protected_parts_are_limited() {
     let mut ledger = Ledger::new(ROOM * CHUNK_BYTES);
     for number in 0..20 {
         add(&mut ledger, records(1, number));
@@ -57,7 +57,7 @@ fn protected_parts_leave_room_for_others() {
 }
 
 #[test]
-fn reads_continue_repeat_or_jump() {
+fn ledger_recognizes_sequential_repeated_and_random_reads() {
     let mut ledger = Ledger::new(ROOM * CHUNK_BYTES);
     for number in 0..3 {
         add(&mut ledger, records(1, number));
@@ -71,7 +71,7 @@ fn reads_continue_repeat_or_jump() {
 }
 
 #[test]
-fn parts_being_fetched_stay() {
+fn parts_being_fetched_are_not_evicted() {
     let mut ledger = Ledger::new(2 * CHUNK_BYTES);
     for number in 0..3 {
         assert_eq!(ledger.reserve(records(1, number), CHUNK_BYTES), []);
@@ -106,7 +106,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(200)))]
     #[test]
-    fn sums_agree_after_any_steps(steps in prop::collection::vec(step(), 1..200)) {
+    fn ledger_sums_match_its_entries(steps in prop::collection::vec(step(), 1..200)) {
         let mut ledger = Ledger::new(1000);
         for step in steps {
             let rank = |ledger: &Ledger, key: u8| ledger.entries.get(&records(key, 0)).map(|entry| entry.rank);

@@ -77,7 +77,7 @@ fn batch_of_each_offset_is_found() {
 }
 
 #[test]
-fn zeroes_behind_an_index_are_ignored() {
+fn zeroes_after_index_entries_are_ignored() {
     let (_, batches, index) = segment(100, 9);
     let mut padded = vec![0; usize::try_from(index.len).unwrap()];
     read_range(&index.file, 0, &mut padded).unwrap();
@@ -145,7 +145,7 @@ fn record_of_each_time_is_found() {
 }
 
 #[test]
-fn aborted_transactions_of_a_range() {
+fn aborted_transactions_of_a_range_are_found() {
     let mut bytes = Vec::new();
     for (producer, first, last, stable) in [(1, 0, 10, 5_i64), (2, 5, 20, 20), (3, 25, 30, 30)] {
         bytes.extend([0, 0]);

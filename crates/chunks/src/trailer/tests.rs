@@ -26,7 +26,7 @@ fn trailer_survives_a_round_trip() {
 }
 
 #[test]
-fn trailer_with_any_wrong_bit_is_none() {
+fn trailer_with_a_flipped_bit_is_refused() {
     for bit in 0..TRAILER_LEN * 8 {
         let mut bytes = example().encode();
         bytes[bit / 8] ^= 1 << (bit % 8);

@@ -51,7 +51,7 @@ fn reload_omits_default_and_ineffective_keys() {
 }
 
 #[test]
-fn a_reload_takes_keys_of_one_listener() {
+fn reload_applies_listener_specific_keys() {
     let of_listener = |mechanism: &str| {
         config(&[
             "listeners=IN://127.0.0.1:0",

@@ -79,7 +79,7 @@ fn missing_cluster_keys_are_reported_with_next_step() {
 }
 
 #[test]
-fn contradictions_of_a_cluster_are_named() {
+fn contradictory_cluster_settings_are_named() {
     check(
         &["controller.quorum.voters=77@a:1"],
         "node.id=77 (flag -o): must be another id: controller.quorum.voters has a controller of id 77",

@@ -89,7 +89,7 @@ fn multi_node_cluster_file_is_refused() {
 }
 
 #[test]
-fn the_older_name_of_the_nodes_number_counts() {
+fn broker_id_is_accepted_for_node_id() {
     let config = load(&["broker.id=5"]).unwrap();
     assert_eq!(config.node_id, 5);
     let config = load(&["node.id=5"]).unwrap();
@@ -124,7 +124,7 @@ fn refused_both(flags: &[&str]) -> String {
 }
 
 #[test]
-fn lenient_names_unknown_keys_and_ignores_them() {
+fn lenient_mode_reports_and_ignores_unknown_keys() {
     let flags =
         ["confluent.license=planted", "listener.name.edge.own.key=x", "num.partition=3", "log.dir=/data"];
     let error = refused_both(&flags);

@@ -117,7 +117,7 @@ fn access_control_is_off_unless_it_is_named() {
 }
 
 #[test]
-fn mistakes_name_the_key_and_no_password() {
+fn security_setting_errors_hide_passwords() {
     let check = |flags: &[&str], expected: &str| {
         let flags = [&["listeners=SASL_PLAINTEXT://:0"], flags].concat();
         let errors = load(&flags).unwrap_err();
@@ -158,7 +158,7 @@ fn config_key_errors_hide_text_after_the_name() {
 }
 
 #[test]
-fn a_dump_of_the_configuration_holds_no_secret() {
+fn debug_output_of_configuration_hides_secrets() {
     let config = load(&[
         "listeners=PLAINTEXT://:0,OWN://:0",
         "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OWN:SASL_PLAINTEXT",

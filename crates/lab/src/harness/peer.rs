@@ -280,7 +280,7 @@ pub(crate) fn program_by(by: &[&str]) -> Result<Command, LabError> {
     };
     if cfg!(test) {
         // A test program has no commands, so a test takes the place of the command.
-        command.args(["--exact", "harness::peer::tests::serves_when_asked", "--nocapture"]);
+        command.args(["--exact", "harness::peer::tests::peer_serves_requested_bytes", "--nocapture"]);
     } else {
         command.arg("peer");
     }

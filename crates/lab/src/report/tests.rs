@@ -106,7 +106,7 @@ fn page_states_the_result_in_a_sentence() {
 }
 
 #[test]
-fn findings_of_a_busy_machine_are_doubtful() {
+fn findings_from_a_busy_machine_are_marked_doubtful() {
     let lines = record(&[("16 KiB", "kafka", 2.0), ("16 KiB", "levada", 0.5)], None);
     let page = html(&lines);
     let (top, _) = page.split_once("<main>").expect("a header");

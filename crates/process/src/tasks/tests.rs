@@ -56,7 +56,7 @@ fn vital_task_panic_stops_broker_with_its_cause() {
 }
 
 #[test]
-fn work_that_panics_leaves_its_thread_alone() {
+fn panicking_work_does_not_end_its_thread() {
     assert_eq!(guarded("the work", || 7), Ok(7));
     let panicked = guarded("the work", || panic!("on purpose")).unwrap_err();
     assert_eq!((&*panicked.name, &*panicked.cause), ("the work", "on purpose"));

@@ -21,7 +21,7 @@ fn names_of_both_layouts_are_read() {
 }
 
 #[test]
-fn names_of_others_are_left_alone() {
+fn foreign_object_names_are_ignored() {
     for key in [
         format!("t-{ID}/7/1234-{SEGMENT}.log"),
         format!("t-{ID}/7/0000000000000000123x-{SEGMENT}.log"),

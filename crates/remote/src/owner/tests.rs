@@ -40,7 +40,7 @@ fn first_cluster_owns_the_store() {
 }
 
 #[test]
-fn an_owner_of_another_form_is_refused() {
+fn malformed_owner_object_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), StoreLayout::Aiven);
     fs::create_dir(dir.path().join(".levada")).unwrap();
@@ -51,7 +51,7 @@ fn an_owner_of_another_form_is_refused() {
 }
 
 #[test]
-fn a_missing_mount_gets_no_owner() {
+fn unmounted_store_gets_no_owner() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("mount");
     let store = open(&path, StoreLayout::Local);

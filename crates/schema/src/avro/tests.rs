@@ -104,7 +104,7 @@ fn deep_values_end_with_an_error() {
 }
 
 #[test]
-fn misfits_name_field_and_expectation() {
+fn avro_type_errors_name_the_field() {
     let schema = r#"{"type":"record","name":"a.R","fields":[
         {"name":"items","type":{"type":"array","items":{"type":"record","name":"I","fields":[
             {"name":"n","type":"int"},{"name":"s","type":["null","string"],"default":null}]}}}]}"#;
@@ -158,7 +158,7 @@ fn decimals_keep_their_digits() {
 }
 
 #[test]
-fn numbers_that_json_lacks_are_strings() {
+fn infinity_and_nan_become_strings() {
     for (number, text) in
         [(f64::NAN, "\"NaN\""), (f64::INFINITY, "\"Infinity\""), (-f64::INFINITY, "\"-Infinity\"")]
     {
@@ -168,7 +168,7 @@ fn numbers_that_json_lacks_are_strings() {
 }
 
 #[test]
-fn schemas_that_are_none_are_refused() {
+fn invalid_avro_schemas_are_refused() {
     let check = |schema: &str, expected: &str| {
         let error = Avro::parse([schema]).unwrap_err();
         assert!(error.contains(expected), "{schema}: {error}");

@@ -18,7 +18,7 @@ fn outage() -> Result<Arc<Known>, Arc<Fault>> {
 }
 
 #[test]
-fn schemas_stay_and_faults_expire() {
+fn cached_schemas_stay_and_errors_expire() {
     let (mut cache, start) = (Cache::default(), Instant::now());
     cache.keep(id(1), &Ok(known(10)), start);
     cache.keep(id(2), &missing(), start);
@@ -30,7 +30,7 @@ fn schemas_stay_and_faults_expire() {
 }
 
 #[test]
-fn outage_stops_all_requests_for_a_while() {
+fn registry_outage_pauses_all_requests() {
     let (mut cache, start) = (Cache::default(), Instant::now());
     cache.keep(id(1), &Ok(known(10)), start);
     cache.keep(id(2), &outage(), start);

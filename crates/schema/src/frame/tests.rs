@@ -36,7 +36,7 @@ fn header_has_number_or_guid() {
 }
 
 #[test]
-fn other_bytes_have_no_id() {
+fn values_without_schema_prefix_are_recognized() {
     for bytes in [&b""[..], b"{}", &[0], &[0, 0, 0, 1], &[1, 0, 0, 0, 1]] {
         assert_eq!(Framed::of(bytes, None), None, "{bytes:?}");
         assert_eq!(Framed::of(bytes, Some(&[1, 2, 3])), None, "{bytes:?}");

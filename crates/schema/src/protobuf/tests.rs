@@ -77,7 +77,7 @@ fn defaults_are_shown() {
 }
 
 #[test]
-fn imports_are_references_or_known() {
+fn protobuf_imports_are_references_or_well_known() {
     let text = "syntax = \"proto3\"; import \"a/b.proto\"; import \"confluent/meta.proto\"; \
                 import \"confluent/type/decimal.proto\"; \
                 message M { a.B b = 1 [(confluent.field_meta).doc = \"x\"]; confluent.type.Decimal d = 2; }";
@@ -93,7 +93,7 @@ fn imports_are_references_or_known() {
 }
 
 #[test]
-fn misfits_name_their_field() {
+fn protobuf_type_errors_name_the_field() {
     let message = file(ORDER).message(&[1]).unwrap();
     let check = |json: &str, path: &str, reason: &str| {
         let error = encode(message.clone(), json).unwrap_err();
@@ -166,7 +166,7 @@ fn deep_files_are_refused() {
 }
 
 #[test]
-fn files_that_are_none_are_refused() {
+fn invalid_protobuf_files_are_refused() {
     for text in
         ["", "syntax = \"proto3\"; message M { Nope n = 1; }", "message", "{\"type\":\"int\"}", "AAAA"]
     {

@@ -60,7 +60,7 @@ pub(crate) fn settings(url: &str) -> RegistrySettings {
 }
 
 #[test]
-fn answers_are_read() {
+fn registry_responses_are_parsed() {
     let server = Server::answering(|line| match line {
         "GET /schemas/ids/7" => (200, r#"{"schema":"\"int\"","more":1}"#.to_owned()),
         "GET /schemas/ids/7/versions" => (200, r#"[{"subject":"a","version":2}]"#.to_owned()),
@@ -102,7 +102,7 @@ fn answers_are_read() {
 }
 
 #[test]
-fn endless_answer_is_cut() {
+fn endless_registry_response_is_truncated() {
     let server = Server::with(|mut socket, _| {
         let _ = write!(socket, "HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n\"");
         let chunk = [b'a'; 1 << 16];
@@ -135,7 +135,7 @@ fn connection_that_the_registry_closes_is_replaced() {
 }
 
 #[test]
-fn next_address_answers_after_an_outage() {
+fn next_registry_address_is_used_during_outage() {
     let server = Server::answering(|_| (200, r#"{"schema":"\"int\""}"#.to_owned()));
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let urls = vec![format!("http://{closed}"), server.url.clone()];

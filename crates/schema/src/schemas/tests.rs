@@ -87,7 +87,7 @@ fn each_language_is_decoded() {
 }
 
 #[test]
-fn faults_say_the_reason() {
+fn schema_errors_give_the_reason() {
     let schemas = Schemas::new(server().registry());
     let check = |bytes: &[u8], expected: &str| {
         let error = decode(&schemas, bytes).unwrap_err();
@@ -105,7 +105,7 @@ fn faults_say_the_reason() {
 }
 
 #[test]
-fn a_schema_is_read_once() {
+fn schema_is_fetched_once() {
     let server = server();
     let schemas = Schemas::new(server.registry());
     for _ in 0..5 {

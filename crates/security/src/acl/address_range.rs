@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_no_ranges_are_refused() {
+    fn invalid_address_ranges_are_refused() {
         let parse = |text: &str| text.parse::<AddressRange>();
         assert_eq!(parse("10.0.0.1"), Err(AddressRangeError::NoLength));
         assert_eq!(parse("10.0.0.1/33"), Err(AddressRangeError::TooLong { bits: 33, most: 32 }));

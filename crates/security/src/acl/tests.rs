@@ -65,7 +65,7 @@ fn acl_index_finds_literal_prefixed_and_wildcard_entries() {
 }
 
 #[test]
-fn filters_mean_what_kafkas_mean() {
+fn acl_filters_match_like_kafka() {
     let check = |filter: AclFilter, text: &str, expected: bool| {
         assert_eq!(filter.matches(&acl(text)), expected, "{filter:?} {text}");
     };

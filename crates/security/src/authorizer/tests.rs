@@ -37,7 +37,7 @@ fn acl_ipv6_host_is_compared_as_address() {
 }
 
 #[test]
-fn decisions() {
+fn authorizer_applies_allow_and_deny_entries() {
     use Operation::{Alter, AlterConfigs, Create, Delete, Describe, DescribeConfigs, Read, Write};
     let check = |texts: &[&str], operation: Operation, name: &str, expected: bool| {
         let found =
@@ -90,7 +90,7 @@ fn allow_if_no_acl_applies_only_without_entries() {
 }
 
 #[test]
-fn a_super_user_may_do_what_is_denied() {
+fn super_user_overrides_deny_entries() {
     let super_users = BTreeSet::from(["User:root".to_owned()]);
     let config = AuthorizerConfig { super_users, allow_if_no_acl: false };
     let wanted = (Operation::Read, ResourceType::Topic, "a");
@@ -101,7 +101,7 @@ fn a_super_user_may_do_what_is_denied() {
 }
 
 #[test]
-fn whether_some_topic_may_be_written() {
+fn write_access_to_any_topic_is_found() {
     let check = |texts: &[&str], expected: bool| {
         let wanted = (Operation::Write, ResourceType::Topic);
         let found = AuthorizerConfig::default().allows_some(&index(texts), &session("alice"), wanted);

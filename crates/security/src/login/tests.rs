@@ -23,7 +23,7 @@ fn by_scram(mechanism: ScramMechanism, password: &str) -> Result<(), LoginFault>
 }
 
 #[test]
-fn scram_is_accepted_with_the_password_alone() {
+fn scram_succeeds_only_with_the_password() {
     for mechanism in ScramMechanism::ALL {
         assert_eq!(by_scram(mechanism, "secret"), Ok(()));
         // The error is that of the server.

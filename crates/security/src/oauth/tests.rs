@@ -117,7 +117,7 @@ fn claims_are_checked_as_kafka_checks_them() {
 }
 
 #[test]
-fn only_those_with_a_key_are_believed() {
+fn tokens_need_a_trusted_signing_key() {
     let (issuer, other) = (Issuer::new(), Issuer::new());
     let claims = json!({"sub": "alice", "iat": NOW, "exp": NOW + 60});
     let check = |all: &[Value], header: Value, expected: Result<(), JwtError>| {
@@ -162,7 +162,7 @@ fn only_those_with_a_key_are_believed() {
 }
 
 #[test]
-fn a_signature_by_rsa_is_checked() {
+fn rsa_token_signature_is_verified() {
     // The example of RFC 7515, A.2: its claims are not ours, but its signature holds.
     let modulus = "ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ";
     let token = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUAr7t1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi12jzDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw";
@@ -176,7 +176,7 @@ fn a_signature_by_rsa_is_checked() {
 }
 
 #[test]
-fn a_refused_token_is_told_in_two_rounds() {
+fn refused_oauth_token_is_reported_over_two_messages() {
     let issuer = Issuer::new();
     let keys = keys(&[issuer.jwk("one")]);
     let header = json!({"alg": "ES256"});
@@ -207,7 +207,7 @@ fn a_refused_token_is_told_in_two_rounds() {
 }
 
 #[test]
-fn messages_that_are_not_of_the_mechanism() {
+fn malformed_oauth_messages_are_refused() {
     for message in [
         "",
         "n,,",

@@ -80,7 +80,7 @@ fn answer(outcome: &SaslOutcome, version: i16) -> SaslAuthenticateResponse {
 }
 
 #[test]
-fn plain_after_versions_in_both_forms() {
+fn plain_login_works_with_both_handshake_versions() {
     for version in 0..=2 {
         let mut exchange = exchange();
         let outcome = step(&mut exchange, frame(3, &ApiVersionsRequest::default()));
@@ -102,7 +102,7 @@ fn plain_after_versions_in_both_forms() {
 }
 
 #[test]
-fn scram_in_two_rounds() {
+fn scram_login_takes_two_exchanges() {
     let mechanism = scram::ScramMechanism::Sha512;
     let mut exchange = exchange();
     step(&mut exchange, handshake(1, "SCRAM-SHA-512"));
@@ -259,7 +259,7 @@ fn reauthentication_must_keep_user_and_mechanism() {
 
 proptest! {
     #[test]
-    fn no_sequence_of_bytes_lets_anybody_in(
+    fn random_bytes_never_authenticate(
         first in prop::collection::vec(any::<u8>(), 0..40),
         second in prop::collection::vec(any::<u8>(), 0..40),
         greeted: bool,

@@ -55,7 +55,7 @@ fn requests_keep_to_the_interval() {
 }
 
 #[test]
-fn wrong_subscription_may_ask_again_at_once() {
+fn refused_push_may_request_subscription_immediately() {
     let wrong = Push { subscription_id: 1, ..good() };
     let unknown = Push { is_codec_known: false, ..good() };
     let large = Push { is_too_large: true, ..good() };
@@ -112,7 +112,7 @@ fn instances_end_with_connection_or_silence() {
 }
 
 #[test]
-fn made_up_instances_do_not_grow_the_table() {
+fn invented_telemetry_instances_are_not_stored() {
     let mut instances = Instances::default();
     for number in 0..INSTANCES_MAX as u128 + 10 {
         let offer = Offer { instance_id: Uuid::from_bytes(number.to_be_bytes()), ..at(0) };

@@ -69,7 +69,7 @@ fn series_of(kept: &KeptMetrics, number: u8) -> Vec<(String, String, f64)> {
 }
 
 #[test]
-fn latest_gauges_and_added_changes_are_kept() {
+fn gauges_are_replaced_and_deltas_added() {
     let mut kept = KeptMetrics::default();
     keep(&mut kept, 1, &[gauge("a", 1.0), gauge("b", 2.0), delta("c", 3.0)]);
     keep(&mut kept, 1, &[gauge("a", 5.0), delta("c", 4.0), metric("d", (7, &[2 << 3, 2]), 8.0, &[])]);
@@ -86,7 +86,7 @@ fn latest_gauges_and_added_changes_are_kept() {
 }
 
 #[test]
-fn attributes_make_series() {
+fn each_attribute_set_is_a_series() {
     let mut kept = KeptMetrics::default();
     let with = |value| metric("a", (5, &[]), value, &[("topic", "t"), ("partition", "1")]);
     keep(&mut kept, 1, &[with(1.0), gauge("a", 3.0)]);
@@ -110,7 +110,7 @@ fn series_beyond_the_limit_are_counted() {
 }
 
 #[test]
-fn oldest_client_makes_room() {
+fn oldest_telemetry_client_is_evicted() {
     let mut kept = KeptMetrics::default();
     for number in [1, 2, 3, 1, 4] {
         keep(&mut kept, number, &[gauge("a", 1.0)]);
@@ -127,7 +127,7 @@ fn oldest_client_makes_room() {
 }
 
 #[test]
-fn silent_and_ended_clients_are_given_up() {
+fn silent_and_ended_telemetry_clients_are_dropped() {
     let mut kept = KeptMetrics::default();
     keep(&mut kept, 1, &[gauge("a", 1.0)]);
     let last = Origin { terminating: true, ..origin(2) };

@@ -229,7 +229,7 @@ fn payloads() -> impl Strategy<Value = MetricsData> {
 }
 
 #[test]
-fn reads_what_another_encoder_writes() {
+fn otlp_from_another_encoder_is_decoded() {
     let config = ProptestConfig { cases: scaled(300), ..ProptestConfig::default() };
     proptest!(config, |(data in payloads())| {
         prop_assert_eq!(lines(&data.encode_to_vec()), Ok(expected(&data)));

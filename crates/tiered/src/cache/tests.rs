@@ -79,7 +79,7 @@ fn offsets_belong_to_their_epoch() {
 }
 
 #[test]
-fn a_superset_replaces_segments_of_another_leader() {
+fn superset_segment_replaces_that_of_another_leader() {
     let mut cache = SegmentCache::default();
     copied(&mut cache, &segment(1, 90, &[(0, 10)]));
     copied(&mut cache, &segment(2, 100, &[(0, 5)]));
@@ -126,7 +126,7 @@ fn invalid_events_change_nothing() {
 }
 
 #[test]
-fn events_may_be_repeated() {
+fn repeated_segment_events_are_accepted() {
     let mut cache = SegmentCache::default();
     let records = [
         RemoteRecord::Segment(segment(1, 99, &[(0, 0)])),

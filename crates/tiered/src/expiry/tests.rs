@@ -70,7 +70,7 @@ fn remote_retention_without_limits_deletes_nothing() {
 }
 
 #[test]
-fn the_whole_log_counts_against_the_size() {
+fn remote_size_retention_counts_the_whole_log() {
     check(&three(), LogFacts { retention_bytes: 400, ..LOG }, &[], None);
     check(&three(), LogFacts { retention_bytes: 301, ..LOG }, &[], None);
     check(&three(), LogFacts { retention_bytes: 300, ..LOG }, &[0], Some(10));
@@ -78,7 +78,7 @@ fn the_whole_log_counts_against_the_size() {
 }
 
 #[test]
-fn old_segments_go_up_to_a_young_one() {
+fn time_retention_stops_at_first_young_copy() {
     check(&three(), LogFacts { retention_ms: 980, ..LOG }, &[0, 1], Some(20));
     check(&three(), LogFacts { retention_ms: 991, ..LOG }, &[], None);
     // Old segments are taken off the excess.
@@ -88,14 +88,14 @@ fn old_segments_go_up_to_a_young_one() {
 }
 
 #[test]
-fn segments_before_the_start_go_without_moving_it() {
+fn segments_below_start_are_deleted_without_moving_it() {
     check(&three(), LogFacts { log_start: 10, lineage: &[(0, 10)], ..LOG }, &[0], None);
     check(&three(), LogFacts { log_start: 19, lineage: &[(0, 19)], ..LOG }, &[0], None);
     check(&three(), LogFacts { log_start: 30, lineage: &[(1, 30)], ..LOG }, &[0, 1, 2], None);
 }
 
 #[test]
-fn segments_of_other_histories_do_not_count() {
+fn size_retention_ignores_discarded_histories() {
     let mut cache = three();
     // A former leader has copied offsets 5 to 25 in epoch 0, but the log has epoch 1 from 20 on.
     copied(&mut cache, &segment(9, (5, 25), &[(0, 5)]));
@@ -108,7 +108,7 @@ fn segments_of_other_histories_do_not_count() {
 }
 
 #[test]
-fn a_deletion_that_has_begun_is_finished() {
+fn started_remote_deletion_is_finished() {
     let mut cache = three();
     let first = segment(0, (0, 9), &[(0, 0)]);
     passes(&mut cache, &first, SegmentState::DeleteStarted);

@@ -133,7 +133,7 @@ fn values_out_of_range_are_refused() {
 }
 
 #[test]
-fn a_repeated_epoch_keeps_its_last_start() {
+fn repeated_epoch_keeps_its_last_start_offset() {
     let twice = RemoteSegment { epochs: vec![(3, 150), (0, 100), (3, 200)], ..segment() };
     let bytes = encode(&RemoteRecord::Segment(twice)).unwrap();
     assert_eq!(decode(bytes).unwrap(), RemoteRecord::Segment(segment()));

@@ -85,7 +85,7 @@ fn unknown_job_dependency_is_refused() {
 }
 
 #[test]
-fn jobs_that_leave_the_processors_idle_get_company() {
+fn idle_processors_start_another_job() {
     let names: Vec<String> = (0..9).map(|number| format!("job {number}")).collect();
     let jobs: Vec<(&str, &'static [&'static str], Company)> =
         names.iter().map(|name| (name.as_str(), &[] as &[&str], Shared)).collect();
@@ -109,7 +109,7 @@ fn jobs_that_leave_the_processors_idle_get_company() {
 }
 
 #[test]
-fn idle_processors_add_nothing_while_places_are_free() {
+fn free_places_are_used_before_idle_processors() {
     let mut queue = queue(2, &[("first", &[], Shared)]);
     assert_eq!(started(&mut queue), [0]);
     queue.observe_idle(1.0);

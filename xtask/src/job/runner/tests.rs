@@ -88,6 +88,6 @@ fn unready_job_is_skipped_and_not_started() {
 }
 
 #[test]
-fn names_are_those_of_files() {
+fn job_log_names_are_valid_file_names() {
     assert_eq!(file_name("black box: round_trip"), "black_box__round_trip.txt");
 }

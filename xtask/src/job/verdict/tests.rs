@@ -3,7 +3,7 @@
 use super::{Verdict, outcome};
 
 #[test]
-fn counts_result_lines_only() {
+fn verdict_counts_only_result_lines() {
     let table = [
         (
             "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s",
@@ -41,7 +41,7 @@ test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; 
 ";
 
 #[test]
-fn names_failed_tests() {
+fn verdict_names_failed_tests() {
     let names = ["a::wrong", "b::wrong"].map(String::from).to_vec();
     assert_eq!(Verdict::new(TWO_FAILED, false), Verdict { passed: 1, failed: 2, names });
 }

@@ -34,7 +34,7 @@ fn suite_heads_are_parsed() {
 }
 
 #[test]
-fn heads_that_say_nothing_or_nonsense_are_refused() {
+fn incomplete_or_invalid_suite_heads_are_refused() {
     let table = [
         "",
         "quick; 12 s",
@@ -129,7 +129,7 @@ const CALLS: [(&str, &str); 16] = [
 
 /// Without the name in its head, a suite fails on a machine that lacks the program.
 #[test]
-fn suites_name_the_programs_that_they_call() {
+fn suite_heads_name_the_programs_they_call() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut missing = Vec::new();
     for suite in suites(root).unwrap() {

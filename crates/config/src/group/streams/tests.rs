@@ -72,7 +72,7 @@ fn newer_keys_reach_the_coordinator() {
 }
 
 #[test]
-fn a_group_may_have_fewer_standby_tasks() {
+fn group_setting_may_lower_standby_replicas() {
     let flags = Sources::flags(["group.streams.num.standby.replicas=2"]);
     let broker = BrokerConfig::load(&flags).unwrap();
     let fewer = own(&[("streams.num.standby.replicas", "1")]);

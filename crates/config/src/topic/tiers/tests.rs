@@ -16,7 +16,7 @@ fn refusal(own: &[(&str, &str)]) -> Option<String> {
 }
 
 #[test]
-fn limits_of_a_tiered_topic_fit_together() {
+fn contradictory_tiered_topic_limits_are_refused() {
     assert_eq!(refusal(&[]), None);
     assert_eq!(refusal(&[("local.retention.ms", "1"), ("retention.ms", "2")]), None);
     assert_eq!(refusal(&[("local.retention.ms", "-1"), ("retention.ms", "-1")]), None);

@@ -6,7 +6,7 @@ use crate::method::limits::Scale;
 
 /// The process that [`program_by`] starts; on its own, this test checks nothing.
 #[test]
-fn serves_when_asked() {
+fn peer_serves_requested_bytes() {
     if std::env::var_os(ROLE).is_some() {
         serve().unwrap();
     }

@@ -98,7 +98,7 @@ fn comparison_omits_cases_of_only_one_record() {
 }
 
 #[test]
-fn chance_finds_a_difference_once_in_a_thousand() {
+fn false_difference_rate_is_one_in_thousand() {
     let mut rng = StdRng::seed_from_u64(7);
     let mut noisy = || -> Vec<f64> { (0..15).map(|_| rng.random_range(0.5..1.5)).collect() };
     let found = (0..2000)
@@ -109,7 +109,7 @@ fn chance_finds_a_difference_once_in_a_thousand() {
 
 proptest! {
     #[test]
-    fn ends_of_a_change_enclose_its_quotient(
+    fn change_interval_encloses_the_quotient(
         before in prop::collection::vec(0.1..10.0f64, 9..30),
         after in prop::collection::vec(0.1..10.0f64, 9..30),
     ) {

@@ -55,7 +55,7 @@ fn refused_logins_from_many_addresses_hide_no_user() {
 }
 
 #[test]
-fn a_principal_is_remembered_in_part() {
+fn long_principals_are_truncated_in_memory() {
     let cut = AuditOrigin::new("authorization", Some(&"ü".repeat(10_000)), "::1").principal.unwrap();
     assert_eq!(cut.len(), 256);
 }

@@ -22,7 +22,7 @@ fn compressed(records: &[u8]) -> (Chunks, Vec<u8>) {
 }
 
 #[test]
-fn lists_of_the_plugin_are_read() {
+fn aiven_chunk_lists_are_parsed() {
     let chunks = Chunks::variable(100, 250, "KLUv/SAPeQAAAAAAAwAAAAoBAAoAAAAe").unwrap();
     assert_eq!(chunks.ends, [10, 30, 60]);
     assert_eq!(
@@ -33,7 +33,7 @@ fn lists_of_the_plugin_are_read() {
 }
 
 #[test]
-fn ranges_are_expanded() {
+fn run_length_chunks_are_expanded() {
     let records: Vec<u8> = (0..250_u32).map(|at| (at * at) as u8).collect();
     let (chunks, object) = compressed(&records);
     for (start, end) in [(0, 250), (0, 1), (99, 101), (100, 200), (249, 250), (150, 249)] {
@@ -62,7 +62,7 @@ fn damaged_chunks_have_a_cause() {
 }
 
 #[test]
-fn hostile_lists_are_refused() {
+fn hostile_chunk_lists_are_refused() {
     let refused = |chunk, size, text: &str| Chunks::variable(chunk, size, text).unwrap_err();
     assert!(refused(0, 250, &list(&[1])).contains("chunks of 0 bytes"));
     assert!(refused(1 << 40, 250, &list(&[1])).contains("are not valid"));
