@@ -64,7 +64,8 @@ mod configurable;
 mod end_offsets;
 mod forwarding;
 
-/// Answers a request of one file's API: decodes it and encodes the response.
+/// Implements the response to one API: decodes the request, calls its function, and encodes the
+/// response.
 macro_rules! answer_decoded {
     ($context:ident, $body:ident, $file:ident) => {
         // In a box: each connection has room for the largest of the others all the time.
@@ -77,7 +78,7 @@ macro_rules! answer_decoded {
     };
 }
 
-/// Declares the served APIs: hot ones answer with pieces, the others map a request to a response.
+/// Declares the served APIs: hot ones return pieces, the others map a request to a response.
 macro_rules! serve {
     (
         hot { $($hot_key:ident => $hot_file:ident,)* }
@@ -89,7 +90,7 @@ macro_rules! serve {
         /// APIs of every broker.
         const SERVED: &[ApiKey] = &[$(ApiKey::$hot_key,)* $(ApiKey::$key,)*];
 
-        /// Answers a request on this thread.
+        /// Responds to a request on this thread.
         pub(crate) async fn dispatch(context: &Context, body: BytesMut) -> Result<Reply, RequestError> {
             match context.header.api {
                 $(ApiKey::$hot_key => $hot_file::answer(context, body).await,)*
@@ -196,9 +197,9 @@ pub(crate) fn served() -> impl Iterator<Item = &'static Api> {
 pub(crate) struct Service {
     pub(crate) broker: Arc<Broker>,
     pub(crate) stop: Stop,
-    /// Inbox of the thread that answers large requests; none on that thread itself.
+    /// Inbox of the thread for large requests; none on that thread itself.
     pub(crate) large: Option<mpsc::Sender<LargeRequest>>,
-    /// Counts and times of the requests that this thread answers.
+    /// Counts and times of the requests that this thread processes.
     pub(crate) requests: Recorder,
 }
 
@@ -210,15 +211,15 @@ pub(crate) struct Context {
     pub(crate) info: Rc<ConnectionInfo>,
     /// Client of the request.
     session: Rc<Session>,
-    /// The address the client connected to, which the answer has if none is advertised.
+    /// Address to which the client connected; responses name it if none is advertised.
     local: SocketAddr,
     /// The time that the request takes.
     pub(crate) meter: Meter,
     /// True once the request waits for other clients.
     waits: Cell<bool>,
-    /// The share of the memory of requests, if the request is large enough to count.
+    /// The request's share of the memory for requests, if it is large enough to count.
     held: Cell<Option<Held>>,
-    /// The turn of a large request.
+    /// The place of a large request among those in progress.
     turn: Cell<Option<Turn>>,
 }
 
@@ -236,8 +237,8 @@ impl AsRef<[u8]> for Counted {
 }
 
 impl Context {
-    /// A request with this header by `session`, on a connection that came in as `info`, to the
-    /// address `local`. It has just arrived.
+    /// A request with this header by `session`, received just now on the connection `info`, to the
+    /// address `local`.
     pub(crate) fn new(
         service: Rc<Service>,
         header: RequestHeader,
@@ -248,8 +249,8 @@ impl Context {
         Self { service, header, info, session, local, meter, waits, held, turn }
     }
 
-    /// Attaches the request's share of the memory of requests, which is held until the body is
-    /// dropped, or until the answer exists.
+    /// Attaches the request's share of the memory for requests. It is released when the body is
+    /// dropped, or when the response exists.
     pub(crate) fn holding(self, held: Option<Held>) -> Self {
         self.held.set(held);
         self
@@ -263,15 +264,15 @@ impl Context {
         }
     }
 
-    /// Host and port in answers to the client: those that its listener advertises, else the address
-    /// it connected to, which it can evidently reach.
+    /// Host and port in responses to the client: those that its listener advertises, else the
+    /// address to which it connected.
     fn advertised(&self) -> (String, u16) {
         let (local, port) = (self.local.ip().to_canonical(), self.local.port());
         self.info.listener.told(port).unwrap_or_else(|| (local.to_string(), port))
     }
 
-    /// Quota of the client for partitions that it creates and deletes. From this version on the
-    /// client is told if it is exhausted.
+    /// Quota of the client for partitions that it creates and deletes. From request version
+    /// `strict_version_min` on, a request over the quota is refused with an error.
     fn mutation_quota(&self, strict_version_min: i16) -> MutationQuota {
         MutationQuota::of(self.broker().quotas(), self.client(), self.version() >= strict_version_min)
     }
@@ -321,7 +322,7 @@ impl Context {
         self.broker().metadata().image().topic(name).map_or(Uuid::ZERO, |topic| topic.id())
     }
 
-    /// The partition that a hot request means: by topic id from version 13 on, else by name.
+    /// The partition that a hot request names: by topic id from version 13 on, before that by name.
     fn partition(
         &self,
         (name, topic_id): (&StrBytes, Uuid),
@@ -363,7 +364,7 @@ impl Reply {
     }
 }
 
-/// A request that cannot be answered: the connection is closed, as Kafka does.
+/// The request has no valid response: the connection is closed, as in Kafka.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     #[error("malformed request: {0}")]
@@ -387,7 +388,7 @@ pub enum RequestError {
     SilentProduce { error_code: i16 },
 }
 
-/// Answers one request, whose header has been taken off `body`.
+/// Responds to one request, whose header has been removed from `body`.
 pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, RequestError> {
     let header = &context.header;
     if header.api == ApiKey::ApiVersions && !header.api.serves(header.version) {
@@ -415,13 +416,12 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     }
 }
 
-/// A request of at least this number of bytes is answered on a thread that no connection waits for:
-/// decoding, answering and encoding take tens of milliseconds for a megabyte of small entries.
+/// Requests of at least this number of bytes are processed on a thread that no connection waits
+/// for: a megabyte of small entries takes tens of milliseconds.
 const LARGE_BYTES: usize = 128 << 10;
 const _: () = assert!(LARGE_BYTES > UNCOUNTED_BYTES, "a large request counts against the limit");
 
-/// A request in the form in which it is answered: the codec's, or a smaller one where the codec's
-/// would be large.
+/// A decoded request: in the codec's form, or in a smaller one where the codec's would be large.
 trait Decoded: Sized + Send + 'static {
     fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError>;
 }
@@ -440,9 +440,9 @@ async fn decode<R: Decoded>(context: &Context, body: BytesMut, elsewhere: bool) 
     Ok(context.off_shard(move || R::decode(body, version)).await?)
 }
 
-/// Largest answer, in bytes, that is built in memory: the default limit of a request. Requests of
-/// up to a hundred thousand partitions stay far below it; only a request that multiplies its answer
-/// exceeds it.
+/// Largest response that is built in memory, in bytes; equal to the default limit of a request.
+/// Requests of up to a hundred thousand partitions stay far below it; only a request whose response
+/// is many times as large exceeds it.
 const ANSWER_BYTES_MAX: usize = 100 << 20;
 
 async fn encode<R: KafkaResponse + AnswerFields + Send + 'static>(
@@ -465,7 +465,7 @@ async fn encode<R: KafkaResponse + AnswerFields + Send + 'static>(
     context.off_shard(move || encode_now(&header, &response)).await
 }
 
-/// Encodes an answer. A larger answer is not encoded: the broker closes the connection.
+/// Encodes a response. A response above the limit is not encoded: the broker closes the connection.
 fn encode_now<R: KafkaResponse>(header: &RequestHeader, response: &R) -> Result<Reply, RequestError> {
     let bytes = levada_wire::response_bytes(header.version, response)?;
     if bytes > ANSWER_BYTES_MAX {
@@ -475,7 +475,7 @@ fn encode_now<R: KafkaResponse>(header: &RequestHeader, response: &R) -> Result<
     Ok(Reply::Send(vec![Piece::Bytes(bytes)]))
 }
 
-/// Makes a string of a message from a text, without a copy.
+/// Converts a text to a string of a message, without a copy.
 fn text(string: impl Into<Cow<'static, str>>) -> StrBytes {
     match string.into() {
         Cow::Borrowed(text) => {

@@ -79,7 +79,7 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    /// The configuration in force; a dynamic change makes another one.
+    /// The configuration in force; a dynamic change replaces it.
     pub(crate) fn config(&self) -> Guard<Arc<BrokerConfig>> {
         self.config.load()
     }
@@ -204,7 +204,7 @@ impl Broker {
         &self.change_log
     }
 
-    /// Stops all fetches and requests to other brokers. Blocks until the last fetched answer is
+    /// Stops all fetches and requests to other brokers. Blocks until the last fetch response is
     /// processed.
     pub(crate) fn stop_following(&self) {
         self.transactions.stop();

@@ -58,8 +58,8 @@ use self::requests::{RequestInput, Requests, work};
 pub(crate) use self::status::MembershipStatus;
 use self::status::Shared;
 
-/// Connections for clients' requests. Kafka has one; a slow request delays those after it on the
-/// same connection.
+/// Number of connections for clients' requests. Kafka has one; a slow request delays those after it
+/// on the same connection.
 const FORWARDERS: usize = RequestClass::Forwarded.in_flight_max();
 
 /// Connections of the observer, of the lifecycle, and for requests of the broker's own.
@@ -102,7 +102,7 @@ pub(crate) enum Forwarded {
     Answer(Bytes),
     /// The controller cannot read the request: close the client's connection, as Kafka does.
     CloseConnection,
-    /// Answer the request with this error.
+    /// Respond to the request with this error.
     Failed(ErrorCode),
 }
 
@@ -202,8 +202,8 @@ impl ClusterMembership {
         self.shared.applied(image);
     }
 
-    /// Counts a publication of an image, which has taken this long; it is not whole if a part of
-    /// the image is not in force.
+    /// Counts the publication of an image and its duration; `is_whole` is false if a part of the
+    /// image is not in force.
     pub(crate) fn published(&self, took: Duration, is_whole: bool) {
         self.shared.publications.add(took);
         self.shared.publication_errors.fetch_add(u64::from(!is_whole), Ordering::Relaxed);
@@ -282,8 +282,8 @@ impl ClusterMembership {
         fate
     }
 
-    /// Sends a request of this broker's own to the active controller, again and again until it has
-    /// an answer; those of clients' class fail after a minute.
+    /// Sends a request of this broker to the active controller, repeatedly until there is a
+    /// response. Requests of the clients' class fail after a minute.
     pub(crate) async fn request<R>(
         &self,
         class: RequestClass,
@@ -301,8 +301,8 @@ impl ClusterMembership {
         receiver.await.unwrap_or(Err(ErrorCode::RequestTimedOut))
     }
 
-    /// The versions of an API that the active controller offers: `None` before the first answer of
-    /// a controller, an empty range if it does not have the API.
+    /// The versions of an API that the active controller offers: `None` before the first response
+    /// of a controller, an empty range if it does not have the API.
     pub(crate) fn versions(&self, key: i16) -> Option<RangeInclusive<i16>> {
         self.shared.offered(key)
     }

@@ -44,7 +44,7 @@ pub(crate) use self::rules::ByConfig;
 use self::tokens::TokenSweep;
 pub(crate) use self::topics::{Created, remote_log_metadata_configs};
 
-/// Threads for changes. One change at a time is made; the other threads check theirs meanwhile. All
+/// Threads for changes. One of them makes a change, the others check theirs at the same time. All
 /// further changes wait without a thread.
 const THREADS_MAX: usize = 4;
 
@@ -65,7 +65,7 @@ enum Backend {
 }
 
 impl Controller {
-    /// The controller of a broker that is its own.
+    /// The controller of a broker without a cluster.
     pub(crate) fn new(
         config: Arc<LiveConfig>,
         metadata: Arc<Metadata>,
@@ -134,8 +134,8 @@ impl Controller {
         }
     }
 
-    /// Records the directories of partitions that entered service; in a cluster they are reported
-    /// elsewhere. Blocks.
+    /// Records the directories of partitions that entered service; in a cluster the membership
+    /// reports them. Blocks.
     pub(crate) fn record_directories(&self) {
         if let Backend::Embedded(embedded) = &self.backend {
             embedded.record_directories();
@@ -158,7 +158,7 @@ impl Controller {
     }
 
     /// Runs `work` on one of a few threads that may block, so that no shard blocks. Work that has
-    /// begun continues even if its request is given up.
+    /// begun continues even if its request is cancelled.
     async fn off_shard<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,

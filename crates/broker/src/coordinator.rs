@@ -77,9 +77,8 @@ impl Coordinators {
         }
     }
 
-    /// Sees to it that each partition that the topics of coordinators have by the image has a
-    /// coordinator. Before any of them is opened, and as part of the change of metadata that makes
-    /// them.
+    /// Ensures that each partition of the coordinators' topics in the image has a coordinator,
+    /// before any of them is opened, as part of the change of metadata that creates the topics.
     pub(crate) fn provide(&self, image: &Image) {
         let config = self.config.load();
         for topic in TOPICS {
@@ -162,14 +161,12 @@ impl Coordinators {
         }
     }
 
-    /// Writes a line of the log for each kind of coordinators of which some have resigned since the
-    /// last call.
+    /// Logs one line for each kind of coordinator of which some have resigned since the last call.
     pub(crate) fn tell_resigned(&self) {
         TOPICS.iter().filter_map(|topic| self.of(topic)).for_each(|kind| kind.tell_resigned());
     }
 
-    /// The log of this partition is checked before its coordinator answers; until then it is
-    /// loading.
+    /// Marks the coordinator as loading until the log of its partition has been checked.
     pub(crate) fn expect(&self, (topic, index): &TopicPartition) {
         if let Some(coordinators) = self.of(topic) {
             coordinators.expect(*index);
@@ -183,14 +180,14 @@ impl Coordinators {
         }
     }
 
-    /// The topic is deleted, and with it go its coordinators.
+    /// Removes the coordinators of a deleted topic.
     pub(crate) fn resign(&self, topic: &str) {
         if let Some(coordinators) = self.of(topic) {
             coordinators.resign();
         }
     }
 
-    /// Answers all requests that wait; nothing is served afterwards.
+    /// Completes all waiting requests; nothing is served afterwards.
     pub(crate) fn unload(&self) {
         TOPICS.iter().filter_map(|topic| self.of(topic)).for_each(Terms::unload);
     }

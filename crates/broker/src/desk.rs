@@ -39,14 +39,14 @@ use crate::broker::Broker;
 /// Name of the console as a client, for quotas and logs.
 const CLIENT_ID: &str = "levada-console";
 
-/// Maximum number of requests that are answered at the same time; one user gets at most half of it.
-/// Further requests wait.
+/// Most requests that are processed at the same time; one user gets at most half of them. Further
+/// requests wait.
 const AT_ONCE: usize = 32;
 
-/// Most bytes of an answer, its records included.
+/// Most bytes of a response, its records included.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
-/// Longest time that an answer is held back for a client that exceeds its quota.
+/// Longest time that a response is delayed for a client that exceeds its quota.
 const MUTE_MAX: Duration = Duration::from_secs(30);
 
 /// A handle on the console's thread; clones share it.
@@ -56,18 +56,18 @@ pub struct Desk {
     turns: Turns,
 }
 
-/// A principal at an address, for whom requests are answered.
+/// A principal at an address, on whose behalf requests are processed.
 #[derive(Clone)]
 pub struct Caller {
     session: Session,
     info: ConnectionInfo,
-    /// The address that answers name as the broker's.
+    /// Address that responses name as the broker's.
     local: SocketAddr,
 }
 
 impl Caller {
-    /// The user of a session, who comes from `peer` as through a listener. Responses name `local`
-    /// as the broker's address.
+    /// The user of a session, with `peer` as the client's address. Responses name `local` as the
+    /// broker's address.
     #[must_use]
     pub fn new(session: Session, listener: Arc<Listener>, peer: SocketAddr, local: SocketAddr) -> Self {
         let info = ConnectionInfo {
@@ -97,18 +97,18 @@ struct Ask {
     answer: oneshot::Sender<Result<Bytes, AskError>>,
 }
 
-/// A request of the console that has no answer.
+/// Reason for which a request of the console got no response.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// The API handler refused the request as a whole.
     #[error(transparent)]
     Refused(#[from] RequestError),
-    /// The answer exceeds the limit.
+    /// The response exceeds the limit.
     #[error(
         "the answer has {bytes} bytes, and the console reads at most {ANSWER_BYTES_MAX}; use a narrower filter, or the command line"
     )]
     TooLarge {
-        /// Bytes of the answer.
+        /// Bytes of the response.
         bytes: u64,
     },
     /// Records could not be read from the log.
@@ -117,10 +117,10 @@ pub enum AskError {
     /// The request cannot be expressed in Kafka's protocol.
     #[error("the request cannot be encoded: {0}")]
     Encode(#[from] EncodeError),
-    /// The answer does not follow Kafka's protocol.
+    /// The response does not follow Kafka's protocol.
     #[error("the answer cannot be decoded: {0}")]
     Decode(#[from] DecodeError),
-    /// The broker has panicked while it answered.
+    /// The broker panicked while it processed the request.
     #[error("the request {api} has failed: report the panic, which the broker's log shows")]
     Panicked {
         /// API of the request.
@@ -150,7 +150,7 @@ impl Desk {
         Ok((Self { inbox, turns: Turns::halved(AT_ONCE) }, thread))
     }
 
-    /// The answer to a request, in the newest version that the broker serves.
+    /// The response to a request, in the newest version that the broker serves.
     pub async fn ask<R: RequestResponsePair>(
         &self,
         caller: &Caller,
@@ -159,8 +159,8 @@ impl Desk {
         self.ask_at(caller, i16::MAX, request).await
     }
 
-    /// The answer to a request, in the newest version that the broker serves and that is not above
-    /// `newest`.
+    /// The response to a request, in the newest version that the broker serves and that is not
+    /// above `newest`.
     pub async fn ask_at<R: RequestResponsePair>(
         &self,
         caller: &Caller,
@@ -217,7 +217,7 @@ async fn run(service: Rc<Service>, asks: &mut mpsc::Receiver<Ask>) {
     }
 }
 
-/// Answers one request; returns the answer and the time for which a connection would be muted.
+/// Processes one request; returns the response and the time for which a connection would be muted.
 async fn answer(
     service: Rc<Service>,
     (header, body): (RequestHeader, BytesMut),
@@ -239,7 +239,7 @@ async fn answer(
     Ok((frame, mute))
 }
 
-/// The frame of an answer without its size, in one buffer.
+/// The frame of a response without its size, in one buffer.
 async fn collect(mut pieces: Vec<Piece>) -> Result<Bytes, AskError> {
     let bytes = pieces.iter().map(Piece::len).sum();
     if bytes > ANSWER_BYTES_MAX {

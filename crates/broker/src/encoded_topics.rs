@@ -15,7 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 /// Bytes of all kept topics at most, about: a hundred thousand partitions of three replicas.
 const BYTES_MAX: usize = 4 << 20;
-/// Memory of a topic beside its bytes, about.
+/// Approximate memory of a topic in addition to its bytes.
 const ENTRY_BYTES: usize = 128;
 /// Time between two requests after which the first one is forgotten.
 const AGAIN_MS: i64 = 1_000;
@@ -86,7 +86,7 @@ impl EncodedTopics {
         Some(Lent { kept, at })
     }
 
-    /// Drops topics that no client asks for any more.
+    /// Drops the encoded topics if no request has used them for `IDLE_MS`.
     pub(crate) fn expire(&self, now_ms: i64) {
         let mut kept = self.kept.lock();
         if now_ms - kept.asked_ms > IDLE_MS {

@@ -1,5 +1,5 @@
 //! The map from errors of logs and of replication to Kafka's error codes. Coordinators and metadata
-//! map theirs in their crates, and nothing else does.
+//! map their errors in their own crates.
 
 use levada_log::{AppendError, Passing, ReadError};
 use levada_wire::error_code::{ErrorCode, Failure, sentence};
@@ -18,8 +18,8 @@ pub(crate) fn read_error(error: ReadError) -> ErrorCode {
     }
 }
 
-/// The code for a failed read of remote storage. Kafka has no code of its own for it: clients
-/// repeat the fetch after UNKNOWN_SERVER_ERROR.
+/// The code for a failed read of remote storage. Kafka has no specific code: clients repeat the
+/// fetch after UNKNOWN_SERVER_ERROR.
 pub(crate) fn remote_error(fault: &RemoteFault) -> ErrorCode {
     match fault {
         RemoteFault::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,

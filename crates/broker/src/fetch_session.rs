@@ -22,11 +22,12 @@ const FINAL_EPOCH: i32 = -1;
 /// Idle time after which a session gives way to any new one, ms; younger sessions give way to none.
 const EVICTION_MS: i64 = 120_000;
 
-/// A session that has been idle for longer ends: its client will open another.
+/// Idle time after which a session ends, ms. Its client will open another one.
 const IDLE_MS: i64 = 600_000;
 
-/// Most memory that all sessions together take. A client may name any number of partitions that do
-/// not exist, with names of any length: the slots alone would let a few requests fill the memory.
+/// Most memory of all sessions together, in bytes. A client may name any number of partitions that
+/// do not exist, with names of any length: a limit of sessions alone would let a few requests fill
+/// the memory.
 const BYTES_MAX: usize = 64 << 20;
 
 /// Maximum number of partitions of a session that the client may not read, or that do not exist.
@@ -83,9 +84,9 @@ pub(crate) enum SessionPlan {
 pub(crate) struct Continued {
     session: Arc<Mutex<FetchSession>>,
     pub(crate) session_id: i32,
-    /// The session's epoch while this request is answered.
+    /// The session's epoch while this request is processed.
     epoch: i32,
-    /// Everything that the session has, in the order in which it is to be fetched; empty before
+    /// All partitions of the session in the order of fetching; empty before
     /// [`Continued::take_partitions`].
     pub(crate) wanted: Vec<(PartitionKey, FetchPartition)>,
 }
@@ -106,7 +107,7 @@ pub(crate) struct PartitionState {
 pub(crate) struct FetchSession {
     by_id: bool,
     epoch: i32,
-    /// Partitions in the order of fetching: partitions that had data last come last.
+    /// Partitions in the order of fetching: those that last returned data come last.
     order: BTreeMap<u64, (PartitionKey, CachedPartition)>,
     places: HashMap<PartitionKey, u64>,
     next_place: u64,
@@ -123,7 +124,7 @@ struct CachedPartition {
 }
 
 impl FetchSession {
-    /// A session with the partitions of the request that opens it, and of its answer.
+    /// A session with the partitions of the request that opens it, and of its response.
     pub(crate) fn of(by_id: bool, told: Vec<(PartitionKey, FetchPartition, PartitionState)>) -> Self {
         let mut session = Self {
             by_id,
@@ -164,7 +165,8 @@ impl FetchSession {
         }
     }
 
-    /// Stores the state of a partition that the client gets. True if the answer must contain it.
+    /// Stores the state of a partition that the client receives. True if the response must contain
+    /// it.
     fn tell(&mut self, key: &PartitionKey, seen: PartitionState) -> bool {
         // A request that came between may have dropped the partition.
         let Some(place) = self.places.get(key).copied() else { return true };
@@ -193,7 +195,7 @@ impl Continued {
             session.order.values().map(|(key, cached)| (key.clone(), cached.wanted.clone())).collect();
     }
 
-    /// Updates the session with the answer: returns the partitions that the response must contain.
+    /// Updates the session with the results: returns the partitions that the response must contain.
     /// The error is for a request that a later request of the same session has overtaken.
     pub(crate) fn finish(&self, answered: &[(PartitionKey, PartitionState)]) -> Result<Vec<bool>, ErrorCode> {
         let mut session = self.session.lock();
@@ -214,7 +216,7 @@ pub(crate) struct Sessions {
     bytes_max: usize,
     /// Session ids by time of last use.
     idle: BTreeSet<(i64, i32)>,
-    /// Sessions old enough to be evicted by a larger one, by number of partitions.
+    /// Sessions that are old enough to be evicted for a larger one, by number of partitions.
     evictable: BTreeSet<(usize, i32)>,
 }
 
@@ -241,7 +243,7 @@ impl FetchSession {
 }
 
 impl Sessions {
-    /// A cache with room for this number of sessions.
+    /// A cache for at most this number of sessions.
     pub(crate) fn new(slots: usize) -> Self {
         Self { slots, bytes_max: BYTES_MAX, ..Self::default() }
     }
@@ -290,8 +292,9 @@ impl Sessions {
         Ok(SessionPlan::Continue(Continued { session: shared, session_id: asked.session_id, epoch, wanted }))
     }
 
-    /// Opens a session for a client; 0 if there is no room, which clients accept. A client with
-    /// less than others takes room from those with most. `random_id` returns positive numbers.
+    /// Opens a session for a client; returns 0 if the cache is full, which clients accept. A client
+    /// with fewer sessions than others displaces a session of the client with most. `random_id`
+    /// returns positive numbers.
     pub(crate) fn open(
         &mut self,
         owner: &Requester,
@@ -348,8 +351,8 @@ impl Sessions {
         }
     }
 
-    /// Makes room for a session with this number of partitions: removes a session that is idle for
-    /// long, else the smallest of the old sessions if it is smaller.
+    /// Frees memory for a session with this number of partitions: removes a session that has been
+    /// idle for long, else the smallest of the old sessions if it is smaller.
     fn evict(&mut self, partitions: usize, now_ms: i64) -> bool {
         let Some((used_ms, idle)) = self.idle.first().copied() else { return false };
         if now_ms - used_ms > EVICTION_MS {
@@ -365,7 +368,7 @@ impl Sessions {
         }
     }
 
-    /// Makes room for a session of this client: removes the least recently used session of the
+    /// Frees memory for a session of this client: removes the least recently used session of the
     /// client with most, if that client has more than this one would have.
     fn evict_of_largest(&mut self, owner: &Requester, new: Size) -> bool {
         // The exhausted limit: the number of sessions, or their memory.

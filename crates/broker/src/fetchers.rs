@@ -55,7 +55,7 @@ pub(crate) struct Rooms {
     remote: Arc<OnceLock<Arc<dyn RemoteSegments>>>,
 }
 
-/// Counts of all threads since the start, those that have ended included.
+/// Counts of all threads since the start, ended threads included.
 #[derive(Default)]
 struct Totals {
     errors: AtomicU64,
@@ -121,24 +121,24 @@ impl Fetchers {
         self.state.lock().forget(&partition);
     }
 
-    /// Lag of each followed partition: records to its leader's high watermark, as of
-    /// the last answers; -1 before the first.
+    /// Lag of each followed partition: records up to its leader's high watermark, as of the last
+    /// response; -1 before the first.
     pub(crate) fn lags(&self) -> Vec<(PartitionKey, i64)> {
         let state = self.state.lock();
         state.workers.values().flat_map(Worker::lags).collect()
     }
 
-    /// Number of failed fetches and of answers that could not be used.
+    /// Number of failed fetches and of responses that could not be used.
     pub(crate) fn errors(&self) -> u64 {
         self.totals.errors.load(Ordering::Relaxed)
     }
 
-    /// Number of bytes of records in the answers of leaders.
+    /// Bytes of records in the responses of leaders.
     pub(crate) fn bytes(&self) -> u64 {
         self.totals.bytes.load(Ordering::Relaxed)
     }
 
-    /// Ends all threads. Blocks until they have dealt with their last answers.
+    /// Ends all threads. Blocks until they have processed their last responses.
     pub(crate) fn stop(&self) {
         let workers = {
             let mut state = self.state.lock();
@@ -161,7 +161,7 @@ impl Drop for Fetchers {
 }
 
 impl State {
-    /// Places a partition on a thread, which is started if there is none.
+    /// Assigns a partition to a thread, which is started if there is none.
     fn follow(&mut self, partition: PartitionKey, id: WorkerId, start: impl FnOnce() -> io::Result<Worker>) {
         let is_placed = self.placed.get(&partition) == Some(&id);
         if !is_placed {

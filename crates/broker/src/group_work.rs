@@ -39,7 +39,7 @@ pub(crate) async fn run(broker: Arc<Broker>) {
 }
 
 /// Changes of state that wait for an earlier one of their group. A group coordinator has few of
-/// them under way for each group.
+/// them in progress for each group.
 #[derive(Default)]
 struct Queues(RefCell<HashMap<String, VecDeque<Rc<Job<Coordinator>>>>>);
 

@@ -18,7 +18,7 @@ impl LiveConfig {
         Self { current: ArcSwap::from_pointee(config), changed: watch::Sender::new(()) }
     }
 
-    /// The configuration as of now; a dynamic change makes another one.
+    /// The current configuration; a dynamic change replaces it.
     pub(crate) fn load(&self) -> Guard<Arc<BrokerConfig>> {
         self.current.load()
     }

@@ -126,8 +126,8 @@ pub(crate) struct Loggers {
 
 static INSTALLED: OnceLock<Loggers> = OnceLock::new();
 
-/// Makes the levels of this process's log changeable: its levels at the start, and the way to
-/// change them. Only the first call counts.
+/// Registers the log levels of this process at its start, and the function that changes them. Only
+/// the first call has an effect.
 pub fn install(base: LogLevels, apply: ApplyFilter) {
     let _ = INSTALLED.set(Loggers::new(base, apply));
 }
@@ -165,7 +165,7 @@ impl Loggers {
         levels
     }
 
-    /// The level that holds for a logger: its own, or that of the closest logger above it.
+    /// The effective level of a logger: its own, or that of its closest parent.
     fn level(&self, changed: &LogLevels, name: &str) -> LogLevel {
         let own = |name: &str| changed.get(name).or_else(|| self.base.get(name)).copied();
         let mut above = Some(name);

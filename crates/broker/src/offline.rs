@@ -82,7 +82,7 @@ pub struct Formatted {
     pub path: PathBuf,
     /// Its identity.
     pub identity: MetaProperties,
-    /// False if it had its identity before.
+    /// False if the directory had its identity before.
     pub is_new: bool,
 }
 
@@ -173,14 +173,14 @@ pub fn directories_of(config: &BrokerConfig) -> Vec<PathBuf> {
     is_named.then(|| first.clone()).into_iter().chain(others).collect()
 }
 
-/// Ids of those directories of a node that are not `dir`, and can be read.
+/// Ids of the other readable directories of a node.
 fn other_ids(dir: &Path, all: &[PathBuf]) -> Vec<Uuid> {
     let others = all.iter().filter(|other| *other != dir);
     let id = |other: &PathBuf| MetaProperties::load(&RealDisk, other).ok().flatten();
     others.filter_map(id).map(|identity| Uuid::from_bytes(identity.directory_id)).collect()
 }
 
-/// The metadata of a node with these directories, if one of those that are not `dir` has it.
+/// The metadata of a node with these directories, if a directory other than `dir` has it.
 fn elsewhere(dir: &Path, all: &[PathBuf]) -> Option<Contents> {
     all.iter().filter(|other| *other != dir).find_map(|other| inspect(&RealDisk, other))
 }
@@ -213,8 +213,8 @@ fn directories(dir: &Path) -> Result<Vec<(PathBuf, Option<TopicPartition>)>, Sto
     Ok(found)
 }
 
-/// Bytes of the segments in a partition's directory, and of everything else there; how many
-/// segments there are.
+/// Bytes of the segments in a partition's directory, bytes of everything else there, and the number
+/// of segments.
 fn sizes(dir: &Path) -> io::Result<(u64, u64, usize)> {
     let (mut logs, mut others, mut segments) = (0, 0, 0);
     for DirEntry { path, .. } in RealDisk.list(dir)?.into_iter().filter(|entry| entry.kind == Kind::File) {

@@ -18,13 +18,13 @@ use parking_lot::Mutex;
 use crate::cluster::connection::{Connection, Cutoff, Peers, broker_target};
 use crate::live_config::LiveConfig;
 
-/// Longest wait for an answer, as Kafka's `request.timeout.ms`.
+/// Longest wait for a response, as Kafka's `request.timeout.ms`.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A thread without a request for so long ends, and its connection with it.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// Subject of a connection. A slow answer of one subject does not delay the other.
+/// Subject of a connection. A slow response of one subject does not delay the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     EndOffsets,
@@ -58,8 +58,8 @@ pub(crate) struct Peer<'a> {
 }
 
 impl Peer<'_> {
-    /// Sends a request, made for the version that both sides have, and waits for its answer. Logs a
-    /// failure. Blocks.
+    /// Sends a request in the newest version that both sides support, and waits for its response.
+    /// Logs a failure. Blocks.
     pub(crate) fn ask<R: RequestResponsePair>(
         self,
         api: ControllerApi,
@@ -152,13 +152,13 @@ impl PeerRequests {
         Ok(Thread { calls, cutoff })
     }
 
-    /// True if another broker got the request, and may get another.
+    /// True if another broker has received the request, and may receive another one.
     pub(crate) fn is_in_use(&self) -> bool {
         let state = self.state.lock();
         !state.threads.is_empty() && !state.is_stopped
     }
 
-    /// Ends all threads without waiting for answers. Later calls have no node.
+    /// Ends all threads without waiting for responses. Later calls find no node.
     pub(crate) fn stop(&self) {
         let mut state = self.state.lock();
         state.is_stopped = true;
@@ -172,8 +172,8 @@ impl Drop for PeerRequests {
     }
 }
 
-/// Makes calls until there is no next one. A call that panics gets no answer; the next ones have
-/// another connection, because the answer may still come over the old one.
+/// Performs calls until there is no next one. A call that panics gets no response; later calls use
+/// another connection, because the response may still arrive on the old one.
 fn serve(
     name: &str,
     next: impl Fn() -> Option<Call>,

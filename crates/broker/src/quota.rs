@@ -29,7 +29,7 @@ const SAMPLE_MS: i64 = 1000;
 pub(crate) enum Used {
     /// Bytes of Produce requests.
     Produced,
-    /// Record bytes of Fetch answers.
+    /// Record bytes of Fetch responses.
     Fetched,
     /// Time of the shards, in percent of one.
     Time,
@@ -60,7 +60,7 @@ impl Used {
 const ADDRESS: &str = "ip";
 const CONNECTIONS: &str = "connection_creation_rate";
 
-/// Number of addresses with a meter at which the broker looks for inactive ones and drops them.
+/// Number of addresses with a meter from which on the broker drops the inactive ones.
 const ADDRESSES_KEPT: usize = 1024;
 
 /// Maximum number of addresses: one client may have a whole network of them. At the maximum the
@@ -83,8 +83,8 @@ pub(crate) struct Client<'a> {
     pub(crate) client_id: &'a str,
 }
 
-/// The clients that share one limit: all of a user, all with a client id, or those with both.
-/// Hashes of the names, which may be long.
+/// The clients that share one limit: all clients of a user, all with a client id, or all with both.
+/// Contains hashes of the names, which may be long.
 type Account = (Used, Option<u64>, Option<u64>);
 
 /// A part of an entity: absent, the default for all clients without a separate limit, or one name.

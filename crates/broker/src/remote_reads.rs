@@ -94,7 +94,7 @@ pub(crate) struct RemoteReadCounts {
     pub(crate) bytes: u64,
     /// Number of reads that failed.
     pub(crate) errors: u64,
-    /// Reads that had no result in time.
+    /// Reads without a result in time.
     pub(crate) expired: u64,
     /// Work of the cache.
     pub(crate) cache: CacheCounts,
@@ -138,8 +138,8 @@ impl RemoteReads {
         Ok(Self { segments, cache, fetches, requests, bytes, errors, expired, told: LogPace::default() })
     }
 
-    /// Reads records of several partitions. None for those without a result at `until`; the fetches
-    /// of their parts go on.
+    /// Reads records of several partitions. Returns none for reads without a result at `until`; the
+    /// fetches of their parts continue.
     pub(crate) async fn read_all(
         self: &Arc<Self>,
         reads: Vec<RemoteRead>,

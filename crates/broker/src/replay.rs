@@ -52,7 +52,7 @@ pub struct ReplayStats {
     pub admitted_bytes: u64,
     /// Bytes that may not.
     pub refused_bytes: u64,
-    /// Bytes that did not go through the page cache at all.
+    /// Bytes read without the page cache.
     pub around_bytes: u64,
     /// Bytes that may stay when they are read again.
     pub remembered_bytes: u64,

@@ -98,8 +98,7 @@ pub(crate) struct Replicas {
     storing_checkpoint: Mutex<Option<u64>>,
     /// A checkpoint misleads the next start until it is written again. Locked while it is.
     is_misleading: Mutex<bool>,
-    /// Served logs without other replicas that lack records which they have had, by topic id and
-    /// index.
+    /// Served logs that lack records and have no other replicas, by topic id and index.
     losses: Mutex<BTreeMap<(Uuid, i32), Shortfall>>,
     /// Partitions whose logs lack segments before the last one, with the base offsets.
     gaps: Mutex<BTreeMap<(Uuid, i32), Vec<i64>>>,
@@ -209,13 +208,13 @@ impl Replicas {
         self.partitions.changes()
     }
 
-    /// True if each partition of the topic that has a replica here is open, or was.
+    /// True if each partition of the topic with a replica on this broker is open, or has been.
     pub(crate) fn is_opened(&self, topic: &Topic) -> bool {
         let (online, own) = (self.partitions.online(topic.id()), self.config.load().node_id);
         topic.partitions().all(|(index, one)| !one.replicas.contains(&own) || online(index).is_some())
     }
 
-    /// True if the partition serves, or will as soon as its log is checked.
+    /// True if the partition serves, or will serve once its log is checked.
     pub(crate) fn may_serve(&self, topic: &str, index: i32) -> bool {
         let partition = self.partitions.by_name(topic, index);
         partition.map_or_else(|| self.is_recovering(topic, index), |partition| !partition.log().is_offline())
@@ -236,7 +235,7 @@ impl Replicas {
         matches!(reason, Some(UnservedReason::Failed | UnservedReason::Tiered))
     }
 
-    /// True if the partition's log is being checked, or will be.
+    /// True if the partition's log is being checked, or is yet to be checked.
     pub(crate) fn is_recovering(&self, topic: &str, index: i32) -> bool {
         self.unopened.lock().unserved_reason(topic, index) == Some(UnservedReason::Recovering)
     }
@@ -246,8 +245,8 @@ impl Replicas {
         self.unopened.lock().failed() + self.partitions.offline()
     }
 
-    /// Number of partitions whose logs are being checked, or will be, and how many of them hold the
-    /// state of a coordinator.
+    /// Number of partitions whose logs are being checked or are yet to be checked, and the number
+    /// of those that hold the state of a coordinator.
     pub(crate) fn recovering(&self) -> (usize, usize) {
         let unopened = self.unopened.lock();
         unopened
@@ -265,7 +264,7 @@ impl Replicas {
         self.lease.as_ref()
     }
 
-    /// Begins to use the data directories: from now on they count as not closed in good order.
+    /// Begins to use the data directories: from now on they count as not cleanly shut down.
     pub(crate) fn begin_use(&self) -> Result<LastShutdown, data_dir::DataDirError> {
         self.dirs.begin()
     }

@@ -63,8 +63,8 @@ impl RequestMemory {
         Held { memory: self.clone(), bytes: 0, excess: None }
     }
 
-    /// True if more may be read: less than the limit is held. Received bytes may exceed it by one
-    /// read.
+    /// True if more bytes may be received: less than the limit is in use. Received bytes may exceed
+    /// the limit by one read.
     pub(crate) fn has_room(&self, limit_bytes: u64) -> bool {
         self.held_bytes.load(Ordering::Acquire) < limit_bytes
     }
@@ -94,7 +94,7 @@ impl RequestMemory {
         }
     }
 
-    /// Bytes held at the moment, those of clients that have not authenticated included.
+    /// Bytes in use, those of unauthenticated clients included.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed) + self.newcomers.held_bytes()
     }

@@ -80,7 +80,7 @@ pub trait HttpServer: Send {
     fn address(&self) -> SocketAddr;
 
     /// Waits for the threads that send requests to the broker, which has told its [`Door`] to stop.
-    /// The address answers until this value is dropped: the broker closes its logs meanwhile.
+    /// The address serves until this value is dropped: the broker closes its logs before that.
     fn join(&mut self);
 }
 
@@ -339,9 +339,9 @@ impl Server {
         }
     }
 
-    /// Stops in order: in a cluster, other brokers take the leaderships over; no new connections,
-    /// requests in flight finish within a grace period, groups answer waiting members, logs are
-    /// closed and marked clean. Blocks until all that is done.
+    /// Stops in order. In a cluster, other brokers take over the leaderships. Then the broker
+    /// accepts no connections, requests in flight finish within a grace period, waiting group
+    /// members get responses, and logs are closed and marked clean. Blocks until all this is done.
     pub fn stop(self) {
         tracing::info!("stop requested");
         if let Some(membership) = self.membership {

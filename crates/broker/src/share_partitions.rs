@@ -89,7 +89,7 @@ impl ShareGroup {
 
 /// Settings of all groups.
 struct Groups {
-    /// Settings of a group without settings of its own.
+    /// Settings of a group that has none of its own.
     default: Arc<ShareGroup>,
     own: HashMap<String, Arc<ShareGroup>>,
 }
@@ -98,7 +98,8 @@ struct Groups {
 #[derive(Default)]
 struct Table {
     entries: HashMap<PartitionPlace, HashMap<Arc<str>, Arc<ShareEntry>>>,
-    /// Places of the entries of each group, so that its end does not look at those of others.
+    /// Partitions of the entries of each group, so that the end of a group does not search those of
+    /// others.
     places: HashMap<Arc<str>, BTreeSet<PartitionPlace>>,
     count: usize,
 }
@@ -120,7 +121,7 @@ impl Table {
         self.places.get(group).into_iter().flatten().filter_map(move |key| self.get(*key, group))
     }
 
-    /// Removes an entry, unless another one has taken its place.
+    /// Removes an entry, unless another one has replaced it.
     fn remove(&mut self, entry: &Arc<ShareEntry>) {
         let Entry::Occupied(mut groups) = self.entries.entry(entry.key()) else { return };
         if groups.get().get(entry.group()).is_some_and(|held| Arc::ptr_eq(held, entry)) {
@@ -236,13 +237,13 @@ impl SharePartitions {
         Ok((entry, true))
     }
 
-    /// Ends an entry: its state cannot be used any more. Fetches that wait for it look again.
+    /// Ends an entry whose state is unusable. Fetches that wait for it look up the entry again.
     pub(crate) fn end(&self, entry: &Arc<ShareEntry>) {
         self.table.write().remove(entry);
         entry.end();
     }
 
-    /// Ends an entry whose group has no session any more, unless one has come back.
+    /// Ends an entry whose group has no session, unless a session has been opened again.
     pub(crate) fn end_retired(&self, entry: &Arc<ShareEntry>) {
         // Under the lock of the table: a fetch that comes back keeps the entry there.
         let mut table = self.table.write();
@@ -268,13 +269,13 @@ impl SharePartitions {
         });
     }
 
-    /// Ends the entries of a group that has no session any more; those with writes under way end
-    /// after them, unless the group comes back.
+    /// Ends the entries of a group without a session; entries with writes in progress end after
+    /// them, unless the group opens a session again.
     pub(crate) fn group_left(&self, group: &str) {
         self.end_all(|table| table.of_group(group).filter(|entry| entry.retire()).cloned().collect());
     }
 
-    /// Ends all entries and sessions: share groups are not served any more.
+    /// Ends all entries and sessions, because share groups are no longer served.
     pub(crate) fn end_everything(&self) {
         self.sessions.lock().clear();
         self.end_all(|table| table.entries.values().flat_map(HashMap::values).cloned().collect());
@@ -311,7 +312,7 @@ impl SharePartitions {
         }
     }
 
-    /// Sums and counts for the HTTP address. Up to `lags_max` partitions have their lag.
+    /// Sums and counts for the HTTP address. At most `lags_max` partitions have their lag.
     pub(crate) fn shown(&self, lags_max: usize) -> ShareState {
         let (acquired_records, expired_records) = self.shared.counts.deliveries();
         // The lags are computed without the lock of the table: a fetch may wait for that.

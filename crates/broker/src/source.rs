@@ -34,7 +34,7 @@ pub trait Source: Send + Sync + 'static {
     /// Partitions on this broker.
     fn partitions(&self) -> u64;
 
-    /// Memory of requests that are coming in or being answered, where it is limited.
+    /// Memory of requests that are being received or processed, where it is limited.
     fn request_bytes_held(&self) -> u64;
 
     /// Partitions with their logs and traffic, by topic and number.

@@ -51,7 +51,7 @@ impl Stats {
         }
     }
 
-    /// A new table of requests, for one thread that answers requests.
+    /// A new table of requests, for one thread that processes requests.
     pub fn recorder(&self) -> Recorder {
         self.requests.recorder()
     }
@@ -107,12 +107,12 @@ impl Stats {
         self.produced_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Record bytes were answered to fetches of consumers.
+    /// Counts record bytes in responses to fetches of consumers.
     pub fn fetched(&self, bytes: u64) {
         self.fetched_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Record bytes were answered to fetches of followers.
+    /// Counts record bytes in responses to fetches of followers.
     pub fn replicated(&self, bytes: u64) {
         self.replicated_bytes.fetch_add(bytes, Ordering::Relaxed);
     }

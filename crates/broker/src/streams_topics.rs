@@ -1,19 +1,19 @@
-//! Creation of internal topics of streams applications: names whose creation is under way, and the
-//! reasons of failures, which the members of a group are told.
+//! Creation of internal topics of streams applications: names of topics that are being created, and
+//! reasons of failures, which are sent to the members of a group.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use levada_process::clock::steady_ms;
 use parking_lot::Mutex;
 
-/// Maximum number of topic names whose creation is in progress. Heartbeats ask for further ones
+/// Most topic names whose creation is in progress. Heartbeats request the creation of further ones
 /// again.
 const CREATING_MAX: usize = 10_000;
 
 /// Maximum number of failures that are kept, as in Kafka; the ones that expire first are dropped.
 const FAILURES_MAX: usize = 1_000;
 
-/// Names of topics under way, and failures.
+/// Names of topics that are being created, and failures.
 #[derive(Debug, Default)]
 pub(crate) struct StreamsTopics {
     state: Mutex<State>,
@@ -34,8 +34,8 @@ struct Failed {
 }
 
 impl StreamsTopics {
-    /// Topics among these whose creation may begin: it is not under way, and has not failed lately.
-    /// It is under way from now on.
+    /// The topics whose creation may begin: it is not in progress, and has not failed recently. It
+    /// counts as in progress from now on.
     pub(crate) fn begin<T>(&self, topics: Vec<T>, name: impl Fn(&T) -> &str) -> Vec<T> {
         let mut state = self.state.lock();
         let state = &mut *state;

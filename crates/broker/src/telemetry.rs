@@ -108,8 +108,8 @@ impl ClientTelemetry {
         }
     }
 
-    /// A request for subscriptions. Returns the number of the client's subscriptions, and the
-    /// metrics that it is asked for.
+    /// Processes a request for subscriptions. Returns the id of the client's subscription, and the
+    /// metrics that the client is to push.
     ///
     /// # Errors
     /// The request comes too early.
@@ -211,8 +211,8 @@ impl ClientTelemetry {
         }
     }
 
-    /// Clients whose ids, names or groups contain a text, at most so many, with the largest values
-    /// of these metrics; the last one to push comes first.
+    /// Clients whose ids, names or groups contain a text, up to a limit, with the largest values of
+    /// these metrics. The client with the latest push comes first.
     pub(crate) fn rows(&self, text: &str, max: usize, names: &[&str]) -> Vec<ClientRow> {
         self.expire();
         self.kept.lock().rows(max, names, |about| {
@@ -253,7 +253,7 @@ pub(crate) fn check_patterns(settings: &ClientMetrics) -> Result<(), (String, St
     subscription("", settings).map(drop)
 }
 
-/// A connection that has made a client instance, which ends with it.
+/// A connection that has created a client instance, which ends with the connection.
 pub(crate) struct TelemetryConnection {
     room: Arc<ClientTelemetry>,
     instance: Mutex<Option<Uuid>>,
@@ -264,8 +264,8 @@ impl TelemetryConnection {
         Self { room: room.clone(), instance: Mutex::default() }
     }
 
-    /// Notes the instance if the request makes it. As in Kafka, the last one of a connection ends
-    /// with it.
+    /// Records the instance if the request creates it. As in Kafka, the last instance of a
+    /// connection ends with the connection.
     fn note(&self, instances: &Instances, offer: &Offer) {
         if instances.is_new(offer) {
             *self.instance.lock() = Some(offer.instance_id);

@@ -60,7 +60,7 @@ pub(crate) struct Tiers {
     partitions: RwLock<HashMap<TierKey, Arc<RemotePartition>>>,
     /// Partitions of the metadata topic that are read.
     feeds: RwLock<BTreeMap<i32, Arc<Mutex<Feed>>>>,
-    /// Ids of segments that are being copied, which the expiry leaves alone.
+    /// Ids of segments that are being copied, which the expiry does not delete.
     in_copy: Mutex<BTreeSet<Uuid>>,
     copiers: Semaphore,
     deleters: Semaphore,
@@ -120,7 +120,7 @@ impl Tiers {
         Ok(opened)
     }
 
-    /// The store for changes: it belongs to this cluster, or does from now on.
+    /// The store for changes, which belongs to this cluster or is claimed for it now.
     ///
     /// # Errors
     /// Same as [`Self::store`]; the store is that of another cluster, or cannot be asked.
@@ -134,7 +134,7 @@ impl Tiers {
         Ok(store)
     }
 
-    /// The remote side of a partition, which has or had remote storage.
+    /// The remote state of a partition that has or had remote storage.
     pub(crate) fn partition(&self, topic_id: Uuid, index: i32) -> Option<Arc<RemotePartition>> {
         self.partitions.read().get(&(topic_id, index)).cloned()
     }

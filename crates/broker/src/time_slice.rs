@@ -1,11 +1,11 @@
-//! Turns of long work on a shard's thread, between which the thread's other tasks run.
+//! Slices of long work on a shard's thread, between which the thread's other tasks run.
 
 use std::time::{Duration, Instant};
 
 /// Time that work may keep a shard's thread before it yields.
 const LENGTH: Duration = Duration::from_millis(1);
 
-/// The time for which a piece of work has had the thread without a break.
+/// The time for which a piece of work has used the thread without a pause.
 pub(crate) struct TimeSlice(Instant);
 
 impl TimeSlice {

@@ -44,8 +44,8 @@ const MARKER_BACKOFF: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_millis(100);
 
-/// Number of queries to a coordinator on another broker during which markers may still be appended;
-/// from the next query on, markers wait for its answer.
+/// Number of verification requests to a coordinator on another broker during which markers may
+/// still be appended; from the next request on, markers wait for its response.
 const UNHELD_QUESTIONS: usize = 3;
 
 /// A producer's claim that a transaction of its covers a partition.
@@ -53,8 +53,8 @@ const UNHELD_QUESTIONS: usize = 3;
 pub(crate) struct Membership<'a> {
     pub(crate) transactional_id: &'a str,
     pub(crate) producer: ProducerIdentity,
-    /// Transaction protocol of the client. With [`Protocol::EpochBump`] the claim itself makes the
-    /// partition part of the transaction.
+    /// Transaction protocol of the client. With [`Protocol::EpochBump`] the claim itself adds the
+    /// partition to the transaction.
     pub(crate) protocol: Protocol,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Transactions {
     verification: Arc<RemoteVerification>,
 }
 
-/// Place of a transaction coordinator.
+/// Location of a transaction coordinator.
 enum Seat {
     Here,
     /// The coordinator is on this node.
@@ -131,7 +131,7 @@ impl Transactions {
         Ok(partition.append(append, now_ms()))
     }
 
-    /// Verifies the claim, and keeps it true while the answer is held: no marker enters the
+    /// Verifies the claim, and keeps it valid while the result is held: no marker enters the
     /// partition during that time.
     ///
     /// # Errors

@@ -44,7 +44,7 @@ impl Transfers {
         &self.caps
     }
 
-    /// The sizes that transfers turn on.
+    /// The thresholds by which transfers choose their paths.
     pub(crate) fn thresholds(&self) -> Thresholds {
         self.thresholds
     }
@@ -54,7 +54,7 @@ impl Transfers {
         &self.counters
     }
 
-    /// The threads that wait for the disk in the place of shards.
+    /// The threads that wait for the disk on behalf of shards.
     pub(crate) fn warmer(&self) -> &Warmer {
         &self.warmer
     }

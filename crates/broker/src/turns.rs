@@ -19,8 +19,8 @@ const PAYLOADS_AT_ONCE: usize = 2;
 /// Batches of dead letters at one time; each may take some ten megabytes.
 const DEAD_LETTERS_AT_ONCE: usize = 8;
 
-/// Large requests that are answered at the same time, by one thread: each of them delays the next
-/// client's.
+/// Most large requests that are processed at the same time, by one thread: each of them delays the
+/// next client's.
 pub(crate) const LARGE_REQUESTS_AT_ONCE: usize = 2;
 
 /// The queues of the clients of one broker.
@@ -29,13 +29,13 @@ pub(crate) struct WorkTurns {
     pub(crate) expansions: SizedTurns,
     /// Searches by timestamp, which read from the disk and expand batches.
     pub(crate) searches: SizedTurns,
-    /// Comparisons of regular expressions with names, a piece a turn.
+    /// Comparisons of regular expressions with names, one piece per turn.
     pub(crate) comparisons: Turns,
     /// Batches of dead letters that are made and sent.
     pub(crate) dead_letters: Turns,
     /// Payloads of clients' metrics.
     pub(crate) telemetry: Turns,
-    /// Large requests other than those for records.
+    /// Large requests, except those for records.
     pub(crate) large_requests: Turns,
 }
 
@@ -52,12 +52,12 @@ impl Default for WorkTurns {
     }
 }
 
-/// Places of work that turns out to be small or large: the large has as many places as the small,
-/// which never waits for it.
+/// Queues for work that turns out to be small or large. Large work has as many places as small
+/// work, which never waits for it.
 pub(crate) struct SizedTurns {
-    /// Turns for work that ends at a limit within milliseconds.
+    /// Queue for work that stops at a limit within milliseconds.
     pub(crate) small: Turns,
-    /// Turns for work that has reached that limit.
+    /// Queue for work that has reached that limit.
     pub(crate) large: Turns,
 }
 

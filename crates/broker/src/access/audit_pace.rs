@@ -41,15 +41,15 @@ impl AuditPace {
         }
     }
 
-    /// A client was turned away that has named no user of this broker.
+    /// Records the refusal of a client that has named no user of this broker.
     pub(crate) fn refused(&self, user: Option<&str>, address: IpAddr, listener: &str, reason: &dyn Display) {
         if self.admits("authentication", None, &address.to_canonical().to_string()) {
             audit::refused(user, address, listener, reason);
         }
     }
 
-    /// A client was turned away that has named a user of this broker: however many addresses others
-    /// have, refusals of this user are written at the user's own pace.
+    /// Records the refusal of a client that has named a user of this broker. Refusals of each user
+    /// have their own limit, so that refusals from many other addresses do not hide them.
     pub(super) fn refused_user(&self, user: &str, address: IpAddr, listener: &str, reason: &dyn Display) {
         let host = AuditOrigin::new("authentication", None, &address.to_canonical().to_string());
         let user_origin = AuditOrigin::of_user("authentication", Session::new(user, address).principal());

@@ -19,7 +19,7 @@ use crate::live_config::LiveConfig;
 
 /// A key set is a few kilobytes.
 const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
-/// Time that an address may take to answer.
+/// Longest time that a server of keys may take to respond.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Keys by where they are from.
@@ -73,7 +73,7 @@ impl SigningKeys {
         }
     }
 
-    /// Loads keys whenever their time has come; never returns.
+    /// Loads the keys again when they are due; never returns.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
             let (due, next_ms) = self.due(steady_ms());

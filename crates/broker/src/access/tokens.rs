@@ -41,8 +41,8 @@ impl TokenCredentials {
     }
 }
 
-/// Ids of tokens by their HMACs. The first search after a change of the tokens brings them up to
-/// date, so that searches for unknown HMACs are as short as others.
+/// Ids of tokens by their HMACs. The first search after a change of the tokens updates the index,
+/// so that searches for unknown HMACs are as fast as others.
 #[derive(Default)]
 pub(super) struct TokenIds(Mutex<IdsByHmac>);
 

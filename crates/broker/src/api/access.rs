@@ -163,7 +163,7 @@ questions! {
     UnregisterController Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
 }
 
-/// A refusal with Kafka's own sentence, where there is room for one.
+/// A refusal with Kafka's error message, where the response has a field for it.
 pub(crate) fn forbidden(code: ErrorCode) -> Failure {
     let sentence = match code {
         ErrorCode::TopicAuthorizationFailed => "Topic authorization failed.",
@@ -228,8 +228,8 @@ impl Context {
     }
 
     /// Checks that the client may do `operation` on a topic of a Produce or Fetch request, which
-    /// name it by id from version 13 on. A client without the right is not told whether the topic
-    /// exists.
+    /// name it by id from version 13 on. The error for a client without the right does not reveal
+    /// if the topic exists.
     pub(crate) fn permit_topic(
         &self,
         operation: Operation,

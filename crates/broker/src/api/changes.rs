@@ -45,7 +45,7 @@ pub(super) fn admitted(context: &Context) -> Option<Option<u64>> {
     Some(Some(left_out).filter(|count| *count > 0))
 }
 
-/// The image before a request that changes something.
+/// The metadata image before the request changed anything.
 pub(super) struct Before(Arc<Image>);
 
 impl Before {

@@ -4,9 +4,9 @@ use levada_coordination::group::GroupError;
 use levada_coordination::group::request::{CommitTopic, CommittedTopic};
 use levada_wire::error_code::ErrorCode;
 
-/// A commit of more bytes is refused before its records are made, each of which repeats the names
-/// of its group and its topic. No log takes as much: `max.message.bytes` of `__consumer_offsets`
-/// bounds a commit.
+/// Largest commit, in bytes. A larger one is refused before its records are built, each of which
+/// repeats the names of its group and topic. No log accepts as much: `max.message.bytes` of
+/// `__consumer_offsets` limits a commit.
 const COMMIT_BYTES_MAX: usize = 16 << 20;
 
 /// Refuses commits that are too large for any log.

@@ -116,10 +116,10 @@ pub(crate) fn resource(
 
 /// The part of a response that is about one resource.
 pub(crate) trait ResourceAnswer {
-    /// The answer if the resource has been changed.
+    /// The response for a resource that has been changed.
     fn changed(kind: i8, name: StrBytes) -> Self;
 
-    /// Turns the answer into a refusal.
+    /// Turns the response into a refusal.
     fn refuse(&mut self, failure: Failure);
 }
 
@@ -144,8 +144,8 @@ answer_resources!(
     incremental_alter_configs_response::AlterConfigsResourceResponse
 );
 
-/// Changes each resource or refuses to; answers in the order of `resources`. `changes` are those of
-/// one resource; none if they have been made already.
+/// Changes or refuses each resource; responses are in the order of `resources`. `changes` contains
+/// the changes of one resource, or nothing if they have been made already.
 pub(crate) async fn alter<T, A: ResourceAnswer>(
     context: &Context,
     resources: Vec<ResourceKeys>,

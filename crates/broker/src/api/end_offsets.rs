@@ -89,8 +89,8 @@ fn list_offsets(topics: &TopicPartitions) -> ListOffsetsRequest {
     message!(ListOffsetsRequest { replica_id: -1, topics: topics.collect() })
 }
 
-/// Adds the end offsets of a leader's response to those known. A leader that has not responded
-/// makes its partitions unknown.
+/// Adds the end offsets of a leader's response to the known ones. Without a response, the ends of
+/// the leader's partitions are unknown.
 fn read(topics: TopicPartitions, response: Option<ListOffsetsResponse>, known: &mut EndOffsets) {
     let missing = match response {
         Some(_) => ErrorCode::UnknownTopicOrPartition,

@@ -9,13 +9,13 @@
 use levada_wire::messages::*;
 use levada_wire::metadata::MetadataAnswer;
 
-/// The fields that all answers have.
+/// Fields that most responses have in common.
 pub(super) trait AnswerFields {
     /// Time in milliseconds for which the connection is muted after the answer. Answers
     /// between brokers and those before a login have no such field.
     fn throttle_time_ms(&mut self) -> Option<&mut i32>;
 
-    /// The code of the whole answer, if it has one.
+    /// Error code of the whole response, if it has one.
     fn whole(&self) -> Option<i16>;
 
     /// Calls `count` with the code of each entry, 0 included.
@@ -223,8 +223,8 @@ impl AnswerFields for MetadataAnswer {
 /// Kafka's sentence for `UNKNOWN_TOPIC_OR_PARTITION`.
 pub(super) const NOT_HOSTED: &str = "This server does not host this topic-partition.";
 
-/// The messages of an answer that refuses many entries: the messages that fit into a megabyte.
-/// Later entries have the code alone.
+/// Error messages of a response that refuses many entries: at most a megabyte. Later entries have
+/// only the code.
 pub(super) struct Sentences {
     left: usize,
 }

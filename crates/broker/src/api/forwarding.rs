@@ -35,7 +35,7 @@ use self::audit::Audited;
 /// Bytes of the size before an encoded request.
 const SIZE_BYTES: usize = 4;
 
-/// A request that can be answered without a controller: each entry fails in the same way.
+/// A request that can be refused without a controller: each entry fails in the same way.
 pub(super) trait Refusable: KafkaRequest {
     /// Kind of the answer.
     type Answer: KafkaResponse + AnswerFields + Send + 'static;
@@ -43,8 +43,8 @@ pub(super) trait Refusable: KafkaRequest {
     /// The answer of a version that refuses all entries.
     fn refuse(self, version: i16, failure: &Failure) -> Self::Answer;
 
-    /// The answer of Kafka's controllers to a request that leaves them no time: they change
-    /// nothing.
+    /// Response to a request with an expired timeout, as of Kafka's controllers: nothing is
+    /// changed.
     fn refuse_late(self, version: i16) -> Self::Answer
     where
         Self: Sized,
@@ -53,7 +53,7 @@ pub(super) trait Refusable: KafkaRequest {
     }
 }
 
-/// Declares the forwarded APIs, which a broker without a cluster answers by itself. The forms of
+/// Declares the forwarded APIs, which a broker without a cluster processes itself. The forms of
 /// their requests are named as in the codec.
 macro_rules! forward {
     ($($key:ident $request:ident,)*) => {
@@ -62,7 +62,7 @@ macro_rules! forward {
             matches!(api, $(ApiKey::$key)|*)
         }
 
-        /// Answers a forwarded request as the controller has done, or refuses it.
+        /// Returns the controller's response to a forwarded request, or a refusal.
         pub(super) async fn reply(
             context: &Context,
             decided: Decided,
@@ -131,7 +131,7 @@ pub(crate) struct Decided {
 }
 
 impl Decided {
-    /// Bytes that are decoded for the answer, at most.
+    /// Decoded size of the request in bytes, an upper bound.
     pub(super) fn size(&self) -> usize {
         match &self.fate {
             Forwarded::Answer(answer) => self.body.len().max(answer.len()),
@@ -171,8 +171,8 @@ fn frame<R: KafkaRequest>(context: &Context, request: &R) -> Result<Bytes, Encod
     Ok(encoded.slice(SIZE_BYTES..))
 }
 
-/// Lets the controller decide a request that this broker has decoded. Refuses the request if no
-/// controller answers.
+/// Sends a request that this broker has decoded to the controller. Refuses the request if no
+/// controller responds.
 pub(super) async fn decide<R: Refusable>(context: &Context, request: R) -> R::Answer {
     let version = context.version();
     context.give_turn_back();
@@ -194,7 +194,7 @@ pub(super) async fn decide<R: Refusable>(context: &Context, request: R) -> R::An
     request.refuse(version, &failure(error))
 }
 
-/// Logs an answer that cannot be decoded, and returns the error for the client.
+/// Logs a response that cannot be decoded, and returns the error for the client.
 fn unreadable(context: &Context, error: &DecodeError) -> ErrorCode {
     tracing::warn!(api = context.header.api.name(), %error, "the controller's response cannot be decoded");
     ErrorCode::UnknownServerError
@@ -247,7 +247,7 @@ pub(super) fn mute(context: &Context, answer: &mut impl AnswerFields) {
     context.mute_for(Duration::from_millis(u64::try_from(throttle_time_ms).unwrap_or(0)));
 }
 
-/// The failure of each entry of a request that has no answer of a controller.
+/// The failure of each entry of a request to which no controller has responded.
 pub(super) fn failure(error: ErrorCode) -> Failure {
     let sentence = match error {
         ErrorCode::RequestTimedOut => "No controller of the cluster has answered in time.",

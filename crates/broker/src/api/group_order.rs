@@ -12,8 +12,8 @@ use levada_wire::messages::StrBytes;
 use crate::api::Context;
 use crate::replica::OFFSETS_TOPIC;
 
-/// Slots of a new map; a map has twice as many as soon as more than three quarters of them would be
-/// taken.
+/// Slots of a new map; the map doubles when more than three quarters of its slots would be
+/// occupied.
 const SLOTS_MIN: usize = 16;
 
 /// The groups in Kafka's order. Before the topic exists, they have the partitions that they will
@@ -44,8 +44,8 @@ fn ordered<T>(mut groups: Vec<T>, partition_of: impl Fn(&T) -> i32) -> Vec<T> {
     groups
 }
 
-/// Sorts groups of all coordinators, each with the number of groups of its coordinator, into the
-/// order in which Kafka lists them.
+/// Sorts the groups of all coordinators into the order in which Kafka lists them. Each group comes
+/// with the number of groups of its coordinator.
 pub(super) fn list_in_kafkas_order<T>(
     groups: &mut [(T, usize)],
     coordinators: usize,

@@ -65,9 +65,9 @@ mod repeated;
 mod small;
 mod validate;
 
-/// Clients below this version cannot read zstd back.
+/// First version whose clients can decompress zstd.
 const ZSTD_VERSION_MIN: i16 = 7;
-/// From this version on a batch makes its partition part of the transaction.
+/// First version in which a batch adds its partition to the transaction.
 const EPOCH_BUMP_VERSION_MIN: i16 = 12;
 /// From this version on a refusal names the leader.
 const LEADER_VERSION_MIN: i16 = 10;
@@ -298,7 +298,7 @@ fn refusal(version: i16, error: TxnError) -> Failure {
     }
 }
 
-/// The partition, unless only the broker itself writes to it.
+/// The partition, unless only the broker itself may write to it.
 fn find(
     context: &Context,
     key: (&StrBytes, Uuid),
@@ -316,7 +316,8 @@ fn find(
     Ok(partition)
 }
 
-/// Checks one partition's batch, on this shard if that is cheap, else on a thread that may block.
+/// Checks one partition's batch: on this shard if that is cheap, otherwise on a thread that may
+/// block.
 async fn check(
     context: &Context,
     envelope: &Envelope,

@@ -131,8 +131,8 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     Ok(reply(gather))
 }
 
-/// Counts the answer against the quota of a client, and returns true if the client has to come
-/// again for it.
+/// Books the response against the quota of a client. Returns true if the client must repeat the
+/// request.
 fn books_answer(context: &Context, is_follower: bool, response: &FetchResponse<Records>) -> bool {
     if is_follower {
         return false;
@@ -199,8 +199,8 @@ fn bytes_of(response: &FetchResponse<Records>) -> u64 {
     partitions.filter_map(|partition| partition.records.as_ref()).map(HoleLen::len).sum()
 }
 
-/// Sleeps until a change of one of the partitions, or until the end of a throttle, looks, and so on
-/// until it is enough or time is up.
+/// Waits until one of the partitions changes or a throttle ends, then reads again; repeats this
+/// until there is enough data or the time is up.
 async fn wait(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
     context.wait_for_others();
     let sleeper = Arc::new(Notify::new());
@@ -226,8 +226,8 @@ async fn wait(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> 
     }
 }
 
-/// Looks up all partitions: here if the necessary pages are in memory, else on a thread that may
-/// block.
+/// Looks up all partitions: on this thread if the necessary pages are in memory, otherwise on one
+/// that may block.
 async fn look(targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
     match Look::at(targets, &limits, levada_log::Partition::read_cached) {
         Ok(look) => look,
@@ -239,14 +239,14 @@ async fn look(targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
     }
 }
 
-/// Limits of the answer.
+/// Limits of the response.
 #[derive(Clone, Copy)]
 struct Limits {
     bytes_max: u32,
     bytes_min: u64,
     wait: Duration,
     reader: Reader,
-    /// True if the positions of followers are taken from this look.
+    /// True if this lookup records the positions of followers.
     takes_positions: bool,
 }
 
@@ -277,9 +277,9 @@ struct Target {
 }
 
 impl Target {
-    /// True if the answer has an error for the partition and does not come earlier because of it:
-    /// no event would end the error. As in Kafka, the fetch waits for the other partitions, and its
-    /// client does not repeat it without a pause.
+    /// True if the response has an error for the partition that does not end the wait: no event
+    /// would end the error. As in Kafka, the fetch waits for the other partitions, and its client
+    /// does not repeat it without a pause.
     fn is_barred(&self) -> bool {
         let Err(error) = &self.partition else { return false };
         matches!(

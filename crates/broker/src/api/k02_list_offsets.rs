@@ -50,7 +50,7 @@ const EPOCH_VERSION_MIN: i16 = 4;
 const NOT_AVAILABLE_VERSION_MIN: i16 = 5;
 /// Replica id of consumers.
 const CONSUMER: i32 = -1;
-/// Replica id of tools that compare replicas: followers answer as well.
+/// Replica id of tools that compare replicas; followers respond to them as well.
 const DEBUGGING: i32 = -2;
 
 pub(crate) async fn answer(context: &Context, request: ListOffsetsRequest) -> ListOffsetsResponse {
@@ -111,8 +111,8 @@ fn gathered(topics: Vec<ListOffsetsTopic>) -> Vec<AskedTopic> {
     gathered
 }
 
-/// Searches a partition's log on a thread that may wait: first within the limit of small work, then
-/// in a turn of large work.
+/// Searches a partition's log on a thread that may wait: first as small work with a limit, then as
+/// large work in its queue.
 async fn search(
     context: &Context,
     partition: &Partition,
@@ -139,12 +139,12 @@ enum Reader {
     },
     /// Another broker: the end is that of the log.
     Replica,
-    /// A tool that compares replicas: the end is that of the log, and a follower answers as well.
+    /// A tool that compares replicas: the end is the log end, and followers respond as well.
     Tool,
 }
 
 impl Reader {
-    /// Checks that this broker may answer for the partition.
+    /// Checks that this broker may respond for the partition.
     fn check(self, partition: &Partition, known: i32) -> Result<(), ErrorCode> {
         if self == Self::Tool { partition.check_replica(known) } else { partition.check_leader(known) }
     }
@@ -159,7 +159,7 @@ fn unavailable(context: &Context) -> ErrorCode {
     }
 }
 
-/// An answer: offset, timestamp, leader epoch.
+/// Offset, timestamp and leader epoch of a response.
 type Found = (i64, i64, i32);
 
 const NOTHING: Found = (-1, -1, -1);
@@ -241,8 +241,8 @@ fn tier_offset(log: &levada_log::Partition, asked: i64, is_tiered: bool) -> Foun
     }
 }
 
-/// Searches the part of a log that only the remote store has; none if the local part has the
-/// answer.
+/// Searches the part of a log that only the remote store has; none if the local part contains the
+/// result.
 async fn search_remote(
     context: &Context,
     partition: &Arc<Partition>,

@@ -47,7 +47,7 @@ const LISTENER_VERSION_MIN: i16 = 6;
 const REACHABLE_VERSION_MIN: i16 = 1;
 const EPOCH_VERSION_MIN: i16 = 7;
 
-/// A topic to describe, or the answer about one that is not described.
+/// A topic to describe, or the response about one that is not described.
 type Found = Result<Arc<Topic>, MetadataResponseTopic>;
 
 pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> MetadataAnswer {
@@ -102,8 +102,8 @@ pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> Metad
     response.into()
 }
 
-/// The topics as they were encoded for an earlier request, or are now for later ones; none if no
-/// client asks again, or if a partition has an error.
+/// The encoded topics of an earlier equal request, or newly encoded ones that later requests reuse.
+/// None if no client repeats the request, or if a partition has an error.
 fn encoded(
     context: &Context,
     nodes: &Nodes<'_>,

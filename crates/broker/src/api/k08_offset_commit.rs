@@ -62,8 +62,8 @@ pub(crate) async fn answer(context: &Context, request: OffsetCommitRequest) -> O
     message!(OffsetCommitResponse { topics: topics })
 }
 
-/// Splits a topic into the partitions to commit, in the order of the response, and those that can
-/// only be refused.
+/// Splits a topic into the partitions to commit, in the order of the response, and those that must
+/// be refused.
 fn sort_out(
     context: &Context,
     topic: OffsetCommitRequestTopic,

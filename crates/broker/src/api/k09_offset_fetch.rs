@@ -28,7 +28,7 @@ use levada_wire::messages::{OffsetFetchRequest, OffsetFetchResponse, StrBytes};
 
 use crate::api::{Context, text};
 
-/// Most bytes of memory for answers about groups that the request has named before.
+/// Most bytes of memory for results about groups that the request has named before.
 const REPEATED_BYTES_MAX: usize = 2 << 20;
 const GROUPS_VERSION_MIN: i16 = 8;
 const TOPIC_ID_VERSION_MIN: i16 = 10;
@@ -61,7 +61,7 @@ pub(crate) async fn answer(context: &Context, request: OffsetFetchRequest) -> Of
     message!(OffsetFetchResponse { groups: groups })
 }
 
-/// Bytes of memory that a group's answer takes until it is sent.
+/// Bytes of memory that a group's part of the response takes until it is sent.
 fn size(group: &OffsetFetchResponseGroup) -> usize {
     let metadata =
         |partition: &OffsetFetchResponsePartitions| partition.metadata.as_ref().map_or(0, StrBytes::len);
@@ -196,8 +196,8 @@ async fn group_of_many(
     response
 }
 
-/// Resolves the names of topics that the request has by id; topics with unknown ids are answered at
-/// once.
+/// Resolves the topics that the request names by id; topics with unknown ids get their error
+/// immediately.
 fn resolve(
     context: &Context,
     topics: Vec<OffsetFetchRequestTopics>,
@@ -218,7 +218,8 @@ fn resolve(
     (once(known), unknown)
 }
 
-/// Each partition once: its answer repeats the metadata that the client has committed.
+/// Each partition once: each entry in the response repeats the metadata that the client has
+/// committed.
 fn once(mut topics: Vec<FetchTopic>) -> Vec<FetchTopic> {
     let mut seen: HashMap<String, HashSet<i32>> = HashMap::new();
     topics.retain_mut(|topic| match seen.get_mut(&topic.name) {

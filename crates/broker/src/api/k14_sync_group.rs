@@ -1,7 +1,7 @@
 //! SyncGroup (key 14), versions 0–5.
 //!
-//! The leader sends the assignment of every member, the others wait for theirs; the answer leaves
-//! once the assignment is in `__consumer_offsets`.
+//! The leader sends the assignments of all members, and the other members wait for theirs; the
+//! responses are sent once the assignment is in `__consumer_offsets`.
 
 use levada_coordination::group::request::SyncRequest;
 use levada_security::acl::{Operation, ResourceType};

@@ -1,7 +1,7 @@
 //! SaslHandshake (key 17), versions 0–1.
 //!
-//! A handshake that begins a client's authentication never gets here: `server::auth_gate` takes it.
-//! This one comes where there is nothing to show, or too soon after the last time, and is refused
+//! `server::auth_gate` processes the handshake that begins an authentication. This file only sees a
+//! handshake on a listener without SASL, or a re-authentication that is too early, and refuses it
 //! as Kafka does.
 
 use levada_wire::error_code::ErrorCode;

@@ -40,7 +40,7 @@ const NO_NODE: i32 = -1;
 /// APIs of client telemetry.
 pub(super) const TELEMETRY: [ApiKey; 2] = [ApiKey::GetTelemetrySubscriptions, ApiKey::PushTelemetry];
 
-/// Features in the answer of a broker that is its own controller: those whose APIs are served.
+/// Features in the response of a broker that is its own controller: those whose APIs are served.
 pub(super) const SHOWN_FEATURES: &[&str] = &[
     "group.version",
     "kraft.version",
@@ -50,7 +50,7 @@ pub(super) const SHOWN_FEATURES: &[&str] = &[
     "transaction.version",
 ];
 
-/// The answer to an unknown version, to be encoded as version 0.
+/// The response to an unknown version, to be encoded as version 0.
 pub(crate) fn unsupported() -> ApiVersionsResponse {
     let own = message!(ApiVersion { api_key: ApiKey::ApiVersions as i16, max_version: VERSION_MAX });
     message!(ApiVersionsResponse { error_code: ErrorCode::UnsupportedVersion.code(), api_keys: vec![own] })
@@ -76,8 +76,8 @@ pub(crate) async fn answer(context: &Context, request: ApiVersionsRequest) -> Ap
     response
 }
 
-/// Checks the names that a client gives itself, and that this is the node it means, if it says so.
-/// A client that has reached another one looks for the cluster again.
+/// Checks the client's software names, and the node id if the request has one. A client that has
+/// reached another node looks up the cluster again.
 fn check(context: &Context, request: &ApiVersionsRequest) -> Result<(), ErrorCode> {
     let names = [&request.client_software_name, &request.client_software_version];
     let is_named = context.version() < 3 || names.iter().all(|name| is_software_name(name.as_str()));

@@ -69,7 +69,8 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
     message!(DeleteTopicsResponse { responses: results.collect() })
 }
 
-/// True if a key names a topic in one way, and once: otherwise the broker itself refuses all keys.
+/// True if each key names a topic in one way, and once: otherwise the broker itself refuses all
+/// keys.
 fn names_one(keys: &[TopicKey]) -> bool {
     let mut times: HashMap<&TopicKey, usize> = HashMap::new();
     keys.iter().for_each(|key| *times.entry(key).or_default() += 1);

@@ -25,7 +25,7 @@ use crate::replica::Replicas;
 use crate::replica::lane::SubmitError;
 use crate::replica::led::Led;
 
-/// Value for "unknown" in an answer.
+/// Value for "unknown" in a response.
 const NONE: i64 = -1;
 
 /// Records of one partition that are deleted here, and the leadership with the positions of the

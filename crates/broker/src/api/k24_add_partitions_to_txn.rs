@@ -69,7 +69,7 @@ pub(crate) async fn answer(
     response
 }
 
-/// Sends the request about a transaction to its coordinator. Only the answer is waited for.
+/// Sends the request about a transaction to its coordinator. Only the response is waited for.
 fn begin(
     context: &Context,
     transaction: AddPartitionsToTxnTransaction,
@@ -140,8 +140,8 @@ fn may_write(context: &Context, topic: &str) -> bool {
     !is_internal(topic) && context.may(Operation::Write, ResourceType::Topic, topic)
 }
 
-/// Requests the coordinator to add partitions that all exist. The answer has one code for each
-/// partition of the request; a repeated partition is requested once.
+/// Sends the coordinator a request to add partitions that all exist. The response has one code for
+/// each partition of the request; a repeated partition is requested once.
 fn ask(
     context: &Context,
     transaction: &AddPartitionsToTxnTransaction,

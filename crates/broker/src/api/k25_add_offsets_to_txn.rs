@@ -1,8 +1,8 @@
 //! AddOffsetsToTxn (key 25), versions 0–4.
 //!
-//! Makes a group's partition of `__consumer_offsets` part of a producer's transaction, which is
-//! what committing offsets in it means. Clients of the second protocol (KIP-890) leave it to
-//! TxnOffsetCommit.
+//! Adds a group's partition of `__consumer_offsets` to a producer's transaction, before offsets are
+//! committed in it. Clients of the second protocol (KIP-890) omit this request: TxnOffsetCommit
+//! adds the partition.
 
 use levada_coordination::txn::TopicPartition;
 use levada_coordination::txn::request::{AddRequest, Protocol};

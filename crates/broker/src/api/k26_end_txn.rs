@@ -1,8 +1,8 @@
 //! EndTxn (key 26), versions 0–5.
 //!
-//! Commits or aborts a producer's transaction. The answer comes when the decision is in the log;
-//! markers follow. From version 5 on (KIP-890) the answer has the producer's next epoch, or its
-//! next id after the last epoch.
+//! Commits or aborts a producer's transaction. The response is sent when the decision is in the
+//! log; markers follow. From version 5 on (KIP-890) the response has the producer's next epoch, or
+//! its next id after the last epoch.
 
 use levada_coordination::txn::request::{EndRequest, ProducerIdentity, Protocol};
 use levada_security::acl::{Operation, ResourceType};

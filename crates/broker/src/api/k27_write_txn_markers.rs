@@ -66,15 +66,15 @@ fn targets(markers: &[WritableTxnMarker]) -> impl Iterator<Item = (EndTxnRequest
     })
 }
 
-/// True if the coordinator of another broker has sent the request, which is no event: such a client
-/// names itself by its node, as a number (Kafka) or with the word before (Levada).
+/// True if the coordinator of another broker has sent the request, which the audit log then omits.
+/// Its client id is the node id (Kafka), or a word and the node id (Levada).
 fn is_of_a_coordinator(context: &Context) -> bool {
     let id = context.client_id();
     context.broker().membership().is_some() && (id.parse::<i32>().is_ok() || id.starts_with("broker-"))
 }
 
-/// Writes markers, and returns the error code of each, in the order of the request. As in Kafka, no
-/// marker waits until another one is replicated: only the answer does.
+/// Writes markers, and returns the error code of each, in the order of the request. As in Kafka,
+/// only the response waits for replication, no marker waits for another one.
 async fn write(context: &Context, markers: &[WritableTxnMarker]) -> Vec<ErrorCode> {
     context.give_turn_back();
     let until = Instant::now() + MARKER_WAIT;
@@ -115,9 +115,9 @@ fn log_abort(context: &Context, (end, code): (EndTxnRequest, ErrorCode), (topic,
     }
 }
 
-/// The error in the answer to the coordinator. Kafka's coordinators abandon a transaction, and
-/// leave it open, on an error that they do not expect. As in Kafka, a group coordinator that is not
-/// ready counts as a leader that is not ready.
+/// The error for the coordinator. Kafka's coordinators abandon a transaction, and leave it open, on
+/// an error that they do not expect. As in Kafka, a group coordinator that is not ready counts as a
+/// leader that is not ready.
 fn told(error: ErrorCode, producer: Producer) -> ErrorCode {
     match error {
         // No coordinator has such a producer: it is an administrator who asks.

@@ -37,7 +37,7 @@ use crate::transaction::Membership;
 
 /// From this version on clients try again while the coordinator loads.
 const LOADING_VERSION_MIN: i16 = 2;
-/// From this version on a commit makes the group's partition part of the transaction.
+/// First version in which a commit adds the group's partition to the transaction.
 const EPOCH_BUMP_VERSION_MIN: i16 = 5;
 /// From this version on, clients abort the transaction after this error.
 const ABORTABLE_VERSION_MIN: i16 = 4;
@@ -119,7 +119,7 @@ async fn commit(context: &Context, request: TxnOffsetCommitRequest, commits: Vec
     commits::codes(committed, count, code)
 }
 
-/// The partition that the group's positions go to.
+/// The partition of `__consumer_offsets` that stores the group's offsets.
 fn offsets_partition(context: &Context, group_id: &str) -> Option<Arc<Partition>> {
     let broker = context.broker();
     broker
@@ -144,8 +144,8 @@ fn refusal(version: i16, error: TxnError) -> ErrorCode {
     }
 }
 
-/// Splits a topic into the partitions to commit, in the order of the response, and those that can
-/// only be refused.
+/// Splits a topic into the partitions to commit, in the order of the response, and those that must
+/// be refused.
 fn sort_out(
     context: &Context,
     topic: TxnOffsetCommitRequestTopic,

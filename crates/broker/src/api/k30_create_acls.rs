@@ -1,7 +1,7 @@
 //! CreateAcls (key 30), versions 1–3.
 //!
-//! Adds entries of access control, each independently; they take effect before the answer. Without
-//! an authorizer each entry is refused. Checks Alter on the cluster.
+//! Adds entries of access control, each independently; they take effect before the response.
+//! Without an authorizer each entry is refused. Checks Alter on the cluster.
 
 use levada_metadata::controller::check_acl_host;
 use levada_security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};

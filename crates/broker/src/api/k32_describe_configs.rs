@@ -54,8 +54,8 @@ pub(crate) async fn answer(context: &Context, request: DescribeConfigsRequest) -
     message!(DescribeConfigsResponse { results: results })
 }
 
-/// Answers to all questions in their order. Each resource is looked up once, however many lists of
-/// keys the request has for it.
+/// Results for all entries of the request, in their order. Each resource is looked up once, for all
+/// its lists of keys.
 fn answers(
     resources: &[DescribeConfigsResource],
     look: impl Fn(&DescribeConfigsResource) -> Result<Vec<Described>, Failure>,
@@ -101,8 +101,8 @@ fn wanted<'a>(
     described.iter().zip(chosen).filter_map(|(one, is_chosen)| is_chosen.then_some(one))
 }
 
-/// Removes repeated questions: a megabyte of the same question would otherwise get an answer a
-/// hundred times as large.
+/// Removes repeated entries: otherwise a megabyte of equal entries would get a response a hundred
+/// times as large.
 fn distinct(mut resources: Vec<DescribeConfigsResource>) -> Vec<DescribeConfigsResource> {
     let mut asked = HashSet::new();
     resources.retain(|one| {

@@ -27,8 +27,7 @@ use crate::replica::Replicas;
 /// The longest name of a file or directory.
 const FILE_NAME_BYTES_MAX: usize = 255;
 
-/// Directories with their topics as places in `topics`, these with their partitions as places in
-/// `partitions`.
+/// Directories, each with a range of `topics`; each topic has a range of `partitions`.
 pub(crate) struct AlterReplicaLogDirs {
     dirs: Vec<(StrBytes, Range<usize>)>,
     topics: Vec<(StrBytes, Range<usize>)>,

@@ -23,7 +23,7 @@ use crate::replica::{MoveView, Partition};
 
 const VOLUME_VERSION_MIN: i16 = 4;
 const CORDONED_VERSION_MIN: i16 = 5;
-/// The `metadata.version` (4.3-IV0) that brought cordoned directories.
+/// First `metadata.version` (4.3-IV0) with cordoned directories.
 const CORDONED_LEVEL_MIN: i16 = 30;
 /// Below this version there is no error for the whole request.
 const ERROR_VERSION_MIN: i16 = 3;

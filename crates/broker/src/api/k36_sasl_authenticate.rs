@@ -1,7 +1,7 @@
 //! SaslAuthenticate (key 36), versions 0–2.
 //!
-//! Requests of a client's authentication never get here: `server::auth_gate` takes them. A request
-//! that gets here came without a handshake, and is refused as Kafka refuses it.
+//! `server::auth_gate` processes the requests of an authentication. This file only sees a request
+//! without a handshake, and refuses it as Kafka does.
 
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{SaslAuthenticateRequest, SaslAuthenticateResponse};

@@ -57,7 +57,7 @@ pub(crate) async fn answer(context: &Context, request: CreatePartitionsRequest) 
     message!(CreatePartitionsResponse { results: results.collect() })
 }
 
-/// True if the request names a topic once that the client may grow: otherwise the broker itself
+/// True if the request names, once, a topic that the client may extend: otherwise the broker itself
 /// refuses all topics.
 fn names_one(topics: &[CreatePartitionsTopic], permitted: &[bool]) -> bool {
     let mut times: HashMap<&StrBytes, usize> = HashMap::new();

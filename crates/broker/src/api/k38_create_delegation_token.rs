@@ -18,10 +18,10 @@ use crate::api::forwarding::{self, Refusable};
 use crate::api::tokens::{self, Principal};
 use crate::api::{Context, text};
 
-/// From this version on the answer names the requester.
+/// First version whose response names the requester.
 const REQUESTER_VERSION_MIN: i16 = 3;
 
-/// Time in the answer to a request that the broker refuses.
+/// Value of the times in the response to a refused request.
 pub(super) const NO_TIME: i64 = -1;
 
 pub(crate) async fn answer(
@@ -46,7 +46,7 @@ pub(crate) async fn answer(
     answer
 }
 
-/// Lets the controller of this process create the token. As in Kafka, times in its refusals are 0.
+/// Creates the token by the controller of this process. As in Kafka, times in its refusals are 0.
 async fn create(
     context: &Context,
     request: CreateDelegationTokenRequest,
@@ -76,7 +76,7 @@ async fn create(
     }
 }
 
-/// The answer that contains the new token.
+/// The response with the new token.
 fn describe(
     context: &Context,
     token: DelegationTokenRecord,
@@ -119,8 +119,8 @@ fn check(
     Ok(())
 }
 
-/// The answer without a token, and with this in the place of its times; owner and requester are
-/// named.
+/// The response without a token, with this value in place of its times; it names owner and
+/// requester.
 pub(super) fn refused(
     version: i16,
     (error, time): (ErrorCode, i64),

@@ -20,7 +20,7 @@ use crate::api::{Context, text};
 #[cfg(test)]
 mod tests;
 
-/// From this version on the answer names the requesters.
+/// First version whose response names the requesters.
 const REQUESTER_VERSION_MIN: i16 = 3;
 
 pub(crate) async fn answer(
@@ -54,8 +54,8 @@ pub(crate) async fn answer(
     message!(DescribeDelegationTokenResponse { tokens: described.collect() })
 }
 
-/// True if the client sees the token. `may` asks if the client has the right to see tokens that do
-/// not name it.
+/// True if the client may see the token. `may` tells if the client may see tokens that do not name
+/// it.
 fn is_shown(
     token: &DelegationTokenRecord,
     (client, owners): (&str, Option<&[String]>),

@@ -1,8 +1,8 @@
 //! AlterUserScramCredentials (key 51), version 0.
 //!
-//! Sets and removes users' SCRAM credentials, one change a user; the changes take effect before the
-//! answer. The stored keys are derived from the salted password, which is not stored. Checks Alter
-//! on the cluster.
+//! Sets and removes users' SCRAM credentials, one change per user; the changes take effect before
+//! the response. The stored keys are derived from the salted password, which is not stored. Checks
+//! Alter on the cluster.
 
 use std::collections::BTreeSet;
 

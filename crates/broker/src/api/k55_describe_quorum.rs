@@ -26,7 +26,7 @@ use crate::api::{Context, Decoded, Sentences, text};
 const TIMES_VERSION_MIN: i16 = 1;
 const NODES_VERSION_MIN: i16 = 2;
 
-/// Topics, and their partitions as places in `partitions`.
+/// Topics, each with a range of `partitions`.
 pub(crate) struct DescribeQuorum {
     topics: Vec<(StrBytes, Range<usize>)>,
     partitions: Vec<i32>,
@@ -46,7 +46,7 @@ impl Decoded for DescribeQuorum {
 }
 
 impl DescribeQuorum {
-    /// True if the partition of the metadata log is requested, and nothing else.
+    /// True if the request names only the partition of the metadata log.
     fn is_of_metadata(&self) -> bool {
         matches!(&self.topics[..], [(name, _)] if name.as_str() == METADATA_TOPIC) && self.partitions == [0]
     }

@@ -1,7 +1,7 @@
 //! DescribeProducers (key 61), version 0.
 //!
 //! The producer state of partitions: epoch, last sequence, and the start of an open transaction.
-//! `kafka-transactions find-hanging` starts from this answer. A repeated partition is described
+//! `kafka-transactions find-hanging` begins with this request. A repeated partition is described
 //! once.
 
 use std::collections::{HashMap, HashSet};
@@ -49,7 +49,7 @@ pub(crate) async fn answer(
     message!(DescribeProducersResponse { topics: topics.collect() })
 }
 
-/// The reason why the answer has nothing about a topic's partitions.
+/// The reason why the response describes no partition of a topic.
 fn refusal(context: &Context, image: &Image, name: &str) -> Result<(), Failure> {
     check_topic_name(name)?;
     if !context.may(Operation::Read, ResourceType::Topic, name) {

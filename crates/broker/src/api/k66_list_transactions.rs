@@ -80,8 +80,8 @@ fn visible(context: &Context, request: &ListTransactionsRequest) -> Result<Vec<L
     Ok(listed.filter(may_see).collect())
 }
 
-/// The transactions whose ids an expression matches, compared in turns of the client, for as long
-/// as the client is connected.
+/// The transactions whose ids an expression matches. The comparison waits its turn in the client's
+/// queue, and ends if the client disconnects.
 async fn matching(context: &Context, pattern: String, listed: Vec<Listed>) -> Vec<Listed> {
     context.wait_for_others();
     let mut comparison = Comparison::of(vec![pattern]);

@@ -30,7 +30,7 @@ use levada_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbea
 use crate::api::heartbeats::Refused;
 use crate::api::{Context, text};
 
-/// From this version on members bring their own id.
+/// First version in which members choose their own id.
 const OWN_ID_VERSION_MIN: i16 = 1;
 
 pub(crate) async fn answer(

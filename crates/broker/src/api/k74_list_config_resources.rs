@@ -1,8 +1,8 @@
 //! ListConfigResources (key 74), versions 0–1.
 //!
-//! Names what can be configured: client metrics subscriptions in version 0; from 1 on every topic,
-//! all brokers and their loggers, groups and client metrics subscriptions with something set on
-//! them, or those kinds that the request names.
+//! Lists resources that can be configured. Version 0: client metrics subscriptions. From version 1
+//! on (KIP-1142): all topics, brokers and loggers, and the groups and subscriptions with own
+//! settings, or the types of resources that the request names.
 
 use levada_metadata::image::ResourceKind;
 use levada_security::acl::Operation;

@@ -1,7 +1,8 @@
 //! DescribeTopicPartitions (key 75), version 0.
 //!
-//! Topics in order of name (none named: all), with their partitions and eligible leaders, with a
-//! limit of partitions per answer; the cursor is the start of the next answer.
+//! Topics in order of their names (all if none is named), with their partitions and eligible
+//! leaders, up to a limit of partitions per response; the cursor names the first partition of the
+//! next response.
 
 use std::collections::BTreeSet;
 
@@ -87,8 +88,7 @@ struct Page {
 }
 
 impl Page {
-    /// Adds a topic's partitions from `first` on, as many as there is room for; false when the
-    /// answer ends here.
+    /// Adds a topic's partitions from `first` on, up to the limit; false if the response ends here.
     fn add(&mut self, context: &Context, image: &Image, (name, first): (&str, i32)) -> bool {
         if self.left == 0 {
             self.end(name, 0);

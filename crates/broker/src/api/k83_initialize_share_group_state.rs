@@ -1,7 +1,7 @@
 //! InitializeShareGroupState (key 83), version 0.
 //!
-//! The group coordinator gives partitions that a group has begun to share a new state. See
-//! `share_state` for what all requests about the state check.
+//! The group coordinator creates the state of partitions that a group begins to share (KIP-932).
+//! See `share_state` for what all requests about the state check.
 
 use levada_coordination::share_state::request::InitializePart;
 use levada_wire::messages::initialize_share_group_state_response::{InitializeStateResult, PartitionResult};

@@ -1,7 +1,7 @@
 //! DeleteShareGroupState (key 86), version 0.
 //!
-//! The group coordinator removes the state that a group has of partitions. See `share_state` for
-//! what all requests about the state check.
+//! The group coordinator removes the state that a group has for partitions (KIP-932). See
+//! `share_state` for what all requests about the state check.
 
 use levada_coordination::share_state::request::DeletePart;
 use levada_wire::messages::delete_share_group_state_response::{DeleteStateResult, PartitionResult};

@@ -32,10 +32,11 @@ use crate::broker::Broker;
 use crate::request_memory::Held;
 use crate::turns::LARGE_REQUESTS_AT_ONCE;
 
-/// Limit of large requests that the thread has not accepted: each has a turn already.
+/// Most large requests that the thread has not yet accepted: each is already counted as in
+/// progress.
 const INBOX_REQUESTS: usize = LARGE_REQUESTS_AT_ONCE;
 
-/// A request with everything that its answer depends on.
+/// A request with everything that its response depends on.
 pub(crate) struct LargeRequest {
     pub(crate) header: RequestHeader,
     pub(crate) info: ConnectionInfo,
@@ -47,19 +48,19 @@ pub(crate) struct LargeRequest {
     pub(crate) held: Option<Held>,
     pub(crate) work: LargeWork,
     pub(crate) turn: Turn,
-    /// Channel to the connection that waits for the answer.
+    /// Channel to the connection that waits for the response.
     pub(crate) asker: oneshot::Sender<LargeAnswer>,
 }
 
 /// Work that a large request is.
 pub(crate) enum LargeWork {
-    /// Answers the request, whose header has been removed.
+    /// Process the request, whose header has been removed.
     Answer(BytesMut),
     /// Returns the decision of the cluster's controller.
     Pass(Decided),
 }
 
-/// The answer to a large request.
+/// The response to a large request.
 pub(crate) struct LargeAnswer {
     pub(crate) reply: Result<Reply, RequestError>,
     /// The time that the thread was busy with it.
@@ -87,7 +88,7 @@ pub(crate) fn start(
     Ok((handover, thread))
 }
 
-/// Lets the thread do the work of a request, and returns the answer.
+/// Passes a request to the thread for large requests, and returns the response.
 pub(super) async fn answer_elsewhere(
     context: &Context,
     work: LargeWork,
@@ -136,8 +137,8 @@ async fn run(service: Rc<Service>, mut inbox: mpsc::Receiver<LargeRequest>) {
 }
 
 impl Context {
-    /// Ends the turn of a large request that is about to wait for other brokers. Does nothing for
-    /// other requests.
+    /// Gives up the place of a large request that is about to wait for other brokers. Does nothing
+    /// for other requests.
     pub(super) fn give_turn_back(&self) {
         self.turn.take();
     }

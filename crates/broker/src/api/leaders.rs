@@ -11,7 +11,7 @@ use crate::api::{Context, text};
 #[cfg(test)]
 mod tests;
 
-/// The nodes that an answer refers clients to, each once.
+/// The nodes that a response refers clients to, each once.
 #[derive(Default)]
 pub(super) struct Leaders {
     nodes: Vec<NodeEndpoint>,

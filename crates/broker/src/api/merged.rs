@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
-/// Merges refused and answered topics; `join` adds the partitions of a topic to the topic with the
+/// Merges refused and processed topics; `join` adds the partitions of a topic to the topic with the
 /// same `key`.
 pub(super) fn merge<T, K: Eq + Hash>(
     refused: Vec<T>,

@@ -1,5 +1,5 @@
-//! The time that a thread spends on a request, without the time in which the request waits, and the
-//! quota that it counts against. The longest time for which a request waits.
+//! The time that threads spend on a request, without its waits, and the quota against which that
+//! time counts. Also the longest time for which a request waits.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -27,16 +27,16 @@ pub(crate) struct Meter {
     busy: Cell<Duration>,
     /// The time that another thread was busy with the request.
     elsewhere: Cell<Duration>,
-    /// The part of all this time that has been booked.
+    /// The part of the measured time that has been booked.
     booked: Cell<Duration>,
     /// True if the time counts against no quota.
     is_exempt: Cell<bool>,
-    /// Time for which the connection is muted after the answer.
+    /// Time for which the connection is muted after the response.
     mute: Cell<Duration>,
 }
 
 impl Meter {
-    /// The meter of a request that has arrived at this time, and is answered immediately.
+    /// The meter of a request that was received at this time and is processed immediately.
     pub(super) fn new(received: Instant) -> Self {
         let (is_under_way, busy, elsewhere, booked, is_exempt, mute) = Default::default();
         let (begun, ended) = (Cell::new(received), Cell::new(received));
@@ -82,7 +82,7 @@ impl Meter {
         self.mute_for(other.mute());
     }
 
-    /// Time for which the connection is muted after the answer.
+    /// Time for which the connection is muted after the response.
     pub(crate) fn mute(&self) -> Duration {
         self.mute.get()
     }
@@ -104,14 +104,14 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
 }
 
 impl Context {
-    /// Does work of the request on a thread that may block. Its time counts as the request's.
+    /// Runs work of the request on a thread that may block. Its time counts as time of the request.
     pub(super) async fn off_shard<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (result, spent) = off_shard(move || timed(work)).await;
         self.meter.add_elsewhere(spent);
         result
     }
 
-    /// Like [`Context::off_shard`], in a turn of the client.
+    /// Like [`Context::off_shard`], after a wait in the client's queue.
     pub(super) async fn run_in_turn<T: Send + 'static>(
         &self,
         turns: &Turns,
@@ -123,7 +123,7 @@ impl Context {
     }
 
     /// Maximum time for which a request with this timeout waits: the idle limit of a connection. A
-    /// client that has disappeared unnoticed keeps its connection no longer than that.
+    /// connection whose client has disappeared unnoticed is kept no longer than that.
     pub(super) fn patience(&self, timeout_ms: i32) -> Duration {
         let timeout = Duration::from_millis(u64::from(timeout_ms.max(0).unsigned_abs()));
         self.broker().config().connections_max_idle.map_or(timeout, |idle| timeout.min(idle))
@@ -140,19 +140,19 @@ impl Context {
         self.waits.get()
     }
 
-    /// Mutes the connection after the answer for at least this time.
+    /// Mutes the connection for at least this time after the response.
     pub(super) fn mute_for(&self, wait: Duration) {
         self.meter.mute_for(wait);
     }
 
-    /// Notes that the time of the request counts against no quota, as in Kafka: another broker has
-    /// sent it, it has no answer, or its client has yet to authenticate.
+    /// Excludes the time of the request from quotas, as in Kafka: another broker has sent it, it
+    /// has no response, or its client is not yet authenticated.
     pub(crate) fn exempt_time(&self) {
         self.meter.is_exempt.set(true);
     }
 
-    /// Books the time that the request has taken so far, in the current step as well. Returns the
-    /// time of the mute in milliseconds, as in answers.
+    /// Books the time that the request has taken so far, the current step included. Returns the
+    /// time of the mute in milliseconds, for the response.
     pub(super) fn throttle_ms(&self) -> i32 {
         if self.broker().quotas().has_quotas() {
             self.book(self.meter.spent() + self.meter.begun.get().elapsed());

@@ -1,4 +1,4 @@
-//! The brokers of the cluster in answers to a client: live brokers are registered and not fenced,
+//! The brokers of the cluster in responses to a client: live brokers are registered and not fenced,
 //! and each has the endpoint of the listener that accepted the client's connection.
 
 use std::collections::HashMap;
@@ -104,7 +104,7 @@ impl<'a> Nodes<'a> {
         self.brokers.get(&node_id).is_some_and(|(broker, has_listener)| !broker.fenced && *has_listener)
     }
 
-    /// The leader in answers to clients: none if the client's listener does not lead to it, or if
+    /// The leader in responses to clients: none if the client's listener does not lead to it, or if
     /// it is this broker and the log of the partition is not open (`is_online`).
     pub(crate) fn leader(&self, partition: &PartitionRegistration, is_online: bool) -> i32 {
         let leader = partition.leader;
@@ -140,8 +140,8 @@ fn reserved(id: u8) -> Uuid {
     Uuid::from_bytes(bytes)
 }
 
-/// Name of the endpoints in answers to the client: its own listener's. The console is not a
-/// listener of other brokers; it sees them as brokers see one another.
+/// Listener name of the endpoints in responses to the client: that of its own listener. For the
+/// console, which is no listener of other brokers, the inter-broker listener.
 fn endpoint_name(context: &Context) -> String {
     let (config, own) = (context.broker().config(), &context.info.listener.name);
     let is_listener = config.listeners.iter().any(|listener| listener.name == *own);

@@ -67,7 +67,7 @@ pub(super) fn reply(gather: Gather<Records>) -> Reply {
     if tail { Reply::Send(pieces) } else { Reply::SendOld(pieces) }
 }
 
-/// The pieces, with further ranges after those at these places, which are in order.
+/// The pieces, with further ranges inserted after those at the given indexes, which are in order.
 fn with_later(pieces: Vec<Piece>, later: Vec<(usize, Box<More>)>) -> Vec<Piece> {
     let sum = later.iter().map(|(_, more)| more.0.len()).sum::<usize>();
     let (mut all, mut later) = (Vec::with_capacity(pieces.len() + sum), later.into_iter().peekable());

@@ -25,7 +25,7 @@ pub(super) const RENEW_VERSION_MIN: i16 = 2;
 const TYPE_MAX: i8 = 3;
 const RENEW_TYPE: i8 = 4;
 
-/// Group and member of a request that this broker may answer.
+/// Group and member of a request that this broker may process.
 pub(super) fn permit<'a>(
     context: &Context,
     group_id: Option<&'a StrBytes>,

@@ -34,7 +34,7 @@ macro_rules! changed {
 }
 pub(super) use changed;
 
-/// The response to one part: the answer, or error code and message.
+/// The response to one part: a result, or an error code and message.
 pub(super) type PartResponse<A> = Result<A, (i16, Option<StrBytes>)>;
 
 /// The partitions of a request by topic, in its order.

@@ -38,8 +38,8 @@ impl Principal {
 }
 
 impl Context {
-    /// True if the client may send requests about delegation tokens: not with a token itself, and
-    /// not without an identity.
+    /// True if the client may send requests about delegation tokens: it is authenticated, and not
+    /// by a token.
     pub(super) fn may_use_tokens(&self) -> bool {
         let session = self.session();
         let is_known = match self.info.listener.protocol {
@@ -66,8 +66,8 @@ pub(super) fn change(
     Ok(TokenChange { id, principal, period_ms })
 }
 
-/// Error code and expiry in an answer of the controller of this process. As in Kafka, the expiry in
-/// its refusals is 0.
+/// Error code and expiry in a response of the controller of this process. As in Kafka, the expiry
+/// in its refusals is 0.
 pub(super) fn outcome(expiry_ms: Result<i64, Failure>) -> (i16, i64) {
     match expiry_ms {
         Ok(expiry_ms) => (ErrorCode::None.code(), expiry_ms),

@@ -1,4 +1,4 @@
-//! Parts that the APIs for voters of the metadata quorum share, in a process that is its own
+//! Code that the APIs for voters of the metadata quorum share, in a process that is its own
 //! controller: checks in the order of Kafka's leader, with its error messages.
 
 use std::fmt;

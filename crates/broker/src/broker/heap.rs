@@ -6,13 +6,13 @@ use levada_process::usage::own_bytes;
 
 /// Memory of the process below which none is returned to the kernel, bytes.
 const LITTLE: u64 = 256 << 20;
-/// Time between two attempts, and the longest one after attempts without a result. A shard that
-/// allocates meanwhile may wait for 0.2 s.
+/// Time between two attempts, and the longest time after attempts without a result. A shard that
+/// allocates during an attempt may wait for 0.2 s.
 const PAUSE_MS: i64 = 5 * 60_000;
 const PAUSE_MAX_MS: i64 = 60 * 60_000;
 
-/// Gives freed memory back to the kernel, where it is much: after members, sessions or requests
-/// with large texts are gone, the pages of the allocator would otherwise stay for good.
+/// Returns freed memory to the kernel, if there is much of it: after many members, sessions or
+/// requests with large texts have ended, the pages of the allocator would otherwise stay.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     /// Time of the next attempt, ms of the steady clock.

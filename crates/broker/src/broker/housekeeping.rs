@@ -1,4 +1,4 @@
-//! One round of housekeeping, room by room.
+//! One round of housekeeping: the periodic work of each subject in turn.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use levada_process::tasks::guarded;
 
 use crate::broker::Broker;
 
-/// The work of a round in one room. Blocks.
+/// The work of one subject in a round. Blocks.
 type Work = fn(&Broker);
 
-/// The rooms, in this order. A room that panics runs again in the next round, and does not delay
-/// the others.
+/// The subjects and their work, in this order. Work that panics runs again in the next round, and
+/// does not delay the others.
 const ROOMS: [(&str, Work); 15] = [
     ("upkeep of logs", |broker| broker.replicas.keep_logs()),
     ("opening of partitions", |broker| broker.publisher.open_unopened()),

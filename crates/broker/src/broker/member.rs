@@ -99,8 +99,8 @@ impl Broker {
 
 impl Broker {
     /// Reports the lost replicas that the metadata has in a directory, or in sync, and returns
-    /// them. A report that came before a reassignment of the replica has no effect, so that the
-    /// broker repeats each report until the metadata has it.
+    /// them. A report from before a reassignment of the replica has no effect, so that the broker
+    /// repeats each report until the metadata has it.
     pub(super) fn report_lost(&self, now_ms: i64) -> BTreeSet<ReplicaKey> {
         let Some(membership) = &self.membership else { return BTreeSet::new() };
         let lost = self.replicas.lost(now_ms);
@@ -110,7 +110,7 @@ impl Broker {
     }
 }
 
-/// Pause between looks for lost logs.
+/// Interval between two searches for lost logs, ms.
 const LOOK_MS: i64 = 2_000;
 
 /// The keys that name the controllers.
@@ -123,14 +123,14 @@ pub(crate) struct Following {
     pub(crate) events: EventReceiver,
     /// Ends a wait for the next event.
     pub(crate) waker: EventSender,
-    /// The last image that came before the broker was caught up.
+    /// The last image from before the broker had caught up.
     latest: Option<Image>,
     /// Logs are open, and images are acted on.
     has_begun: bool,
     confirmation: Confirmation,
     /// Replicas that are reported as lost, and that the metadata has in a directory.
     lost: BTreeSet<ReplicaKey>,
-    /// Time of the next look for lost logs.
+    /// Time of the next search for lost logs, ms.
     look_ms: i64,
     /// Pauses that were noticed.
     pauses: u64,
@@ -282,8 +282,8 @@ impl Following {
         }
     }
 
-    /// Restores leaderships that were in doubt after a pause of the process, as soon as the
-    /// metadata was read again. To be called after each event.
+    /// Restores leaderships that were in doubt after a pause of the process, once the metadata has
+    /// been read again. To be called after each event.
     pub(crate) fn tick(&mut self) {
         if self.has_begun {
             self.report_placed();

@@ -1,4 +1,4 @@
-//! Opening and closing a broker, room by room.
+//! Opening and closing a broker, subject by subject.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -91,8 +91,8 @@ const RECOVERY_GRACE: Duration = Duration::from_millis(300);
 const CHANGES_AT_ONCE: u32 = 1000;
 
 impl Broker {
-    /// Opens a broker that is its own controller; when this returns it can serve requests. `bound`
-    /// are the listeners' addresses, in the order of the configuration.
+    /// Opens a broker that is its own controller. It can serve requests when this returns. `bound`
+    /// contains the listeners' addresses, in the order of the configuration.
     pub(crate) fn open(config: BrokerConfig, bound: &[SocketAddr]) -> Result<Arc<Self>, OpenError> {
         Self::open_on((Arc::new(RealDisk), Background::new(beside)), config, bound)
     }
@@ -136,7 +136,7 @@ impl Broker {
         Ok(broker)
     }
 
-    /// Makes the rooms of a broker. The broker does not serve yet.
+    /// Creates the parts of a broker, which does not serve yet.
     pub(super) fn assemble(
         config: Arc<LiveConfig>,
         metadata: Arc<Metadata>,

@@ -18,10 +18,10 @@ use parking_lot::Mutex;
 use crate::broker::Broker;
 use crate::replica::data_dir::DataDir;
 
-/// Pause between two looks for storage that refuses records, or accepts them again.
+/// Interval between two checks for storage that refuses records, or accepts them again.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Work of a writer that has not returned for so long waits for storage that is frozen or stuck.
+/// Duration after which work of a writer counts as waiting for storage that is frozen or stuck.
 const BLOCKED_AFTER: Duration = Duration::from_secs(3);
 
 /// Reason for which the broker cannot continue.
@@ -84,7 +84,7 @@ impl Broker {
         }
     }
 
-    /// Looks once. `beside` does work that may wait.
+    /// Checks the storage once. `beside` runs work that may wait.
     pub(crate) fn watch_storage(self: &Arc<Self>, now_ms: i64, beside: impl Fn(Box<dyn FnOnce() + Send>)) {
         self.replicas.refuse_blocked(BLOCKED_AFTER);
         for (at, dir) in self.replicas.dirs().iter().enumerate() {
@@ -97,7 +97,7 @@ impl Broker {
         }
     }
 
-    /// Acts on a refusal, or looks if a directory accepts records again. Blocks.
+    /// Acts on a refusal, or checks if a directory accepts records again. Blocks.
     fn attend_to_directory(&self, at: usize, is_refusal: bool, now_ms: i64) {
         let Some(dir) = self.replicas.dirs().iter().nth(at) else { return };
         if is_refusal {

@@ -39,7 +39,7 @@ const CORDONS: i16 = 2;
 /// Different faults that are logged between two successes.
 const FAULTS_MAX: usize = 32;
 
-/// Bytes of an answer in addition to its records.
+/// Bytes of a response in addition to its records.
 const ANSWER_HEAD_BYTES: u32 = 16 << 20;
 
 /// Kind of the nodes of a connection.
@@ -57,7 +57,7 @@ impl Peers {
         }
     }
 
-    /// Largest answer. A batch that is larger than the limits of a fetch comes whole.
+    /// Largest response in bytes. A batch that is larger than the limits of a fetch is sent whole.
     fn max_frame_bytes(self, cluster: &ClusterConfig) -> u32 {
         let default = ConnectionOptions::default().max_frame_bytes;
         let fetched = u32::try_from(cluster.replication.max_bytes).unwrap_or(0);
@@ -90,7 +90,7 @@ struct Open {
     renew_at: Option<Instant>,
 }
 
-/// Reason for which a request led to no answer.
+/// Reason for which a request got no response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionFault {
     #[error(transparent)]
@@ -137,7 +137,7 @@ impl Connection {
         Self { config, peers, purpose, timeout, cutoff, open, told, last_correlation_id: 0 }
     }
 
-    /// Sends a request to the node and waits for its answer. Logs a failure. Blocks.
+    /// Sends a request to the node and waits for its response. Logs a failure. Blocks.
     pub(crate) fn request<R: RequestResponsePair>(
         &mut self,
         to: &Target,
@@ -148,7 +148,7 @@ impl Connection {
     }
 
     /// Sends a request whose content depends on the version in which it is sent, and waits for its
-    /// answer. Logs a failure. Blocks.
+    /// response. Logs a failure. Blocks.
     pub(crate) fn request_in<R: RequestResponsePair>(
         &mut self,
         to: &Target,
@@ -161,7 +161,7 @@ impl Connection {
         })
     }
 
-    /// Sends a heartbeat and waits for its answer. Blocks. Omits cordoned directories for a
+    /// Sends a heartbeat and waits for its response. Blocks. Omits cordoned directories for a
     /// controller before Kafka 4.3, which does not support them.
     pub(crate) fn heartbeat(
         &mut self,
@@ -175,7 +175,7 @@ impl Connection {
         })
     }
 
-    /// Sends a Fetch and waits for its answer. Blocks.
+    /// Sends a Fetch and waits for its response. Blocks.
     pub(crate) fn fetch(&mut self, to: &Target, request: &FetchRequest) -> Option<FetchResponse<Bytes>> {
         self.call(to, |open, sent| {
             let version = open.best(controller::FETCH)?;
@@ -194,7 +194,7 @@ impl Connection {
         self.open.as_ref().map_or(&[], |open| open.client.versions())
     }
 
-    /// The levels that the cluster had finalized when the connection was made.
+    /// The feature levels that the cluster had finalized when the connection was opened.
     pub(crate) fn finalized(&self) -> &[FinalizedFeature] {
         self.open.as_ref().map_or(&[], |open| &open.finalized)
     }
@@ -334,7 +334,8 @@ fn refused(listener: &PeerListener, error: LoginError) -> ConnectionFault {
     }
 }
 
-/// Ends a connection from another thread, so that a thread which waits for an answer stops waiting.
+/// Ends a connection from another thread, so that a thread which waits for a response stops
+/// waiting.
 #[derive(Clone, Default)]
 pub(crate) struct Cutoff(Arc<Mutex<Held>>);
 

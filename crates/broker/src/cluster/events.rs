@@ -50,7 +50,7 @@ pub(crate) fn queue() -> (EventSender, EventReceiver) {
 }
 
 impl EventSender {
-    /// Queues an event. An image replaces an earlier waiting image, at its place in the queue.
+    /// Queues an event. An image replaces an earlier queued image, in its position.
     pub(crate) fn send(&self, event: ClusterEvent) -> Result<(), ConsumerGone> {
         let entry = match event {
             ClusterEvent::Image(image) => match self.waiting.lock().replace(image) {

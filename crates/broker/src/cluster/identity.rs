@@ -30,8 +30,8 @@ pub(crate) struct OwnRegistration {
     pub(crate) directories: Vec<(PathBuf, Uuid)>,
 }
 
-/// The broker as it registers. `bound` are the addresses of its listeners, in the order of the
-/// configuration. Each call makes another incarnation.
+/// The identity with which the broker registers. `bound` contains the addresses of its listeners,
+/// in the order of the configuration. Each call creates a new incarnation.
 pub(crate) fn identity(config: &BrokerConfig, bound: &[SocketAddr], ids: BrokerIds) -> BrokerIdentity {
     let listeners = config.listeners.iter().zip(bound).map(|(listener, bound)| {
         let port = bound.port();

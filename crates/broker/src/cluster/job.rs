@@ -1,5 +1,5 @@
-//! One request to the active controller, from its submission to its answer. The worker that sends
-//! it and the queue that may give it up share it.
+//! One request to the active controller, from its submission to its response. The worker that sends
+//! it and the queue that may abandon it share it.
 
 use levada_cluster::Target;
 use levada_wire::api::controller::ControllerApi;
@@ -14,7 +14,7 @@ use super::connection::Connection;
 
 /// A response that shows if another node is the active controller.
 pub(crate) trait ControllerAnswer {
-    /// True if the node that answered is not the active controller.
+    /// True if the responding node is not the active controller.
     fn is_not_controller(&self) -> bool;
 }
 
@@ -44,20 +44,20 @@ impl ControllerAnswer for CreateTopicsResponse {
 /// Outcome of sending a request once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Called {
-    /// The controller has answered.
+    /// The controller has responded.
     Answered,
     /// Another node is the active controller.
     NotController,
-    /// There was no connection, or the connection ended before the answer.
+    /// There was no connection, or the connection ended before the response.
     Lost,
 }
 
 /// A request whose type is not visible to the queue.
 pub(super) trait Job: Send + Sync {
-    /// Sends the request and keeps the answer. Blocks.
+    /// Sends the request and keeps the response. Blocks.
     fn call(&self, connection: &mut Connection, to: &Target) -> Called;
 
-    /// Delivers the answer that was kept, or this failure. Later outcomes are dropped.
+    /// Delivers the kept response, or this failure. Later outcomes are dropped.
     fn finish(&self, outcome: Result<(), ErrorCode>);
 }
 

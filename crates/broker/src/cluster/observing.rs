@@ -49,7 +49,7 @@ enum End {
 }
 
 impl Observation {
-    /// `cutoffs` are those of all connections, the own one first.
+    /// `cutoffs` contains those of all connections, its own first.
     pub(super) fn new(
         shared: Arc<Shared>,
         identity: &BrokerIdentity,
@@ -113,8 +113,8 @@ impl Observation {
         }
     }
 
-    /// Processes an event, and returns the next one if there is one already. The next request may
-    /// wait for its events: it leaves when all contents of the last answer are applied.
+    /// Processes an event, and returns the next one if it exists already. The next request is sent
+    /// only when all contents of the last response are applied.
     fn step(&mut self, event: ObserverEvent) -> Result<Option<ObserverEvent>, End> {
         let is_answer = matches!(event, ObserverEvent::Fetched(..));
         let actions = self.observer.step(event, steady_ms());
@@ -141,7 +141,7 @@ impl Observation {
         Ok(next)
     }
 
-    /// Carries out a task of the observer. The answer to a request is the next event.
+    /// Performs an action of the observer. The response to a request is the next event.
     fn act(&mut self, action: ObserverAction) -> Result<Option<ObserverEvent>, End> {
         match action {
             ObserverAction::Fetch(request, to, body) => {

@@ -22,7 +22,7 @@ use super::identity::OwnRegistration;
 use super::requests::RequestInput;
 use super::status::Shared;
 
-/// Longest wait for a controller to become known before a request counts as failed.
+/// Longest wait for an active controller before a request counts as failed.
 const CONTROLLER_WAIT: Duration = Duration::from_millis(500);
 
 /// Sends registrations and heartbeats until the lifecycle has ended.
@@ -110,7 +110,7 @@ impl Presence {
         Some(LifecycleEvent::Cordoned(cordoned))
     }
 
-    /// Carries out a task of the lifecycle. The answer to a request is the next event.
+    /// Performs an action of the lifecycle. The response to a request is the next event.
     fn act(&mut self, action: LifecycleAction) -> Result<Option<LifecycleEvent>, Gone> {
         match action {
             LifecycleAction::Register(request, body) => {

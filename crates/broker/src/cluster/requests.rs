@@ -1,6 +1,6 @@
 //! The thread that keeps requests to the active controller in order: it drives a `Channel`, the
-//! blocks of producer ids and the reports of directories. Workers with a connection each send the
-//! requests: one for the broker's own, several for those of clients.
+//! blocks of producer ids and the reports of directories. Workers send the requests, each over its
+//! own connection: one for those of the broker, several for those of clients.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ const PATIENCE: u32 = 5;
 /// Different reasons that are counted.
 const REASONS_MAX: usize = 32;
 
-/// The reasons since the last progress, and how often each has come.
+/// The reasons since the last progress, with their counts.
 #[derive(Debug, Default)]
 pub(super) struct Setbacks(BTreeMap<String, u32>);
 

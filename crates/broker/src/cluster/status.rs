@@ -36,17 +36,17 @@ pub(crate) struct MembershipStatus {
     pub(crate) applied: i64,
     /// Time since a controller wrote the last metadata record that is in force, ms.
     pub(crate) since_applied_ms: Option<i64>,
-    /// Times in which a state of the metadata was put in force.
+    /// Durations of the publication of metadata images.
     pub(crate) publications: Durations,
     /// Publications that left a part of the state out of force.
     pub(crate) publication_errors: u64,
-    /// Time since the leader's last answer to a Fetch of the metadata log was taken, ms.
+    /// Time since the last response of the leader to a Fetch of the metadata log was applied, ms.
     pub(crate) since_fetch_ms: Option<i64>,
-    /// Time since the last answer to a heartbeat or registration, ms.
+    /// Time since the last response to a heartbeat or registration, ms.
     pub(crate) since_heartbeat_ms: Option<i64>,
-    /// Clients' requests that the controller has answered.
+    /// Clients' requests to which the controller has responded.
     pub(crate) forwarded: u64,
-    /// Clients' requests that led to no answer.
+    /// Clients' requests that got no response.
     pub(crate) forwarding_failed: u64,
 }
 
@@ -118,7 +118,7 @@ impl Shared {
         }
     }
 
-    /// The versions of an API that the controller offers: `None` before the first answer of a
+    /// The versions of an API that the controller offers: `None` before the first response of a
     /// controller, an empty range if it does not have the API.
     pub(super) fn offered(&self, key: i16) -> Option<RangeInclusive<i16>> {
         let state = self.state.lock();
@@ -128,7 +128,7 @@ impl Shared {
         (!state.offered.is_empty()).then_some(range)
     }
 
-    /// Makes the threads end.
+    /// Stops the threads.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         let _state = self.state.lock();
@@ -147,7 +147,7 @@ impl Shared {
         state.controller.clone()
     }
 
-    /// Records the controller of an answer of the quorum; true if the controller has changed.
+    /// Records the controller that a response of the quorum names; true if it has changed.
     pub(super) fn observed(&self, controller: Option<&Target>, epoch: i32, high_watermark: i64) -> bool {
         let mut state = self.state.lock();
         (state.quorum_epoch, state.high_watermark) = (epoch, high_watermark);
@@ -173,7 +173,7 @@ impl Shared {
         }
     }
 
-    /// Records that all contents of an answer of the leader are applied.
+    /// Records that all contents of a response of the leader are applied.
     pub(super) fn fetched(&self) {
         self.state.lock().fetched_ms = Some(steady_ms());
     }

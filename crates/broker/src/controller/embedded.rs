@@ -30,8 +30,8 @@ impl Embedded {
         Self { store: Mutex::new(store), publisher, shortening: Mutex::default() }
     }
 
-    /// Makes one change: it is on the device first, then acted on, then visible. Written records
-    /// stay, even if a new partition cannot be opened. Blocks.
+    /// Makes one change: first it is on the device, then its effects are carried out, then it is
+    /// visible. Written records stay, even if a new partition cannot be opened. Blocks.
     pub(super) fn change<T>(&self, decide: impl FnOnce(&Image) -> Decision<T>) -> Result<T, Failure> {
         let mut first = None;
         let noted = |image: &Image, _| {

@@ -39,15 +39,15 @@ impl Controller {
 
 type Outcomes = Vec<(QuotaEntity, Result<(), Failure>)>;
 
-/// Host names that one request may have looked up. Addresses need no lookup.
+/// Most host names that are looked up for one request. Addresses need no lookup.
 const LOOKUPS_MAX: usize = 16;
 
 /// Time after which the lookups of one request begin no more.
 const LOOKUPS_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Takes out the changes of hosts that are neither addresses nor names that `lookup` finds, before
+/// Refuses the changes of hosts that are neither addresses nor names that `lookup` finds, before
 /// anything is locked. `elapsed` is the time since the first lookup: a name service that does not
-/// answer takes long for each name.
+/// respond delays each lookup.
 fn refuse_unresolvable(
     requests: &mut Vec<AlterQuota>,
     mut lookup: impl FnMut(&str) -> bool,

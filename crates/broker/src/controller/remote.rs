@@ -1,6 +1,6 @@
 //! The controller of a cluster, another process: clients' requests are forwarded to it without
-//! decoding, and topics that clients need are created by requests of the broker's own. Few are on
-//! their way at a time, in turns of the clients.
+//! decoding, and topics that clients need are created by requests of the broker's own. Few requests
+//! are in flight at a time; clients take turns.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -28,21 +28,21 @@ use crate::cluster::{ClusterMembership, Forwarded};
 #[cfg(test)]
 mod tests;
 
-/// An answer that takes its time.
+/// A future response.
 pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Maximum number of topic names whose creation is in progress. Clients repeat the request for
 /// further ones.
 const CREATING_MAX: usize = 10_000;
 
-/// Requests of one client at most that wait for their turn.
+/// Most requests of one client that wait for their turn.
 const WAITING_MAX: usize = 250;
 
-/// Time that a request may take, with the wait for its turn, as in Kafka.
+/// Longest time of a request, the wait for its turn included, as in Kafka.
 const FORWARD_TIME: Duration = Duration::from_secs(60);
 
 /// Connection to the active controller of a cluster. It finds the controller again after an
-/// election, and repeats requests without an answer.
+/// election, and repeats requests without a response.
 pub(crate) trait ActiveController: Send + Sync {
     /// Forwards a client's request in an Envelope.
     fn forward(&self, request: ClientRequest) -> Pending<'_, Forwarded>;
@@ -110,10 +110,10 @@ pub(crate) struct Remote {
     permitted: Turns,
     /// The others: the controller, which may have newer entries, decides one at a time.
     unpermitted: Turns,
-    /// Names of topics whose creation is under way.
+    /// Names of topics that are being created.
     creating: Arc<Mutex<HashSet<String>>>,
-    /// Lines about topics that were not created: a client that waits for one asks many times a
-    /// second.
+    /// Rate limit of log lines about topics that were not created: a client that waits for one
+    /// sends many requests a second.
     failures: Arc<LogPace>,
 }
 
@@ -131,8 +131,8 @@ impl Remote {
         }
     }
 
-    /// Forwards a client's request in its turn. `is_permitted` is false if the broker's own entries
-    /// of access control permit no such request.
+    /// Forwards a client's request after a wait for its turn. `is_permitted` is false if the
+    /// broker's own entries of access control permit no such request.
     pub(crate) async fn forward(&self, request: ClientRequest, is_permitted: bool) -> Forwarded {
         let turns = if is_permitted { &self.permitted } else { &self.unpermitted };
         let forwarded = async {
@@ -150,9 +150,9 @@ impl Remote {
         &*self.active
     }
 
-    /// Begins to create topics, with the rights of `client` if there is one, else with the broker's
-    /// own. The answer is not waited for: created topics come with an image. Topics whose creation
-    /// is under way are left out, and so are those beyond [`CREATING_MAX`].
+    /// Begins to create topics, with the rights of `client` if there is one, otherwise with those
+    /// of the broker. Does not wait for the response: created topics arrive with an image. Topics
+    /// that are already being created, or exceed [`CREATING_MAX`], are omitted.
     pub(super) fn begin_creation(
         &self,
         topics: Vec<CreatableTopic>,
@@ -162,7 +162,7 @@ impl Remote {
         self.begin_reported_creation(topics, timeout_ms, client, |_| {});
     }
 
-    /// Like [`Remote::begin_creation`]; `ended` gets the answer.
+    /// Like [`Remote::begin_creation`]; `ended` receives the response.
     pub(super) fn begin_reported_creation(
         &self,
         mut topics: Vec<CreatableTopic>,
@@ -197,7 +197,7 @@ impl Remote {
     }
 }
 
-/// Topics whose creation is under way, until this value is dropped.
+/// Topics that count as being created until this value is dropped.
 struct UnderWay {
     creating: Arc<Mutex<HashSet<String>>>,
     names: Vec<String>,

@@ -37,8 +37,8 @@ struct Internal {
     of_cluster: Vec<(&'static str, String)>,
 }
 
-/// Partitions and replicas of a topic that a client has the cluster create: those that are set on
-/// this broker. Where none are set, -1 leaves the choice to the controller, as in Kafka.
+/// Partitions and replicas of a topic whose creation a client causes: the values that are set on
+/// this broker. Where none is set, -1 leaves the choice to the controller, as in Kafka.
 fn own_shape(config: &BrokerConfig) -> (i32, i16) {
     let is_set = |key: &str| *config.settings().origin(key) != Origin::Default;
     let partitions = if is_set("num.partitions") { config.num_partitions } else { -1 };
@@ -55,7 +55,7 @@ pub(crate) struct Created {
 }
 
 impl Created {
-    /// The outcomes in the answer of a controller. Topics that exist are none.
+    /// The outcomes in the response of a controller. Topics that already exist are omitted.
     fn by_controller(names: Vec<String>, answer: &Result<CreateTopicsResponse, ErrorCode>) -> Vec<Self> {
         let response = match answer {
             Ok(response) => response,

@@ -57,7 +57,7 @@ impl Announcements {
     }
 }
 
-/// The topics of an image, as coordinators ask for them.
+/// The topics of an image, for lookups of coordinators.
 #[derive(Debug)]
 struct Known(Arc<Image>);
 

@@ -41,7 +41,7 @@ pub(crate) struct Host<M: Machine> {
     alarm: Arc<Notify>,
     jobs: mpsc::UnboundedSender<Job<M>>,
     unclaimed: Mutex<Option<mpsc::UnboundedReceiver<Job<M>>>>,
-    /// The broker stops: nothing is loaded any more.
+    /// True once the broker stops: nothing is loaded then.
     is_unloaded: AtomicBool,
     /// Resignations since the last line of the log about them.
     resigned: AtomicUsize,
@@ -64,19 +64,20 @@ struct State<M: Machine> {
     term: u64,
     /// The leader epoch in which the machine was loaded, or is being loaded.
     leader_epoch: Option<i32>,
-    /// The last announcement of each kind that came during the load; none while nothing is loaded.
+    /// The last announcement of each type that arrived during the load; none while nothing is
+    /// loaded.
     held: Option<Vec<M::Event>>,
     /// Changes of the state that the next machine applies once it is loaded; only while the
     /// partition is expected.
     after_load: Vec<M::Event>,
-    /// The machine's partition, and the leader epoch in which it was loaded; none until then, and
+    /// The machine's partition, and the leader epoch in which it was loaded; none before that and
     /// after it is unloaded.
     partition: Option<(Arc<Partition>, i32)>,
-    /// The partition is being recovered, or its log replayed.
+    /// True if the partition is being recovered, or its log replayed.
     is_expected: bool,
     waiting: HashMap<Ticket, oneshot::Sender<M::Outcome>>,
     next_ticket: u64,
-    /// Tickets that the host has answered before the machine.
+    /// Tickets whose requests the host has refused before the machine responds.
     dismissed: HashSet<Ticket>,
     /// Records in the lane, in this order, for the thread that releases the lock.
     writes: VecDeque<Write>,
@@ -96,15 +97,15 @@ impl<M: Machine> Host<M> {
         Some(self.slots.count()).filter(|count| *count > 0).map(|count| partition_for(key, count))
     }
 
-    /// Sends a request to the coordinator of its key and waits for the answer, up to
-    /// `ANSWER_WAIT` if the request [has a limit](Request::HAS_LIMIT). Without a partition for
-    /// the key, and after that time, the request is refused.
+    /// Sends a request to the coordinator of its key and waits for the response, up to
+    /// `ANSWER_WAIT` if the request [has a limit](Request::HAS_LIMIT). Without a partition for the
+    /// key, and after that time, the request is refused.
     pub(crate) async fn ask<R: Request<M> + Keyed>(&self, request: R) -> R::Answer {
         self.submit(request).await
     }
 
-    /// Like [`Host::ask`]. The coordinator has the request when this returns, and only the answer
-    /// is waited for.
+    /// Like [`Host::ask`]. The coordinator has received the request when this returns; only the
+    /// response is waited for.
     pub(crate) fn submit<R: Request<M> + Keyed>(
         &self,
         request: R,
@@ -114,8 +115,8 @@ impl<M: Machine> Host<M> {
     }
 
     /// Sends a request to the coordinator of partition `index`, as [`Host::submit`]; `refusal` is
-    /// the error while the coordinator does not serve. Records of a request that does not wait for
-    /// others have their place in the partition's lane when this returns.
+    /// the error while the coordinator does not serve. If the request does not wait for others, its
+    /// records are queued in the partition's append lane when this returns.
     pub(crate) fn submit_at<R: Request<M>>(
         &self,
         index: Option<i32>,
@@ -150,7 +151,7 @@ impl<M: Machine> Host<M> {
     }
 
     /// Steps every coordinator that is loaded. A coordinator whose partition is being recovered or
-    /// loaded gets the event then.
+    /// loaded receives the event afterwards.
     pub(crate) fn step_all_loaded(&self, event: impl Fn() -> M::Event) {
         self.slots.all().iter().for_each(|slot| slot.step_loaded_or_hold(event()));
     }
@@ -160,7 +161,7 @@ impl<M: Machine> Host<M> {
         self.slots.all().iter().for_each(|slot| slot.step_or_hold(event()));
     }
 
-    /// Like [`Host::step_all`], the coordinator of partition `index` alone.
+    /// Like [`Host::step_all`], for the coordinator of partition `index` only.
     pub(crate) fn step_at(&self, index: i32, event: M::Event) {
         if let Some(slot) = self.slots.at(index) {
             slot.step_or_hold(event);
@@ -172,7 +173,7 @@ impl<M: Machine> Host<M> {
         self.unclaimed.lock().take()
     }
 
-    /// Steps each coordinator when its deadline comes. Sleeps while there is none; never returns.
+    /// Steps each coordinator at its deadline; never returns.
     pub(crate) async fn run_clock(&self) {
         let tick = |slot: &Arc<Slot<M>>| slot.step(Signal::Tick.into());
         slots::run_clock(&self.slots, &self.alarm, |slot| &slot.due, tick).await;
@@ -185,7 +186,7 @@ impl<M: Machine> State<M> {
         self.partition.as_ref().is_some_and(|(partition, _)| partition.has_lease()) || self.is_expected
     }
 
-    /// Records that the partition is neither being recovered nor loaded any more.
+    /// Records that the partition is no longer being recovered or loaded.
     fn expect_no_more(&mut self) -> Vec<M::Event> {
         self.is_expected = false;
         std::mem::take(&mut self.after_load)
@@ -261,7 +262,7 @@ impl<M: Machine> Slot<M> {
         }
     }
 
-    /// Opens the coordinator for requests with a machine that has replayed the log.
+    /// Opens the coordinator for requests, with a machine that has replayed the log.
     fn open(
         self: &Arc<Self>,
         (machine, replayed): (M, Result<(), ReplayError>),
@@ -335,8 +336,8 @@ impl<M: Machine> Slot<M> {
         }
     }
 
-    /// Steps the machine, or the machine that is being loaded once it is loaded. A load may wait
-    /// long for replicas, so that an announcement replaces an earlier one of its kind.
+    /// Steps the machine, after the load if it is being loaded. A load may wait long for replicas,
+    /// so that an announcement replaces an earlier one of its type.
     fn step_or_hold(self: &Arc<Self>, event: M::Event) {
         let mut state = self.lock();
         match &mut state.held {

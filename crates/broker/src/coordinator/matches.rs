@@ -1,5 +1,5 @@
 //! Comparisons of the expressions of groups with the names of topics, for group coordinators: on
-//! threads that may block, in turns of the members for whom the expressions are matched.
+//! threads that may block, in a fair queue of the members for whom the expressions are matched.
 
 use std::collections::{BTreeMap, BTreeSet};
 

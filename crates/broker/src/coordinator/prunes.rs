@@ -1,4 +1,4 @@
-//! Deletion of records of `__share_group_state` that no share coordinator needs any more.
+//! Deletion of records of `__share_group_state` that no share coordinator needs.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use crate::replica::lane::{SubmitError, SubmitResult};
 use crate::replica::led::CommitFailure;
 
 /// True if the log is unchanged after an append that failed with `error`, so that the append can be
-/// tried again: its disk was full. Any other failure has taken the partition out of use.
+/// repeated: the disk was full. Any other failure has taken the partition offline.
 fn may_be_repeated(partition: &Partition, error: &LogError) -> bool {
     !matches!(error, LogError::Offline { .. }) && !partition.log().is_offline()
 }

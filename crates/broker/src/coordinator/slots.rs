@@ -64,8 +64,8 @@ impl<T> Slots<T> {
         i32::try_from(self.slots.load().len()).expect("partitions are numbered with 32 bits")
     }
 
-    /// Makes the missing coordinators up to this number of partitions, and returns the previous
-    /// number. Not at the same time as another change.
+    /// Creates the missing coordinators up to this number of partitions, and returns the previous
+    /// number. Must not run concurrently with another change.
     pub(crate) fn provide(&self, count: usize, make: impl Fn() -> T) -> usize {
         let mut slots = Vec::clone(&self.slots.load());
         let before = slots.len();

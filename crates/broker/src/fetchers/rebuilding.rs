@@ -1,6 +1,6 @@
-//! Logs of followers whose leader has moved the next records to remote storage: the state of the
-//! log after these records comes from the remote segment before the leader's local log. The records
-//! stay where they are.
+//! Logs of followers whose leader has moved the next records to remote storage: the remote segment
+//! before the leader's local log contains the state of the log after these records. The records
+//! stay in remote storage.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use levada_wire::messages::offset_for_leader_epoch_request::{
 use super::worker::Follow;
 use crate::remote_reads::{RemoteFault, RemoteSegments};
 
-/// The reason why the state of a log cannot be had.
+/// The reason why the state of a log is not available.
 #[derive(Debug, thiserror::Error)]
 enum Unbuilt {
     #[error("{0}")]

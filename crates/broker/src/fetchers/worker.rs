@@ -32,7 +32,7 @@ use crate::replica::Partition;
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 const EARLIEST_LOCAL: i64 = -4;
-/// Timestamp in ListOffsets that stands for the first record that remote storage does not have.
+/// Timestamp in ListOffsets for the first record that is not in remote storage.
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
 /// A change of the partitions that a thread follows.
@@ -113,7 +113,7 @@ impl Worker {
         self.shared.lags.lock().clone()
     }
 
-    /// Ends the thread, without waiting for the answer of its leader.
+    /// Ends the thread, without a wait for the response of its leader.
     pub(super) fn end(&self) {
         self.shared.inbox.lock().is_ending = true;
         self.shared.news.notify_one();
@@ -243,7 +243,7 @@ impl Follow {
         }
     }
 
-    /// Carries out the tasks of an answer. One request fetches all offsets of the leader that they
+    /// Performs the tasks of a response. One request fetches all offsets of the leader that they
     /// need.
     fn work_all(&mut self, tasks: Vec<FetcherTask>) {
         let is_request = |task: &FetcherTask| matches!(task.task, Task::Locate(_));

@@ -92,8 +92,8 @@ struct Examiner<'a> {
     log_starts: Offsets,
     high_watermarks: Offsets,
     cleaned: Offsets,
-    /// The metadata by which the next start goes; none in the directory of a broker whose metadata
-    /// the controllers of a cluster have.
+    /// The metadata that the next start uses; none for a broker of a cluster, whose controllers
+    /// have the metadata.
     image: Option<Image>,
     /// The reason why the metadata could not be read to its end.
     fault: Option<String>,
@@ -305,8 +305,8 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    /// The metadata log has neither indexes nor snapshots of producers, and a broker never cuts
-    /// anything but a torn tail off it.
+    /// Checks the metadata log. It has neither indexes nor snapshots of producers, and a broker
+    /// only ever truncates a torn end.
     fn metadata_log(&self, path: &Path, told: &mut dyn FnMut(u64)) -> Result<Checked, LogError> {
         let mut checked =
             partition(&RealDisk, path, &RecordedState { compacted: true, ..RecordedState::default() }, told)?;

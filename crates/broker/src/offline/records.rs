@@ -1,4 +1,4 @@
-//! Records of internal topics as JSON, for people who look into a log.
+//! Records of internal topics as JSON, for inspection.
 
 use bytes::Bytes;
 use serde_json::{Value, json};

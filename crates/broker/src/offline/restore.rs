@@ -32,7 +32,7 @@ pub struct RestorePlan {
     pub topics: Vec<RestoredTopic>,
     /// Objects and segments that are not used, with the reason.
     pub left_out: Vec<LeftOut>,
-    /// Objects that are not named as those of a segment.
+    /// Objects whose names are not those of segment objects.
     pub foreign: u64,
 }
 
@@ -79,7 +79,7 @@ pub struct Restored {
 /// The reason why a node cannot be restored.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// The store does not answer, or not to these credentials.
+    /// The store does not respond, or refuses the credentials.
     #[error(transparent)]
     Remote(#[from] RemoteError),
     /// A directory that cannot be formatted, or a failing disk.
@@ -94,12 +94,12 @@ pub enum RestoreError {
     /// The configuration is that of a member of a cluster.
     #[error("process.roles=broker joins a cluster, whose controllers have the topics")]
     Member,
-    /// The store belongs to another cluster than the one that was asked for.
+    /// The store belongs to another cluster than the requested one.
     #[error("the store belongs to cluster {owner}, not to {asked}")]
     OtherCluster {
         /// Id in the store.
         owner: String,
-        /// Id that the caller asked for.
+        /// Id that the caller requested.
         asked: String,
     },
     /// The records of a segment cannot be described in the metadata topic.
@@ -161,7 +161,7 @@ impl RestorePlan {
 }
 
 impl RestoredTopic {
-    /// Number of partitions that the topic gets: up to the highest one that has records.
+    /// Number of partitions of the topic: up to the highest one with records.
     pub fn partition_count(&self) -> i32 {
         self.partitions.last().map_or(0, |last| last.index.saturating_add(1))
     }

@@ -1,4 +1,4 @@
-//! Warnings about levels of features that end the way back to earlier releases.
+//! Warnings about feature levels that prevent a downgrade to earlier releases.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use levada_metadata::features::{METADATA_VERSION, passed_former_level};
 /// Levels of features by name.
 type Levels = BTreeMap<String, i16>;
 
-/// A feature whose level ends the way back.
+/// A feature whose level prevents a downgrade.
 #[derive(Debug, PartialEq, Eq)]
 struct Passed<'a> {
     feature: &'a str,
@@ -30,7 +30,7 @@ fn passed<'a>(before: &Levels, next: &'a Levels) -> Vec<Passed<'a>> {
     passed.collect()
 }
 
-/// Writes a warning for each feature that has passed the highest level of earlier releases.
+/// Logs a warning for each feature that has passed the highest level of earlier releases.
 pub(super) fn tell(before: &Levels, next: &Levels) {
     for Passed { feature, level, former } in passed(before, next) {
         tracing::warn!(

@@ -146,7 +146,8 @@ impl Publisher {
         self.replicas.mark_unserved_deleted(topic.name(), index)
     }
 
-    /// A partition that is not served has another leader: its coordinator is loading, or elsewhere.
+    /// Updates the leader of a partition that is not served: its coordinator is loading, or on
+    /// another broker.
     pub(super) fn lead_unserved(&self, topic: &Topic, index: i32, leadership: &Leadership) {
         let key = (topic.name().to_string(), index);
         if self.replicas.is_recovering(&key.0, key.1) {

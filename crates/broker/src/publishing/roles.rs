@@ -1,5 +1,5 @@
 //! The log event with the partitions that this broker has begun to lead or to follow: one line for
-//! all of a publication, and few lines for many publications.
+//! each publication, and a limited number of lines for many publications.
 
 use levada_base::log_pace::LogPace;
 use levada_process::clock::steady_ms;
@@ -45,7 +45,7 @@ impl Roles {
         }
     }
 
-    /// Writes the line, if anything changed and the pace allows it.
+    /// Writes the line, if a role has changed and the rate limit allows it.
     pub(super) fn tell(&self, pace: &LogPace) {
         let changed = self.leading + self.following + self.without_leader;
         if changed == 0 {

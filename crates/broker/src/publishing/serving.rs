@@ -146,7 +146,7 @@ impl Publisher {
         self.coordinators.tell_resigned();
     }
 
-    /// Removes partitions from service whose topics now have remote storage, and opens those of
+    /// Takes partitions out of service whose topics now have remote storage, and opens those of
     /// topics that no longer have it.
     pub(super) fn review_tiers(&self, image: &Image, topics: &[Uuid]) -> Result<(), LogError> {
         for topic in topics.iter().filter_map(|id| image.topic_by_id(*id)) {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::quota::{Accounts, Client, QuotaUse, Taking, Used};
 
-/// Seconds of a limit that a single answer may consume: the window of the rate.
+/// Seconds of a limit that one response may consume: the window of the rate.
 const BURST_SECONDS: f64 = 10.0;
 
 /// Quotas of clients, and their use.

@@ -20,12 +20,12 @@ pub(super) struct TokenBucket {
     pub(super) refilled_ms: i64,
 }
 
-/// Answer to a request for tokens.
+/// Result of a request for tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taking {
-    /// True if the request was refused; then no tokens are taken.
+    /// True if the request was refused; no tokens were taken then.
     pub(crate) is_refused: bool,
-    /// Time until the client has paid back the tokens, if it has to wait for that.
+    /// Time until the client has compensated for the tokens; zero if it need not wait.
     pub(crate) wait: Duration,
 }
 
@@ -79,7 +79,7 @@ impl fmt::Debug for OfRequest {
 }
 
 impl MutationQuota {
-    /// The quota of a client. Strict: the request is one that tells the client of a refusal.
+    /// The quota of a client. Strict: a request over the quota is refused with an error.
     pub(crate) fn of(book: &Arc<QuotaBook>, client: Client<'_>, is_strict: bool) -> Self {
         let of_request = || OfRequest {
             book: book.clone(),
@@ -103,7 +103,7 @@ impl MutationQuota {
         !taking.is_refused
     }
 
-    /// Time that the client's connection is muted after the answer.
+    /// Time for which the client's connection is muted after the response.
     pub(crate) fn wait(&self) -> Duration {
         let until_ms = self.0.as_ref().map_or(i64::MIN, |quota| quota.until_ms.load(Ordering::Relaxed));
         let wait_ms = until_ms.saturating_sub(steady_ms()).max(0);

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{Account, Accounts, Client, QuotaMeter};
 
-/// Accounts that are looked at: each look takes the lock that requests of clients with quotas take.
+/// Most accounts that one pass inspects: each inspection takes the lock that requests of clients
+/// with quotas take.
 const LOOKED_AT_MAX: usize = 10_000;
 
 /// Characters of a name that are kept; a client chooses its id.
@@ -25,7 +26,7 @@ pub struct QuotaUse {
     pub limit: f64,
 }
 
-/// The meter of an account, with what `/metrics` shows of it.
+/// The meter of an account, with the values for `/metrics`.
 #[derive(Debug, Default)]
 pub(super) struct AccountMeter {
     pub(super) meter: QuotaMeter,

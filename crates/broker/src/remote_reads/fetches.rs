@@ -1,5 +1,5 @@
 //! The reader threads: each fetches one part at a time into the cache. Parts that a read waits for
-//! come before those that are fetched ahead, which have at most half of the threads.
+//! precede those that are fetched ahead, which use at most half of the threads.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -99,7 +99,7 @@ struct Queued {
     is_running: bool,
 }
 
-/// A part that a thread has taken.
+/// A part that a thread is fetching.
 struct Taken {
     part: RemotePart,
     ticket: Arc<Ticket>,
@@ -246,7 +246,7 @@ impl Fetches {
         Ok(())
     }
 
-    /// Waits until the rate of fetches lets a part of this size begin.
+    /// Waits until the rate limit admits the fetch of a part of this size.
     fn pass_gate(&self, bytes: u64) -> Result<(), RemoteFault> {
         loop {
             let wait = self.gate.admit(bytes, self.segments.bytes_per_second(), Instant::now());

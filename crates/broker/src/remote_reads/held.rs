@@ -1,5 +1,4 @@
-//! A remote segment as an attempt sees it: the parts that the cache has, held open until the
-//! attempt ends.
+//! A remote segment during one attempt: the cached parts, which stay open until the attempt ends.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,14 +1,13 @@
-//! Questions that the remote segments of a partition answer.
+//! Lookups in the remote segments of a partition.
 
 use super::RemoteReads;
 use super::fault::Stop;
 
-/// A question that is repeated until the cache has all the parts for its answer.
+/// A lookup that is repeated until the cache has all parts that it needs.
 pub(super) trait Query: Send + 'static {
     type Found: Send + 'static;
 
-    /// The answer, by the parts that the cache has. May wait for the local disk, never for the
-    /// store.
+    /// The result, from the cached parts. May wait for the local disk, never for the store.
     ///
     /// # Errors
     /// The next part that is missing, or a failure.

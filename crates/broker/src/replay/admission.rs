@@ -11,8 +11,8 @@
 
 use super::ghosts::{FileId, Ghosts};
 
-/// Memory figures of the kernel: of the machine, or of the control group with the least room,
-/// whichever is smaller.
+/// Memory figures of the kernel: of the machine, or of the control group with the least free
+/// memory, whichever is smaller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Observation {
     /// Total memory, bytes.
@@ -44,13 +44,13 @@ pub(crate) enum Verdict {
     Refused,
 }
 
-/// A range with a question: where it is, and how much comes with it.
+/// The range of a read, and the bytes that are read ahead with it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) file: FileId,
     pub(crate) offset: u64,
     pub(crate) len: u64,
-    /// Number of bytes after it that come with it, if it may stay.
+    /// Number of bytes after the range that are read ahead, if it is admitted.
     pub(crate) ahead: u64,
 }
 
@@ -115,7 +115,7 @@ impl Admission {
         Verdict::Admitted
     }
 
-    /// Records a read without a decision, because it came with another one.
+    /// Records a read that needs no decision, because it belongs to another one.
     pub(crate) fn note(&mut self, file: FileId, offset: u64, len: u64) {
         self.ghosts.read(file, offset, len);
     }

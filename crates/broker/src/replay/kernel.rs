@@ -11,12 +11,12 @@ use super::admission::Observation;
 #[derive(Debug)]
 pub(crate) struct Kernel {
     root: PathBuf,
-    /// Bytes that came back soon after they were pushed out, since the start of the machine.
+    /// Bytes that were read again soon after their eviction, since the start of the machine.
     refaulted: Option<u64>,
 }
 
-/// If the kernel does not report the time for which tasks waited: number of bytes per observation,
-/// read again soon after their eviction, that counts as one percent of the time.
+/// Bytes per observation, read again soon after their eviction, that count as one percent of the
+/// time. Used if the kernel does not report the time for which tasks waited.
 const REFAULTED_PERCENT: u64 = 8 << 20;
 
 impl Default for Kernel {

@@ -115,7 +115,7 @@ impl Cleaner {
         }
     }
 
-    /// Leaves a log alone until the next start.
+    /// Excludes a log from compaction until the next start.
     pub(crate) fn exclude(&self, key: &TopicPartition) {
         self.book.lock().uncleanable.insert(key.clone());
     }
@@ -133,7 +133,7 @@ impl Cleaner {
         self.pace.go_on(bytes, bytes_per_second)
     }
 
-    /// Ends all work soon.
+    /// Stops all work soon.
     pub(crate) fn halt(&self) {
         self.pace.halt();
     }

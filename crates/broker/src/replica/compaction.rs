@@ -1,6 +1,6 @@
-//! Compaction: chooses the log that needs it most, and compacts it on threads that may block. Each
-//! new segment takes two short turns on the append lane of the log: one to read the last batch of
-//! each producer, and one to swap the files.
+//! Compaction: chooses the log that needs it most, and compacts it on threads that may block. For
+//! each new segment the append lane of the log is held twice for a short time: to read the last
+//! batch of each producer, and to swap the files.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

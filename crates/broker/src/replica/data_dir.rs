@@ -35,7 +35,7 @@ pub(crate) use self::names::partition_of;
 /// Kafka's name for the lock file, so that Kafka and Levada keep out of each other's way.
 pub(crate) const LOCK_FILE: &str = ".lock";
 
-/// Ends of the names of directories that are no partitions any more.
+/// Suffix of the directories of deleted partitions.
 pub(crate) const DELETED: &str = "-delete";
 pub(crate) const STRAY: &str = "-stray";
 
@@ -127,14 +127,14 @@ pub(crate) struct DataDir {
     state: Arc<State>,
     /// A log in it was not closed in good order.
     unclean: AtomicBool,
-    /// Held: the kernel lets go of the lock when the process ends, however it ends.
+    /// Holds the lock; the kernel releases it when the process ends.
     lock: File,
 }
 
 /// Receivers of the troubles of directories.
 #[derive(Clone, Default)]
 pub(crate) struct Troubles {
-    /// Notified when a directory has failed; none where a failure concerns one partition alone.
+    /// Notified when a directory has failed; none where only one partition is concerned.
     pub(crate) failures: Option<Arc<Notify>>,
     /// Notified when a directory begins to refuse records.
     pub(crate) refusals: Arc<Notify>,
@@ -324,7 +324,7 @@ impl DataDir {
         Found::of(path, FUTURE).expect("the name was formed here")
     }
 
-    /// The name that a partition's directory has once its copy elsewhere may take its place.
+    /// The new name of a partition's directory once its copy in another directory may replace it.
     pub(super) fn left_for(&self, future: &Found) -> PathBuf {
         let (topic, index) = &future.key;
         self.path.join(format!("{topic}-{index}.{}{DELETED}", future.unique))
@@ -402,7 +402,7 @@ impl DataDir {
         found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// A partition's directory was made: [`DataDir::sync_names`] has something to wait for.
+    /// Records the creation of a partition's directory, which [`DataDir::sync_names`] must sync.
     pub(super) fn note_new_name(&self) {
         *self.has_new_names.lock() = true;
     }
@@ -424,8 +424,8 @@ impl DataDir {
         Ok(())
     }
 
-    /// Replaces a checkpoint, unless it has these offsets already: a broker with nothing to do
-    /// leaves the device alone. Flushed when this returns. False for a directory out of use.
+    /// Replaces a checkpoint, unless it has these offsets already, so that an idle broker does not
+    /// write. Synced when this returns. False for a directory that has failed.
     pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: &Offsets) -> Result<bool, LogError> {
         if !self.is_in_use.load(Ordering::Acquire) || self.has_failed() {
             return Ok(false);

@@ -192,7 +192,7 @@ impl DataDirs {
         Ok(())
     }
 
-    /// Removes the clean-shutdown marks: from now on the directories count as in use.
+    /// Removes the clean-shutdown markers: from now on the directories count as in use.
     pub(crate) fn begin(&self) -> Result<LastShutdown, DataDirError> {
         self.finish_moves()?;
         self.left(DataDir::begin)
@@ -323,7 +323,7 @@ impl DataDirs {
         self.is_several() && self.of(key).is_some_and(DataDir::has_failed)
     }
 
-    /// The partition has no directory any more.
+    /// Removes the record of the partition's directory.
     pub(super) fn forget(&self, key: &TopicPartition) {
         self.homes.lock().remove(key);
     }
@@ -335,7 +335,7 @@ impl DataDirs {
         }
     }
 
-    /// Notes that partitions are served from where they are. Alone and with one directory, the
+    /// Records the directories of served partitions. With a single directory and no cluster, the
     /// metadata always has it.
     pub(super) fn note_placed(&self, keys: &[TopicPartition]) {
         if self.is_several() || self.metadata.is_none() {
@@ -365,7 +365,7 @@ impl DataDirs {
         self.online().filter(|dir| dir.refuses_records())
     }
 
-    /// Removes the reserves of disk space: a start and a stop may need the room.
+    /// Removes the reserves of disk space: a start and a stop may need the space.
     pub(crate) fn release_reserves(&self) {
         self.dirs.iter().for_each(DataDir::release_reserve);
     }
@@ -377,8 +377,8 @@ impl DataDirs {
         failed.filter_map(|(at, dir)| handled.insert(at).then_some(dir)).collect()
     }
 
-    /// Takes the directory out of use in which a file cannot be read, if the error is the device's.
-    /// `path` is the kernel's name of the file.
+    /// Takes the directory of an unreadable file offline, if the error is one of the device. `path`
+    /// is the kernel's name of the file.
     pub(crate) fn report_read(&self, path: &Path, error: &io::Error) {
         let source = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
         let error = LogError::Io { operation: "read", path: path.to_owned(), source: Arc::new(source) };

@@ -14,7 +14,7 @@ use crate::replica::{Partition, Replicas};
 pub(super) struct PendingRemoval(Mutex<BTreeMap<i64, Vec<Retired>>>);
 
 impl Replicas {
-    /// Renames segments that have left their log, and removes them when their time has come.
+    /// Renames segments that have left their log, and schedules their removal.
     pub(crate) fn retire(&self, partition: &Partition, discarded: Discarded) -> Result<(), LogError> {
         if discarded.count() > 0 {
             self.discard(partition, discarded.retire()?);
@@ -22,7 +22,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// Sees to it that files are removed when their time has come.
+    /// Schedules the removal of files.
     pub(super) fn discard(&self, partition: &Partition, retired: Retired) {
         match partition.config().file_delete_delay_ms {
             0 => remove(retired),

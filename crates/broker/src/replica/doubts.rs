@@ -1,4 +1,4 @@
-//! Replicas that lack records which they have had: who leads, and the lines of the log.
+//! Replicas that lack records: which of them leads, and the log lines about it.
 
 use levada_cluster::directories::ReplicaKey;
 use levada_cluster::replication::recount::Verdict;
@@ -10,9 +10,9 @@ use crate::replica::partition::Doubt;
 use crate::replica::{Partition, PartitionIdentity, Replicas};
 
 impl Replicas {
-    /// Tells the operator what an opened log has lost. `claims` are the offsets of its checkpoints,
-    /// and the flag is true if the log's whole directory is missing. Returns the doubt about a
-    /// replica whose records another one may have.
+    /// Logs the losses of an opened log. `claims` contains the offsets of its checkpoints, and the
+    /// flag is true if the log's whole directory is missing. Returns the doubt about a replica
+    /// whose records another one may have.
     pub(super) fn note_losses(
         &self,
         identity: &PartitionIdentity,
@@ -58,8 +58,8 @@ impl Replicas {
         None
     }
 
-    /// Partitions whose logs lack records that they have had or segments, and those of topics with
-    /// remote storage, each with a sentence.
+    /// Partitions whose logs lack records or segments, and those of topics with remote storage,
+    /// each with a text.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let in_doubt = self.partitions.all().into_iter().filter_map(|partition| {
             let shortfall = partition.shortfall()?;

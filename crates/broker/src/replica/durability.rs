@@ -71,8 +71,8 @@ impl Syncs {
             || self.log.log_end() - self.log.durable() >= self.flush_messages.load(Ordering::Relaxed)
     }
 
-    /// Requests a sync of everything that is in the log now. The answer comes when the sync is
-    /// done; none comes if the broker stops first.
+    /// Requests a sync of all data that is in the log now. The result arrives when the sync is
+    /// done; none arrives if the broker stops first.
     pub(crate) fn ask(self: &Arc<Self>) -> oneshot::Receiver<Synced> {
         let (done, answer) = oneshot::channel();
         let mut state = self.state.lock();

@@ -11,7 +11,8 @@ use levada_process::clock::now_ms;
 use crate::replica::Replicas;
 
 impl Replicas {
-    /// Looks for silent producers every `producer.id.expiration.check.interval.ms`; never returns.
+    /// Searches for silent producers every `producer.id.expiration.check.interval.ms`; never
+    /// returns.
     pub(crate) async fn run_producer_expiry(self: Arc<Self>) {
         loop {
             let interval_ms = self.config.load().producer_id_expiration_check_interval_ms.unsigned_abs();

@@ -71,9 +71,9 @@ impl Replicas {
         self.dirs.take_placed()
     }
 
-    /// Has directories refuse records in which an append, or work that keeps appends waiting, has
-    /// not returned for this time. Requests that wait for it, or for replicas that another broker
-    /// is to lead, are answered. Does not wait.
+    /// Makes directories refuse records if an append, or work that delays appends, has not returned
+    /// for this time. Completes requests that wait for it, or for replicas that another broker is
+    /// to lead. Does not wait.
     pub(crate) fn refuse_blocked(&self, after: Duration) {
         // The usual case: one look for each thread, and none for each partition.
         if !holds_last_for(after) {
@@ -134,8 +134,8 @@ impl Replicas {
         lost
     }
 
-    /// True if the log cannot serve although its directory works. Every idle log is looked at every
-    /// two seconds: the directory, which is found by its path, is only looked for with a reason.
+    /// True if the log cannot serve although its directory works. This runs for every idle log
+    /// every two seconds, so that the directory is looked up by its path only with a reason.
     fn cannot_serve(&self, partition: &Partition, now_ms: i64, any_refuses: bool) -> bool {
         let dir = || self.dirs.around(partition.log());
         // The last replica in sync continues to serve fetches.

@@ -1,5 +1,5 @@
-//! Partitions that another broker leads: what their leader sends is appended here, and their logs
-//! are truncated where they differ.
+//! Partitions that another broker leads: the leader's records are appended, and logs that differ
+//! are truncated.
 
 use std::sync::Arc;
 

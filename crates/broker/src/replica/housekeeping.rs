@@ -22,12 +22,12 @@ use crate::replica::{Partition, Replicas};
 const FLUSHES_MS: i64 = 5_000;
 const FLUSHES_MIN_MS: i64 = 50;
 
-/// Rounds in which the files of each idle log are looked for once: two minutes. A look costs more
+/// Rounds in which the files of each idle log are checked once: two minutes. A check costs more
 /// than the rest of a round, and an idle log has nothing new to lose.
 const LOOKS: usize = 24;
 
-/// Logs that are closed at the same time. Each waits for several syncs of the device, which
-/// completes those of many files together.
+/// Number of logs that are closed at the same time. Each waits for several syncs of the device,
+/// which completes those of many files together.
 const CLOSERS: usize = 16;
 
 /// The part of upkeep that failed.
@@ -222,8 +222,8 @@ fn hash_of_marks(partitions: &[Arc<Partition>]) -> u64 {
     hasher.finish()
 }
 
-/// Fails if the files of the log are not in their directory any more. Looks only if the log has
-/// grown since the last look, or if it `is_due`. Blocks.
+/// Fails if the files of the log are no longer in their directory. Checks only if the log has grown
+/// since the last check, or if it `is_due`. Blocks.
 fn look_for_files(partition: &Partition, is_due: bool) -> Result<(), LogError> {
     let end = partition.log().log_end();
     if partition.looked_for_at.swap(end, Ordering::Relaxed) == end && !is_due {

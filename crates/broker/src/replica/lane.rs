@@ -39,9 +39,9 @@ pub(crate) struct AppendLane {
     log: Arc<levada_log::Partition>,
     storage_warning: RepeatedWarning,
     longest_turns_ns: [AtomicU64; Work::ALL.len()],
-    /// Moment since which a thread has held the writer, 0 if none does.
+    /// Time since which a thread has held the writer, ns; 0 if none does.
     held_since_ns: AtomicU64,
-    /// Wakes those who wait for a writer that does not return.
+    /// Wakes the tasks that wait for a writer that does not return.
     given_up: Notify,
 }
 
@@ -73,7 +73,7 @@ struct Job {
     done: oneshot::Sender<AppendResult>,
 }
 
-/// The answer of [`AppendLane::submit`].
+/// Result of [`AppendLane::submit`].
 pub(crate) enum Submitted {
     /// The batch was written (or refused) by the calling thread.
     Done(AppendResult),
@@ -175,8 +175,7 @@ impl Submitted {
         }
     }
 
-    /// Waits until a queued batch has its place in the log, or is refused. The device is not waited
-    /// for.
+    /// Waits until a queued batch is written, or refused. Does not wait for a sync.
     pub(crate) async fn written(self) -> Self {
         match self {
             Self::Queued { .. } => Self::Done(self.appended().await),
@@ -191,7 +190,7 @@ impl Submitted {
         }
     }
 
-    /// Makes the answer wait for the replicas in sync, if there are others than this broker's.
+    /// Makes the result wait for the replicas in sync, if there are others than this broker's.
     pub(crate) fn committed(self, led: Option<Arc<Led>>, deadline: impl FnOnce() -> Instant) -> Self {
         match led {
             Some(led) => Self::Committed(Box::new(self), led, Some(deadline())),
@@ -199,7 +198,7 @@ impl Submitted {
         }
     }
 
-    /// Like [`Submitted::committed`] without a deadline: the result comes when the batch is
+    /// Like [`Submitted::committed`] without a deadline: the result arrives when the batch is
     /// committed, or the leadership has ended.
     pub(crate) fn committed_at_last(self, led: Option<Arc<Led>>) -> Self {
         match led {
@@ -208,8 +207,8 @@ impl Submitted {
         }
     }
 
-    /// Has the answer wait for the device. The sync begins immediately if the batch is in the log,
-    /// else when it is, should one be due then.
+    /// Makes the result wait for a sync. The sync begins immediately if the batch is in the log,
+    /// otherwise once it is, if one is due then.
     pub(crate) fn durable(self, syncs: &Arc<Syncs>) -> Self {
         let sync = matches!(self, Self::Done(Ok(_))).then(|| syncs.ask());
         Self::Durable(Box::new(self), syncs.clone(), sync)
@@ -221,7 +220,7 @@ impl Submitted {
 pub enum Work {
     /// Writing a group of batches, and the new segment that may take.
     Append,
-    /// Everything else: retention, forgetting producers, the swaps of compaction, a changed
+    /// Everything else: retention, expiry of producers, the swaps of compaction, a changed
     /// configuration.
     Housekeeping,
 }
@@ -232,17 +231,17 @@ impl Work {
         [(Self::Append, "append"), (Self::Housekeeping, "housekeeping")];
 }
 
-/// State of a lane's queue after a turn.
+/// State of a lane's queue after a thread has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Backlog {
-    /// The lane is idle, or another thread has the turn.
+    /// The lane is idle, or another thread writes.
     Empty,
     /// The lane waits for [`AppendLane::drain`].
     Remaining,
 }
 
-/// Groups written before other connections of the thread get a turn.
+/// Groups that a thread writes before its other connections continue.
 const GROUPS_PER_TURN: usize = 8;
 
 /// At most this many batches enter the log with one vectored write (the kernel takes 1 024 pieces).
@@ -295,8 +294,8 @@ impl AppendLane {
         (Submitted::Queued { answer, log: self.log.clone() }, was_idle)
     }
 
-    /// Writes the backlog, group by group, until it is empty or other connections should get a
-    /// turn. Only for the thread that got the backlog.
+    /// Writes the backlog, group by group, until it is empty or other connections should continue.
+    /// Only for the thread that received the backlog.
     pub(crate) fn drain(&self, now_ms: i64, wrote: impl Fn()) -> Backlog {
         let _broken = BrokenOnPanic(self);
         for _ in 0..GROUPS_PER_TURN {
@@ -356,8 +355,8 @@ impl AppendLane {
         }
     }
 
-    /// A look at the writer's state, which waits for nothing; none while the writer is held, or
-    /// once the log is closed.
+    /// Reads the writer's state without waiting; none while the writer is held, or once the log is
+    /// closed.
     pub(crate) fn look_at_writer<T>(&self, look: impl FnOnce(&Writer) -> T) -> Option<T> {
         self.writer.try_lock()?.as_ref().map(look)
     }
@@ -370,8 +369,8 @@ impl AppendLane {
         writer.as_mut().map(work)
     }
 
-    /// Like [`AppendLane::with_writer`], but `work` also runs without a writer. Then nothing is
-    /// appended any more.
+    /// Like [`AppendLane::with_writer`], but `work` also runs without a writer, after which nothing
+    /// is appended.
     pub(crate) fn with_writer_if_any<T>(&self, work: impl FnOnce(Option<&mut Writer>) -> T) -> T {
         let mut writer = self.writer.lock();
         let _hold = WriterHold::begin(self, Work::Housekeeping);
@@ -386,7 +385,7 @@ impl AppendLane {
         writer.as_mut().map(work)
     }
 
-    /// The longest time that this work held the writer since the start: the maximum delay of
+    /// The longest time that this work has held the writer since the start: the longest delay of
     /// appends.
     pub(crate) fn longest_turn(&self, work: Work) -> Duration {
         Duration::from_nanos(self.longest_turns_ns[work as usize].load(Ordering::Relaxed))
@@ -439,7 +438,7 @@ impl Drop for OfflineOnPanic<'_> {
     }
 }
 
-/// If the thread whose turn it is panics, the waiters of the lane get an error.
+/// If the thread that writes panics, the waiters of the lane get an error.
 struct BrokenOnPanic<'a>(&'a AppendLane);
 
 impl Drop for BrokenOnPanic<'_> {

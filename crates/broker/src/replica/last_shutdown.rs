@@ -10,7 +10,7 @@ use crate::replica::TopicPartition;
 /// Offsets by partition, as checkpoints have them.
 pub(crate) type Offsets = BTreeMap<TopicPartition, i64>;
 
-/// State in which the process before left one directory.
+/// State in which the previous process left one directory.
 #[derive(Default)]
 pub(crate) struct DirectoryAtShutdown {
     /// Every log was closed cleanly.
@@ -24,7 +24,7 @@ pub(crate) struct DirectoryAtShutdown {
     pub(crate) cleaned: Offsets,
 }
 
-/// State in which the process before left all directories.
+/// State in which the previous process left all directories.
 pub(crate) struct LastShutdown {
     /// Every log of every directory was closed cleanly.
     pub(crate) clean: bool,
@@ -46,7 +46,7 @@ pub(crate) struct PartitionAtShutdown {
 }
 
 impl PartitionAtShutdown {
-    /// State in which an open log is left without a close.
+    /// State of an open log that is abandoned without a close.
     pub(crate) fn of(log: &levada_log::Partition) -> Self {
         Self {
             clean: false,
@@ -85,7 +85,7 @@ impl LastShutdown {
         }
     }
 
-    /// State in which one partition was left.
+    /// State of one partition at the last shutdown.
     pub(crate) fn of(&self, key: &TopicPartition) -> PartitionAtShutdown {
         let Some(dir) = self.dir(key) else { return PartitionAtShutdown::default() };
         let offset = |offsets: &Offsets| offsets.get(key).copied().unwrap_or(0);
@@ -107,7 +107,7 @@ impl LastShutdown {
         there.map(|(_, (key, offset))| (key.clone(), *offset)).collect()
     }
 
-    /// True if a checkpoint has a partition that is none any more.
+    /// True if a checkpoint names a partition that no longer exists.
     pub(crate) fn is_stale(&self, known: impl Fn(&str, i32) -> bool) -> bool {
         let mut keys =
             self.dirs.iter().flat_map(|dir| dir.recovery_points.keys().chain(dir.log_starts.keys()));
@@ -130,7 +130,7 @@ struct Unserved {
 /// The reason why a partition is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnservedReason {
-    /// The partition's log is being checked, or will be.
+    /// The partition's log is being checked, or is yet to be checked.
     Recovering,
     /// The log could not be opened.
     Failed,
@@ -148,7 +148,7 @@ impl UnservedPartitions {
         self.0.values().filter(|unserved| unserved.reason == UnservedReason::Failed).count()
     }
 
-    /// Partitions whose recovery runs or is still to come.
+    /// Partitions whose recovery is running or yet to come.
     pub(crate) fn recovering(&self) -> impl Iterator<Item = &TopicPartition> {
         let all = self.0.iter().filter(|(_, unserved)| unserved.reason == UnservedReason::Recovering);
         all.map(|(key, _)| key)

@@ -147,22 +147,22 @@ impl Leadership {
         }
     }
 
-    /// True if this is later than `held`, or the same where `held` could not be stored. An older
-    /// image never follows a later one, but a partition may be opened by one and updated by the
-    /// other.
+    /// True if this leadership is later than `held`, or equal to it if `held` could not be stored.
+    /// An older image never follows a later one, but a partition may be opened by one and updated
+    /// by the other.
     pub(crate) fn follows(&self, held: &Self) -> bool {
         let is_later = self.partition_epoch > held.partition_epoch;
         debug_assert!(!is_later || self.leader_epoch >= held.leader_epoch, "{self:?} follows {held:?}");
         is_later || held.is_unstored && self.partition_epoch == held.partition_epoch
     }
 
-    /// Answers a client that requests the leader with this leader epoch (-1: none) (KIP-320).
+    /// Checks the leader epoch (-1: none) of a client that requests the leader (KIP-320).
     pub(crate) fn check(&self, known: i32) -> Result<(), ErrorCode> {
         self.check_epoch(known)?;
         if self.is_leader { Ok(()) } else { Err(ErrorCode::NotLeaderOrFollower) }
     }
 
-    /// Answers a client that reads from any replica and has this leader epoch (-1: none).
+    /// Checks the leader epoch (-1: none) of a client that reads from any replica.
     pub(crate) fn check_epoch(&self, known: i32) -> Result<(), ErrorCode> {
         match known {
             known if known != -1 && known < self.leader_epoch => Err(ErrorCode::FencedLeaderEpoch),

@@ -89,8 +89,8 @@ impl Lease {
         self.pauses.load(Ordering::Acquire)
     }
 
-    /// Records that the metadata was read after this number of pauses, so that its leaderships are
-    /// those in force.
+    /// Confirms that the metadata was read after this number of pauses, so that its leaderships are
+    /// in force.
     pub(crate) fn confirm(&self, pauses: u64) {
         assert!(pauses <= self.pauses(), "only pauses that have ended are confirmed");
         self.confirmed.store(pauses, Ordering::Release);

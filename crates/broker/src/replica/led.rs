@@ -99,7 +99,7 @@ impl Led {
         self.followers.wake();
     }
 
-    /// Ends the leadership. Every waiter is answered.
+    /// Ends the leadership. Completes every waiting request.
     pub(crate) fn resign(&self) {
         let mut state = self.state.lock();
         state.leader = None;
@@ -292,7 +292,7 @@ impl Led {
         self.of.consumers.wake();
     }
 
-    /// Answers requests for deletions that all live replicas have carried out.
+    /// Completes requests for deletions that all live replicas have carried out.
     pub(crate) fn release_deletions(&self) {
         let mut state = self.state.lock();
         if state.deletions.is_empty() {
@@ -310,7 +310,7 @@ impl Led {
     }
 }
 
-/// The answer for records that the high watermark covers.
+/// The result for records below the high watermark.
 fn verdict(leader: &Leader) -> Committed {
     if leader.has_fallen_short() {
         let (in_sync, demanded) = (leader.in_sync_soon(), leader.effective_min_insync());

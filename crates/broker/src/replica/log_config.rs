@@ -1,5 +1,4 @@
-//! Configuration of a log: the values of its topic laid over those of the broker, in the log's
-//! terms.
+//! Configuration of a log: the values of its topic override those of the broker.
 
 use levada_base::compress::Compression;
 use levada_config::{BrokerConfig, CompressionType, TimestampType, TopicConfig, Values};

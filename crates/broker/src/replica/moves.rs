@@ -47,7 +47,7 @@ struct Move {
     to: std::path::PathBuf,
     copy: ArcSwapOption<levada_log::Partition>,
     has_begun: AtomicBool,
-    /// Held for the last step, which a cancellation waits for.
+    /// Held during the last step; a cancellation waits for it.
     cancelled: Mutex<bool>,
 }
 
@@ -72,7 +72,7 @@ impl Moves {
         &self.announced
     }
 
-    /// Ends all work soon; the next start begins the moves again.
+    /// Stops all work soon; the next start begins the moves again.
     pub(crate) fn halt(&self) {
         self.pace.halt();
     }

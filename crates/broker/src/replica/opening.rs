@@ -35,7 +35,7 @@ impl Missing {
 }
 
 impl Replicas {
-    /// Partitions of the topics of which this broker has a replica that is not served yet.
+    /// Partitions of the topics with a replica on this broker that is not served yet.
     pub(crate) fn missing(&self, image: &Image, topics: impl Iterator<Item = Uuid>) -> Vec<Missing> {
         let mut missing = Vec::new();
         for topic in topics.filter_map(|id| image.topic_by_id(id)) {

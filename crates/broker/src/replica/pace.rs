@@ -44,7 +44,7 @@ impl Pace {
         *self.halted.lock()
     }
 
-    /// Ends all work soon.
+    /// Stops all work soon.
     pub(super) fn halt(&self) {
         *self.halted.lock() = true;
         self.halt.notify_all();

@@ -34,7 +34,7 @@ mod role;
 pub(in crate::replica) use self::doubt::Doubt;
 use role::{Unstored, take_role};
 
-/// Topics that belong to the broker itself.
+/// Internal topics, to which only the broker itself writes.
 pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
 pub(crate) const TRANSACTIONS_TOPIC: &str = "__transaction_state";
 pub(crate) const SHARE_STATES_TOPIC: &str = "__share_group_state";
@@ -47,7 +47,7 @@ pub(crate) struct Partition {
     topic: Arc<str>,
     topic_id: Uuid,
     index: i32,
-    /// Changes with the lane's writer held, so that it is ordered with appends.
+    /// Changes with the lane's writer locked, so that changes and appends are in order.
     leadership: ArcSwap<Leadership>,
     /// Present while this node leads and there are, or were, other replicas.
     led: ArcSwapOption<Led>,
@@ -56,22 +56,22 @@ pub(crate) struct Partition {
     lane: AppendLane,
     waiters: Arc<Waiters>,
     syncs: Arc<Syncs>,
-    /// Held shared from the question whether a batch belongs to its transaction until the batch has
-    /// its place in the lane, and alone by a marker: so no marker comes between, after which the
-    /// batch would open the transaction again.
+    /// Held shared from the check that a batch belongs to its transaction until the batch is queued
+    /// in the lane, and exclusively by a marker. A marker in between would end the transaction,
+    /// which the batch would then open again.
     transactions: RwLock<u64>,
     config: ArcSwap<TopicConfig>,
     marker_warning: RepeatedWarning,
     replication_warning: RepeatedWarning,
     unstored: Unstored,
-    /// Present while the log lacks records that it has had and another replica may have.
+    /// Present while the log lacks records that another replica may have.
     doubt: Mutex<Option<Doubt>>,
     traffic: Traffic,
     /// True if the topic has been deleted, or the replica has left this node; requests that still
     /// hold the partition get an error.
     deleted: AtomicBool,
     lease: Option<Arc<Lease>>,
-    /// Log end offset when housekeeping last looked for the files.
+    /// Log end offset when housekeeping last checked that the files exist.
     pub(super) looked_for_at: AtomicI64,
 }
 
@@ -219,7 +219,8 @@ impl Partition {
         self.waiters.wake();
     }
 
-    /// Begins, continues or ends the leadership of a replicated partition. The writer has its role.
+    /// Begins, continues or ends the leadership of a replicated partition, after the writer has
+    /// changed its role.
     fn follow_leadership(&self, next: &Leadership) {
         let held = self.led.load_full();
         match (held, &self.replication) {
@@ -259,8 +260,8 @@ impl Partition {
         }
     }
 
-    /// Number of replicas in sync if acks=all is to be refused, since the topic demands more. A
-    /// topic cannot demand more than there are replicas (KIP-966): one replica is always enough.
+    /// Number of replicas in sync if acks=all is to be refused, because the topic requires more. A
+    /// topic cannot require more than it has replicas (KIP-966): with one replica, one is enough.
     pub(crate) fn shortage(&self) -> Option<usize> {
         self.led.load().as_ref().and_then(|led| led.shortage())
     }
@@ -326,8 +327,8 @@ impl Partition {
         self.lease.as_ref().is_none_or(|lease| lease.is_valid(clock::uptime_ms()))
     }
 
-    /// The error for clients that hold a partition which is not served any more. A replica that has
-    /// left this node has lost the leadership before that.
+    /// The error for clients with a handle of a partition that is no longer served. A replica that
+    /// has left this node had lost the leadership before.
     pub(crate) fn absence(&self) -> ErrorCode {
         if self.log.is_offline() {
             return ErrorCode::KafkaStorageError;
@@ -390,7 +391,7 @@ impl Partitions {
         }
     }
 
-    /// Number of partitions that were taken out of use by a failure of their storage.
+    /// Number of partitions that are offline because their storage has failed.
     pub(crate) fn offline(&self) -> usize {
         self.all().iter().filter(|partition| partition.log().is_offline()).count()
     }

@@ -88,7 +88,7 @@ impl Recovery {
         }
     }
 
-    /// Removes a partition that no thread has begun with; true if there was one. The caller counts
+    /// Removes a partition that no thread is recovering; true if there was one. The caller counts
     /// it with [`Recovery::partition_done`].
     pub(crate) fn withdraw(&self, topic_id: Uuid, index: i32) -> bool {
         let mut queue = self.queue.lock();

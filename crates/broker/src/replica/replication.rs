@@ -239,7 +239,7 @@ impl Replicas {
         }
     }
 
-    /// Processes the controller's answer to a request.
+    /// Processes the controller's response to a request.
     pub(crate) fn isr_answered(&self, number: u64, answer: Option<&AlterPartitionResponse>) {
         let results = self.replication().updates.lock().answered(number, answer, uptime_ms());
         for result in results {

@@ -33,7 +33,7 @@ impl Partition {
 }
 
 impl Replicas {
-    /// Removes the partitions of topics with remote storage from those that are to be opened.
+    /// Separates the partitions of topics with remote storage from those that are to be opened.
     pub(crate) fn set_tiered_aside(
         &self,
         missing: &mut Vec<Missing>,

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 /// minimum that counts.
 pub(crate) const ALL_BYTES: u64 = 16 << 20;
 
-/// Held of the clients from one address.
+/// Most bytes in use by unauthenticated clients from one address.
 pub(crate) const ADDRESS_BYTES: u64 = 2 << 20;
 const _: () = assert!(ADDRESS_BYTES < ALL_BYTES, "one address cannot use up the share of all");
 
@@ -35,7 +35,7 @@ impl Newcomers {
         NewcomerShare { newcomers: self.clone(), address: address.to_canonical(), bytes: 0 }
     }
 
-    /// Bytes held at the moment.
+    /// Bytes in use by unauthenticated clients.
     pub(super) fn held_bytes(&self) -> u64 {
         self.held.lock().values().sum()
     }

@@ -1,6 +1,6 @@
 //! The admin thread: accepts connections, drives the timers of coordinators, ends transactions, and
-//! starts the housekeeping that must not run on a shard. It never waits for a disk: it notices
-//! those that do not answer.
+//! starts the housekeeping that must not run on a shard. It never waits for a disk, and detects
+//! disks that do not respond.
 
 use std::net::TcpListener;
 use std::rc::Rc;

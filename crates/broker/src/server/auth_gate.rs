@@ -52,13 +52,13 @@ struct Authenticated {
 
 /// Outcome for a frame.
 pub(super) enum AuthStep {
-    /// The request is to be answered.
+    /// The request is to be processed.
     Through(BytesMut),
     /// The request is ApiVersions, which needs no authentication.
     Versions(RequestHeader, BytesMut),
-    /// The request gets this answer.
+    /// The request gets this response.
     Answer(Bytes),
-    /// After a delay the broker sends this answer, if there is one, and closes the connection.
+    /// After a delay the broker sends this response, if there is one, and closes the connection.
     Closed { answer: Option<Bytes>, after: Duration, error: AuthError },
 }
 
@@ -74,7 +74,7 @@ pub(super) enum AuthError {
 }
 
 impl AuthGate {
-    /// The gate of a connection that came in as `info`.
+    /// The gate of the connection `info`.
     pub(super) fn new(broker: &Broker, info: &ConnectionInfo) -> Self {
         let sasl = sasl(broker, info);
         let address = info.peer.ip();
@@ -226,8 +226,8 @@ impl Authenticated {
         self.expires_ms.is_some_and(|expires_ms| expires_ms < now_ms)
     }
 
-    /// The talk in which the client shows again who it is, unless its session never ends or it is
-    /// too soon for that.
+    /// The exchange in which the client authenticates again; none if its session never ends, or if
+    /// it is too early.
     fn again(&self, config: Arc<SaslConfig>, now_ms: i64) -> Option<Exchange> {
         let too_soon = self.again_ms.is_some_and(|last_ms| now_ms - last_ms < AGAIN_AFTER_MS);
         (self.expires_ms.is_some() && !too_soon)

@@ -81,7 +81,7 @@ impl Channel {
         }
     }
 
-    /// An answer of these pieces.
+    /// A response of these pieces.
     pub(crate) fn sending(&mut self, pieces: Vec<Piece>) -> Sending {
         match self {
             Self::Plain => Sending::Plain(Transfer::new(pieces)),
@@ -93,7 +93,7 @@ impl Channel {
         }
     }
 
-    /// Sends until the turn of the answer ends.
+    /// Sends until the turn of the response ends.
     pub(crate) fn step(
         &mut self,
         (sending, stream): (&mut Sending, &TcpStream),
@@ -117,7 +117,7 @@ impl Channel {
         }
     }
 
-    /// Records that an answer with this number of bytes has left.
+    /// Records that the socket has accepted all bytes of a response.
     pub(crate) fn sent(&mut self, stream: &TcpStream, bytes: u64) -> std::io::Result<()> {
         match self {
             Self::Kernel(session) => session.sent(stream.as_fd(), bytes),
@@ -139,8 +139,8 @@ impl Channel {
     }
 }
 
-/// Takes the available bytes of the socket. A read that leaves room has emptied it: later bytes are
-/// announced again, so no further read is needed until then.
+/// Reads the available bytes of the socket. A read that does not fill the buffer has emptied the
+/// socket: later bytes are signalled again, so no further read is needed until then.
 fn receive(stream: &TcpStream, plain: &mut BytesMut) -> std::io::Result<usize> {
     let count = stream.try_read_buf(plain)?;
     if count > 0 && plain.len() < plain.capacity() {

@@ -41,8 +41,8 @@ use self::close_reason::CloseReason;
 /// Bytes that are read ahead from a slow disk.
 const AHEAD_BYTES: u64 = 1 << 20;
 
-/// Maximum size in bytes, and maximum number, of responses that are held back while further
-/// requests of the same client are answered.
+/// Most bytes, and largest number, of responses that are held back while further requests of the
+/// same client are processed.
 const KEPT_BACK_BYTES: u64 = 16 * 1024;
 const KEPT_BACK_PIECES: usize = 16;
 const _: () = assert!(KEPT_BACK_BYTES < AHEAD_BYTES, "answers that are kept back are small");
@@ -50,7 +50,7 @@ const _: () = assert!(KEPT_BACK_BYTES < AHEAD_BYTES, "answers that are kept back
 /// Maximum duration of a timer.
 const SILENCE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Fate of pages that come from the disk, once they were sent.
+/// Treatment of pages that were read from the disk, once they were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CachePolicy {
     Keep,
@@ -123,8 +123,8 @@ async fn at_once<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     .await
 }
 
-/// Runs `then` as soon as `waits` is true. That may change only while the same task polls the
-/// request, which it has to do before it polls this.
+/// Runs `then` as soon as `waits` is true. It may become true only while the same task polls the
+/// request, which happens before each poll of this future.
 async fn once_it_waits(waits: &impl Fn() -> bool, then: impl Future<Output = ()>) {
     let mut then = std::pin::pin!(then);
     std::future::poll_fn(|context| if waits() { then.as_mut().poll(context) } else { Poll::Pending }).await
@@ -141,9 +141,9 @@ struct Connection {
     held: Option<Held>,
     /// The memory of the requests of a client that has not authenticated yet.
     newcomer: Option<NewcomerShare>,
-    /// Answers that have yet to leave; none while anything is waited for.
+    /// Responses that are not yet sent; none while anything is waited for.
     kept_back: Vec<Piece>,
-    /// Times of these answers.
+    /// Times of these responses.
     kept_back_times: Vec<Answered>,
     trail: Trail,
     channel: Channel,
@@ -154,7 +154,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Answers one request after the other until the client has no more, or the broker stops.
+    /// Processes one request after the other until the client has no more, or the broker stops.
     async fn converse(&mut self) -> Result<(), CloseReason> {
         let shard = self.shard.clone();
         // One for all requests: to begin listening takes a lock that all shards share.
@@ -189,7 +189,7 @@ impl Connection {
         Ok(ready?)
     }
 
-    /// Processes one frame: a request to be answered, or a step of the client's authentication.
+    /// Processes one frame: a request, or a step of the client's authentication.
     async fn take(&mut self, mut frame: BytesMut) -> Result<(), CloseReason> {
         let request_bytes = frame.len();
         match self.gate.pass(self.shard.broker(), &self.info, frame)? {
@@ -338,9 +338,9 @@ impl Connection {
         false
     }
 
-    /// Sends one response, or keeps it back if the client has sent its next request without waiting
-    /// for it: a call of the kernel and perhaps the client's waking are saved, for as long as the
-    /// next request keeps this thread busy.
+    /// Sends one response, or holds it back if the client has already sent its next request. This
+    /// saves a system call and perhaps a wake-up of the client, while the next request keeps this
+    /// thread busy.
     async fn send_or_keep(&mut self, mut pieces: Vec<Piece>, answered: Answered) -> Result<(), CloseReason> {
         let small = pieces.iter().all(|piece| matches!(piece, Piece::Bytes(_)));
         let bytes: u64 = self.kept_back.iter().chain(&pieces).map(Piece::len).sum();
@@ -370,8 +370,8 @@ impl Connection {
         }
     }
 
-    /// Sends held-back responses and one further response, a turn at a time, each when the socket
-    /// takes more.
+    /// Sends held-back responses and one further response, one turn at a time, whenever the socket
+    /// accepts more.
     async fn send(
         &mut self,
         mut pieces: Vec<Piece>,
@@ -415,7 +415,7 @@ impl Connection {
         }
     }
 
-    /// Counts the answers that the socket has just taken.
+    /// Counts the responses that the socket has just accepted.
     fn record(&mut self, answered: Option<Answered>) {
         if answered.is_none() && self.kept_back_times.is_empty() {
             return;
@@ -468,7 +468,7 @@ impl Connection {
             && broker.transfers().replays().admits(warm, policy).await == replay::Verdict::Admitted
     }
 
-    /// Drops the pages that this connection has brought into the page cache.
+    /// Drops the pages that this connection has read into the page cache.
     fn leave_no_trace(&mut self) {
         if let Some(warm) = Warm::behind(self.trail.finish()) {
             // With a full queue there are others to push these pages out.

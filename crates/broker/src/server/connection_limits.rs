@@ -60,7 +60,7 @@ impl AcceptRate {
     }
 }
 
-/// The reason why there is no place.
+/// The limit that refuses a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     /// The maximum number of connections is reached.
@@ -76,14 +76,14 @@ pub(crate) enum Full {
 pub struct OpenConnections {
     /// Number of connections by the name of the listener.
     pub listeners: Vec<(String, u32)>,
-    /// Number of connections by the address of the client, the largest numbers first; addresses
-    /// without a place in this list are left out.
+    /// Number of connections by the address of the client, the largest numbers first; the rest of a
+    /// long list is omitted.
     pub addresses: Vec<(IpAddr, u32)>,
     /// Number of the other addresses.
     pub others: usize,
 }
 
-/// A connection's place, its own until dropped.
+/// A connection's permit, which counts against the limits until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     connections: Arc<ConnectionLimits>,
@@ -92,7 +92,7 @@ pub(crate) struct ConnectionPermit {
 }
 
 impl ConnectionLimits {
-    /// A place for a connection from `address` to `listener`, if the limits have one left.
+    /// Acquires a permit for a connection from `address` to `listener`.
     ///
     /// # Errors
     /// Which limit is reached.
@@ -140,7 +140,7 @@ impl ConnectionLimits {
         OpenConnections { listeners, addresses, others }
     }
 
-    /// True if these names are those that were looked up last.
+    /// True if these names are equal to those of the last lookup.
     pub(crate) fn has_looked_up(&self, names: &BTreeMap<String, u32>) -> bool {
         self.taken.lock().hosts.names == *names
     }
@@ -150,8 +150,8 @@ impl ConnectionLimits {
         self.taken.lock().hosts = LimitedHosts { names, addresses };
     }
 
-    /// Connections that go from now on: all waiters then check again, as each may wait for another
-    /// limit.
+    /// Notifies of connections that end from now on: all waiters then check again, as each may wait
+    /// for another limit.
     pub(crate) fn freed(&self) -> watch::Receiver<()> {
         self.freed.subscribe()
     }

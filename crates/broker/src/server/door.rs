@@ -1,6 +1,6 @@
-//! The door of a running broker for what shares its process: the HTTP address, which another crate
-//! serves. Requests of Kafka's protocol go through the [`Desk`]; the rest is what no request can
-//! tell.
+//! Access to a running broker for other parts of its process: the HTTP address, which another crate
+//! serves. Requests of Kafka's protocol go through the [`Desk`]; this type has what no request can
+//! return.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -89,7 +89,7 @@ impl Door {
         Desk::start(self.broker.clone(), self.stop.clone())
     }
 
-    /// Waits until all threads that serve clients have taken a turn.
+    /// Waits until every thread that serves clients has run a task.
     ///
     /// # Errors
     /// One has not, for seconds: a sentence that names it.
@@ -97,7 +97,7 @@ impl Door {
         self.liveness.all_take_turns().await
     }
 
-    /// The partition of `__consumer_offsets` that has this group, if the topic exists.
+    /// The partition of `__consumer_offsets` for this group, if the topic exists.
     #[must_use]
     pub fn partition_of_group(&self, group: &str) -> Option<i32> {
         self.broker.coordinators().groups().partition_of(group)
@@ -117,7 +117,7 @@ impl Door {
         self.broker.coordinators().txns().view_all(look)
     }
 
-    /// Topics and numbers of the partitions here in which an open transaction holds readers up.
+    /// Topics and indexes of this broker's partitions in which an open transaction delays readers.
     #[must_use]
     pub fn partitions_held_open(&self) -> Vec<(String, i32)> {
         let partitions = self.broker.replicas().partitions().all();
@@ -134,8 +134,8 @@ impl Door {
         Some(totals)
     }
 
-    /// Clients that push their metrics and of whom some name contains the text, at most so many,
-    /// with the largest values of the metrics with these names. The last one to push comes first.
+    /// Clients that push metrics and have a name with this text, up to a limit, with the largest
+    /// values of the given metrics. The client with the latest push comes first.
     #[must_use]
     pub fn telemetry_clients(&self, text: &str, max: usize, names: &[&str]) -> Vec<ClientRow> {
         self.broker.telemetry().rows(text, max, names)
@@ -153,7 +153,7 @@ impl Door {
         self.broker.telemetry().is_offered()
     }
 
-    /// The open connections of clients, with at most so many addresses.
+    /// The open connections of clients, with a limit of addresses.
     #[must_use]
     pub fn connections(&self, addresses_max: usize) -> OpenConnections {
         self.connections.open(addresses_max)
@@ -165,14 +165,14 @@ impl Door {
         self.broker.access().signing_keys().keys(source)
     }
 
-    /// True if access control lets the client do that. The audit log gets no entry.
+    /// True if access control permits the operation to the client. The audit log gets no entry.
     #[must_use]
     pub fn permits(&self, session: &Session, wanted: (Operation, ResourceType, &str)) -> bool {
         self.broker.access().decide(session, wanted).is_none_or(|rule| rule.allows())
     }
 
-    /// True if access control lets the client do that with at least one resource of that kind,
-    /// which need not exist. The audit log gets no entry.
+    /// True if access control permits the operation to the client on at least one resource of that
+    /// type, which need not exist. The audit log gets no entry.
     #[must_use]
     pub fn permits_some(&self, session: &Session, wanted: (Operation, ResourceType)) -> bool {
         self.broker.access().allows_some(session, wanted)

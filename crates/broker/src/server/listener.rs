@@ -30,11 +30,11 @@ const BACKLOG: i32 = 1024;
 /// Pause after a failed accept (no free descriptors): other connections wait in the backlog.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Pause between two looks for a free descriptor.
+/// Interval between two checks for a free descriptor.
 const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
 
-/// Binds the address that configuration key `key` named; does not accept yet. An empty host is
-/// every address of the machine, and so is that of IPv6, unless the socket is for IPv6 alone.
+/// Binds the address that configuration key `key` named; does not accept yet. An empty host stands
+/// for every address of the machine, as does `::`, unless the socket is for IPv6 only.
 pub(crate) fn bind(
     address: &HostPort,
     key: &'static str,
@@ -76,7 +76,7 @@ pub(crate) struct Acceptor {
     connections: Arc<ConnectionLimits>,
     rate: Arc<Mutex<AcceptRate>>,
     reserve: Reserve,
-    /// Limits the log entries about connections that wait or are turned away.
+    /// Limits the log entries about connections that wait or are refused.
     told: Arc<LogPace>,
     stop: Stop,
 }
@@ -146,7 +146,7 @@ impl Acceptor {
         }
     }
 
-    /// Waits until there is room for a connection; none if it is turned away.
+    /// Waits until the limits admit a connection; none if it is refused.
     async fn admit(
         &self,
         stream: std::net::TcpStream,
@@ -270,8 +270,8 @@ impl Acceptor {
         }
     }
 
-    /// Waits for a place among all connections, and among those of the listener; none if there are
-    /// too many from this address alone.
+    /// Waits for a permit among all connections, and among those of the listener; none if this
+    /// address alone has too many.
     async fn permit(
         &self,
         origin: (IpAddr, &Arc<Listener>),
@@ -312,7 +312,8 @@ async fn turn_away(connection: (std::net::TcpStream, ConnectionPermit), wait: Du
     drop(connection);
 }
 
-/// Small answers leave immediately; the code that writes large answers batches them with MSG_MORE.
+/// Configures the socket so that small responses are sent immediately; the code that writes large
+/// responses batches them with MSG_MORE.
 fn tune(stream: tokio::net::TcpStream) -> std::io::Result<std::net::TcpStream> {
     stream.set_nodelay(true)?;
     SockRef::from(&stream).set_keepalive(true)?;

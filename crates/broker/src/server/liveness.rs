@@ -1,5 +1,6 @@
-//! `/livez`: reports if the threads that serve clients still take turns. Partitions, directories
-//! and the cluster do not count: a restart repairs none of them, and ends service of the others.
+//! `/livez`: reports if the threads that serve clients still run tasks. Partitions, directories and
+//! the cluster do not count: a restart repairs none of them, and interrupts the service of the
+//! others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +10,12 @@ use tokio::time::{Instant, timeout_at};
 
 use super::supervisor::{Pulse, thread_name};
 
-/// Time within which each thread must take its turn; `levada cluster health --http` waits a second
+/// Time within which each thread must run a task; `levada cluster health --http` waits a second
 /// longer.
 const TURN_TIME: Duration = Duration::from_secs(4);
 
-/// Questions to the threads, and the newest one that each has answered. Without a question the
-/// threads do nothing.
+/// Requests for a sign of life, and the newest one to which each thread has responded. Without a
+/// request the threads do nothing.
 pub(crate) struct Liveness {
     asked: watch::Sender<u64>,
     answered: Vec<watch::Sender<u64>>,
@@ -28,7 +29,7 @@ impl Liveness {
         Arc::new(Self { asked: watch::Sender::new(0), answered, pulse })
     }
 
-    /// Makes a thread give signs of life from now on, on its local tasks.
+    /// Makes a thread respond from now on, on its local tasks.
     pub(crate) fn attend(self: &Arc<Self>, thread: usize) {
         if let Some(pulse) = &self.pulse {
             tokio::task::spawn_local(pulse.clone().beat(thread));
@@ -36,7 +37,7 @@ impl Liveness {
         tokio::task::spawn_local(self.clone().answer(thread));
     }
 
-    /// Waits until each thread has taken a turn.
+    /// Waits until each thread has run a task.
     ///
     /// # Errors
     /// One has not: a sentence that names it.
@@ -48,7 +49,7 @@ impl Liveness {
         ))
     }
 
-    /// Answers for one thread, for as long as the thread runs.
+    /// Responds for one thread, for as long as the thread runs.
     async fn answer(self: Arc<Self>, thread: usize) {
         let mut asked = self.asked.subscribe();
         loop {
@@ -60,7 +61,7 @@ impl Liveness {
         }
     }
 
-    /// The first thread that does not take a turn within `limit`.
+    /// The first thread that runs no task within `limit`.
     async fn silent(&self, limit: Duration) -> Option<usize> {
         let mut question = 0;
         self.asked.send_modify(|last| {

@@ -18,15 +18,15 @@ use crate::cluster::{ClusterEvent, ClusterMembership};
 use crate::server::StartError;
 use crate::server::signals::Order;
 
-/// The longest pause between two looks at the state of this process. While a controller is active,
-/// an image comes twice a second, and with it a look.
+/// Longest interval between two checks of the state of this process. While a controller is active,
+/// an image arrives twice a second, and each causes a check.
 const TICK: Duration = Duration::from_secs(2);
 
 /// Like [`TICK`], until connections are accepted.
 const FIRST_TICK: Duration = Duration::from_millis(100);
 
-/// Longest wait for the controllers to move leaderships away before the stop. The whole stop has
-/// two minutes.
+/// Longest wait at the stop for the controllers to move leaderships away. The whole stop has two
+/// minutes.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(60);
 
 const THREAD: &str = "cluster-follow";
@@ -109,7 +109,7 @@ pub(super) fn start(
 }
 
 impl MembershipThread {
-    /// Makes a reason to leave the cluster, should there be one, stop the process.
+    /// Makes the process stop when there is a reason to leave the cluster.
     pub(super) fn order_by(&self, orders: Sender<Order>) {
         let mut state = self.shared.state.lock();
         state.orders = Some(orders);

@@ -1,5 +1,5 @@
-//! The sockets of a shard, for another thread: it closes them if the shard does not answer, because
-//! it waits for a write to frozen storage. Their clients then go to the brokers that lead by now.
+//! The sockets of a shard, for another thread: it closes them if the shard does not respond,
+//! because it waits for a write to frozen storage. Their clients then connect to the new leaders.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use crate::broker::Broker;
 
-/// Time in which a shard answers.
+/// Time within which a shard must respond.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The sockets of one shard.
@@ -36,7 +36,7 @@ pub(crate) struct OpenStream {
 }
 
 impl OpenStreams {
-    /// Registers a socket that is being passed to the shard.
+    /// Registers a socket that is on its way to the shard.
     pub(crate) fn expect(&self, stream: &Arc<std::net::TcpStream>) {
         let mut waiting = self.waiting.lock();
         waiting.retain(|other| other.strong_count() > 0);
@@ -55,7 +55,7 @@ impl OpenStreams {
         Ok(OpenStream { stream, among: self.clone(), number })
     }
 
-    /// Answers the question of another thread; never returns.
+    /// Responds to the checks of another thread; never returns.
     pub(crate) async fn answer(&self) {
         loop {
             self.asked.notified().await;
@@ -94,7 +94,7 @@ impl Drop for OpenStream {
     }
 }
 
-/// Closes the sockets of shards that do not answer while a writer waits for its storage; never
+/// Closes the sockets of shards that do not respond while a writer waits for its storage; never
 /// returns.
 pub(crate) async fn close_stuck(broker: Arc<Broker>, shards: Arc<[Arc<OpenStreams>]>) {
     loop {

@@ -61,7 +61,7 @@ enum Action {
     End(&'static str),
 }
 
-/// Meaning of the signals, which depends on those before.
+/// Meaning of a signal, which depends on earlier signals.
 #[derive(Debug, Default)]
 struct Course {
     is_stopping: bool,
@@ -152,7 +152,7 @@ impl Signals {
     }
 }
 
-/// Turns signals into orders until the process ends.
+/// Converts signals to orders until the process ends.
 fn watch(runtime: &Runtime, mut caught: Caught, orders: &Sender<Order>) {
     let mut course = Course::default();
     let mut limit = None;

@@ -22,7 +22,7 @@ pub(super) struct Supervisor {
 struct Watchdog {
     /// Time between two messages.
     pause: Duration,
-    /// Time of the next message. Signals in between do not bring it forward: threads beat only
+    /// Time of the next message. Progress in between does not advance it: threads beat only
     /// [`BEATS`] times between two messages.
     due: Instant,
     pulse: Arc<Pulse>,
@@ -64,7 +64,7 @@ pub(super) fn thread_name(thread: usize, threads: usize) -> String {
 }
 
 impl Watchdog {
-    /// True if the time of a message has come; sets that of the next one.
+    /// True if a message is due; sets the time of the next one.
     fn is_due(&mut self, now: Instant) -> bool {
         let due = now >= self.due;
         if due {

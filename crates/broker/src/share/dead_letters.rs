@@ -38,7 +38,7 @@ const ATTEMPTS: u32 = 5;
 /// Pause after the first attempt; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 2_000 });
 
-/// Lines of the log about dead letters that were given up.
+/// Rate limit of log lines about dead letters that were abandoned.
 static REFUSALS: LazyLock<LogPace> = LazyLock::new(LogPace::default);
 
 /// Dead letters of an entry that are written together.
@@ -69,7 +69,7 @@ impl Round {
         records
     }
 
-    /// Offsets of the dead letters that were written or given up since the last call.
+    /// Offsets of the dead letters that were written or abandoned since the last call.
     fn take_done(&mut self) -> Vec<(i64, i64)> {
         let done = &self.letters[self.done..self.place.letter];
         self.done = self.place.letter;
@@ -130,7 +130,7 @@ async fn write_round(broker: &Arc<Broker>, entry: &Arc<ShareEntry>, mut round: R
     }
 }
 
-/// Makes and sends the next batch of a round.
+/// Builds and sends the next batch of a round.
 async fn write_batch(broker: &Arc<Broker>, entry: &ShareEntry, round: &mut Round) -> Result<(), Fault> {
     let destination = Destination::find(broker, entry).await?;
     let requester = Requester::ShareGroup(entry.group().clone());

@@ -123,7 +123,7 @@ async fn read_state(broker: &Arc<Broker>, entry: &ShareEntry) -> Result<LoadedSt
     Ok(LoadedState { state_epoch, start_offset, spans })
 }
 
-/// The code for clients of a state that cannot be loaded. A code that tells of the coordinator ends
+/// The code for clients of a state that cannot be loaded. A code about coordinators would end
 /// Kafka's consumer, which does not expect it here.
 fn load_error(error: ShareStateError) -> ErrorCode {
     match state_error(error) {
@@ -141,7 +141,7 @@ fn span(batch: StateBatch) -> DeliverySpan {
     }
 }
 
-/// The first offset of a group that has none in the partition.
+/// The first offset for a group without a start offset in the partition.
 async fn first_offset(broker: &Broker, entry: &ShareEntry) -> Result<i64, ErrorCode> {
     let partition = entry.partition();
     match broker.share_partitions().group(entry.group()).settings.start {

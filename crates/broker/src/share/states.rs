@@ -19,7 +19,7 @@ mod parts;
 
 pub(crate) use parts::RemotePart;
 
-/// Time after which a request is not repeated any more.
+/// Time after which a request is no longer repeated.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Pause before the first repetition; each further one is twice as long, up to the longest.
@@ -59,7 +59,7 @@ pub(crate) async fn request<P: RemotePart>(
     results.into_iter().map(|result| result.unwrap_or_else(missing)).collect()
 }
 
-/// True if the coordinator is elsewhere or not ready, so that another attempt may succeed.
+/// True if the coordinator is on another broker or not ready, so that another attempt may succeed.
 fn may_be_repeated<T>(result: &Result<T, ShareStateError>) -> bool {
     matches!(
         result,
@@ -69,7 +69,7 @@ fn may_be_repeated<T>(result: &Result<T, ShareStateError>) -> bool {
     )
 }
 
-/// Sends the parts at these places once. A part without a coordinator has no result.
+/// Sends the parts with these indexes once. A part without a coordinator has no result.
 async fn request_once<P: RemotePart>(
     broker: &Arc<Broker>,
     group_id: &str,
@@ -100,7 +100,7 @@ async fn request_once<P: RemotePart>(
     results
 }
 
-/// Places of parts by the partition of the topic that their keys belong to, and its leader.
+/// Indexes of the parts, by the coordinator's partition for their keys and its leader.
 fn by_coordinator<P: RemotePart>(
     broker: &Broker,
     group_id: &str,

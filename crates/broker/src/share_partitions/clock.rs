@@ -34,7 +34,7 @@ struct Queue {
 }
 
 impl Timers {
-    /// Sets the alarm of an entry in place of its former one.
+    /// Replaces the alarm of an entry.
     pub(super) fn set(&self, number: u64, (former_ms, at_ms): (i64, i64), entry: Weak<ShareEntry>) {
         let mut queue = self.queue.lock();
         queue.alarms.remove(&(former_ms, number));
@@ -56,7 +56,7 @@ impl Timers {
         self.changed.notify_one();
     }
 
-    /// Next work that the clock brings. Not for use by two tasks at the same time.
+    /// Waits for the next work that is due. Not for use by two tasks at the same time.
     pub(super) async fn next(&self, now_ms: impl Fn() -> i64) -> ShareWork {
         loop {
             let wait = match self.take(now_ms()) {
@@ -70,7 +70,7 @@ impl Timers {
         }
     }
 
-    /// Work whose time has come, or the time until the next; `Err(None)` without an alarm.
+    /// Work that is due, or else the time until the next one; `Err(None)` without an alarm.
     fn take(&self, now_ms: i64) -> Result<ShareWork, Option<Duration>> {
         let mut queue = self.queue.lock();
         if let Some((member, partitions)) = queue.departed.pop_front() {

@@ -42,7 +42,7 @@ pub(crate) struct LetterCounts {
 }
 
 impl LetterCounts {
-    /// Counts a batch of dead letters that is being sent.
+    /// Counts a batch of dead letters that is about to be sent.
     pub(crate) fn sent(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
@@ -52,13 +52,14 @@ impl LetterCounts {
         self.written.fetch_add(records, Ordering::Relaxed);
     }
 
-    /// Dead letters were given up: the last attempt to write their batch has failed.
+    /// Counts dead letters that are abandoned because the last attempt to write their batch has
+    /// failed.
     pub(crate) fn given_up(&self, records: u64) {
         self.given_up.fetch_add(records, Ordering::Relaxed);
         self.failed_requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Dead letters were given up before a batch was made for them.
+    /// Counts dead letters that are abandoned before a batch was built for them.
     pub(super) fn lost(&self, records: u64) {
         self.given_up.fetch_add(records, Ordering::Relaxed);
     }
@@ -114,7 +115,7 @@ impl ShareCounts {
         }
     }
 
-    /// Records that were acquired, and of these those whose lock has ended.
+    /// Records that were acquired, and how many of them lost their lock by expiry.
     pub(super) fn deliveries(&self) -> (u64, u64) {
         (self.acquired.load(Ordering::Relaxed), self.expired.load(Ordering::Relaxed))
     }

@@ -95,11 +95,11 @@ pub(super) struct EntryState {
     pub(super) letters: LetterQueue,
     /// The entry ends after its last write and its last dead letter.
     pub(super) is_retired: bool,
-    /// A fetch has found the fetch lock taken.
+    /// True if a fetch has found the fetch lock in use.
     pub(super) is_contended: bool,
-    /// Fetches that have had the fetch lock.
+    /// Fetches that have held the fetch lock.
     pub(super) fetches: u64,
-    /// Time for which fetches had the fetch lock.
+    /// Time for which fetches have held the fetch lock.
     pub(super) locked: Duration,
     /// Records whose lock has ended without an acknowledgement.
     expired: u64,
@@ -130,8 +130,8 @@ impl EntryState {
 }
 
 impl ShareEntry {
-    /// Queues dead letters for writing. A machine that is not active any more leaves them to the
-    /// next one, which loads them.
+    /// Queues dead letters for writing. A machine that is no longer active leaves them to the next
+    /// one, which loads them.
     fn send(&self, state: &mut EntryState, letters: Vec<DeadLetter>) -> Follow {
         if state.machine.phase() != SharePhase::Active {
             return Follow::Nothing;
@@ -233,7 +233,7 @@ impl ShareEntry {
         self.state.lock().is_retired = false;
     }
 
-    /// The group has no session any more. Returns true if the entry can end immediately.
+    /// Records that the group has no session left. Returns true if the entry can end immediately.
     pub(super) fn retire(&self) -> bool {
         let mut state = self.state.lock();
         state.is_retired = true;
@@ -269,7 +269,7 @@ impl ShareEntry {
         self.state.lock().failure.is_some()
     }
 
-    /// Takes over the state that the share coordinator has.
+    /// Applies the state that the share coordinator has.
     pub(crate) fn load(self: &Arc<Self>, loaded: &LoadedState, group: &ShareGroup) -> Follow {
         let mut state = self.state.lock();
         let follow = match state.machine.load(loaded, &group.limits) {

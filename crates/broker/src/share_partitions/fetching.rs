@@ -15,7 +15,7 @@ use super::entry::{ShareEntry, ShareRefusal};
 pub(crate) enum Claim {
     /// The fetch reads the log.
     Taken {
-        /// Lock that lets one fetch of the entry run at a time.
+        /// Lock that admits one fetch of the entry at a time.
         lease: FetchLease,
         /// First offset to read.
         offset: i64,
@@ -36,7 +36,7 @@ pub(crate) enum Claim {
 pub(crate) struct FetchLease {
     entry: Arc<ShareEntry>,
     fetch: u64,
-    /// The fetch that has the lock; it does not wake itself.
+    /// The fetch that holds the lock; it does not wake itself.
     sleeper: Arc<Notify>,
 }
 

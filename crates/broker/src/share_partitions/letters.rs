@@ -8,11 +8,11 @@ use levada_coordination::share_partition::DeadLetter;
 use super::counts::LetterCounts;
 use super::entry::{Follow, ShareEntry};
 
-/// Dead letters of one round at most. Those of a round are given up together.
+/// Most dead letters of one round. Those of a round are abandoned together.
 const ROUND_MAX: usize = 5_000;
 
-/// Number of waiting dead letters above which those of deleted records are not written any more. No
-/// more records than this are in flight.
+/// Number of waiting dead letters above which dead letters of deleted records are no longer
+/// written. No more records than this are in flight.
 const WAITING_MAX: usize = 1 << 16;
 
 /// Dead letters that wait.
@@ -25,8 +25,8 @@ pub(super) struct LetterQueue {
 
 impl LetterQueue {
     /// Adds dead letters. The records below `start` are not in flight. Returns true if the caller
-    /// has to start a task that writes, and the number of records whose dead letters are given up
-    /// for lack of space.
+    /// must start a task that writes, and the number of records whose dead letters are abandoned
+    /// for lack of memory.
     pub(super) fn push(&mut self, letters: Vec<DeadLetter>, start: i64) -> (bool, u64) {
         self.waiting.extend(letters);
         let mut lost = 0;
@@ -53,7 +53,7 @@ impl LetterQueue {
         *self = Self::default();
     }
 
-    /// True if no dead letter waits or is under way.
+    /// True if no dead letter is waiting or being written.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_written
     }
@@ -78,7 +78,7 @@ impl ShareEntry {
         state.letters.next().ok_or(state.is_retired)
     }
 
-    /// Dead letters are written or given up: archives their records.
+    /// Archives the records of dead letters that were written or abandoned.
     pub(crate) fn letters_done(self: &Arc<Self>, offsets: &[(i64, i64)]) -> Follow {
         let mut state = self.state.lock();
         let write = state.machine.dead_letters_done(offsets);

@@ -32,8 +32,8 @@ pub(crate) struct MemberKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SessionPartition {
     pub(crate) key: PartitionPlace,
-    /// True if the request names the partition for the first time, or the last response had an
-    /// error for it: the next response contains it in any case.
+    /// True if the next response must contain the partition: the request names it for the first
+    /// time, or the last response had an error for it.
     is_to_be_told: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct SessionPartition {
 pub(crate) struct ShareSession {
     /// Epoch of the next request.
     epoch: i32,
-    /// Partitions in the order of fetching: partitions that had records last come last.
+    /// Partitions in the order of fetching: those that last returned records come last.
     order: BTreeMap<u64, SessionPartition>,
     places: HashMap<PartitionPlace, u64>,
     next_place: u64,
@@ -78,7 +78,7 @@ impl ShareSession {
         self.order.values().map(|partition| partition.key).collect()
     }
 
-    /// True unless a later request of the session has come.
+    /// True unless a later request of the session has arrived.
     pub(crate) fn is_at(&self, epoch: i32) -> bool {
         self.epoch == next_epoch(epoch)
     }
@@ -121,7 +121,7 @@ pub(crate) struct ShareSessions {
     uses: u64,
     /// Sessions by group and member.
     groups: HashMap<Arc<str>, HashMap<Arc<str>, StoredSession>>,
-    /// Sessions by the connection that has opened them.
+    /// Sessions by the connection that opened them.
     connections: HashMap<u64, Vec<MemberKey>>,
 }
 
@@ -217,7 +217,7 @@ impl ShareSessions {
         self.remove(member).ok_or(ErrorCode::ShareSessionNotFound)
     }
 
-    /// The names of a member that has a session.
+    /// The shared names of a member that has a session.
     pub(crate) fn member(&self, (group, member): (&str, &str)) -> Option<MemberKey> {
         let (group, members) = self.groups.get_key_value(group)?;
         let (member, _) = members.get_key_value(member)?;

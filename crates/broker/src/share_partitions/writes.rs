@@ -14,7 +14,7 @@ use super::PartitionPlace;
 /// Spans of offsets at most in writes that leave together.
 const SPANS_MAX: usize = 5_000;
 
-/// End of an acknowledgement: its changes are stored, or were taken back.
+/// End of an acknowledgement: its changes are stored, or were rolled back.
 pub(crate) type Acknowledged = Result<(), ErrorCode>;
 
 /// A write, and the acknowledgement that waits for it.
@@ -57,15 +57,15 @@ impl WriteQueue {
         self.is_written.then_some(WriteBatch { writes })
     }
 
-    /// True if no write waits or is under way.
+    /// True if no write is waiting or in progress.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_written
     }
 }
 
 impl WriteBatch {
-    /// The writes as one request. Offsets and counts are those of the last one, and of several
-    /// states of an offset the share coordinator takes the latest.
+    /// The writes as one request. Offsets and counts are those of the last one; of several states
+    /// of an offset, the share coordinator uses the latest.
     pub(crate) fn part(&self, (topic_id, partition): PartitionPlace) -> Option<WritePart> {
         let last = &self.writes.last()?.write;
         let spans = self.writes.iter().flat_map(|queued| &queued.write.spans);

@@ -40,17 +40,17 @@ pub struct MembershipState {
     pub applied: i64,
     /// Time since a controller wrote the last metadata record that is in force, ms.
     pub since_applied_ms: Option<i64>,
-    /// Times in which a state of the metadata was put in force.
+    /// Durations of the publication of metadata images.
     pub publications: Durations,
     /// Publications that left a part of the state out of force.
     pub publication_errors: u64,
-    /// Time since the last answer with metadata, ms.
+    /// Time since the last response with metadata, ms.
     pub since_fetch_ms: Option<i64>,
-    /// Time since the last answer to a heartbeat or a registration, ms.
+    /// Time since the last response to a heartbeat or a registration, ms.
     pub since_heartbeat_ms: Option<i64>,
-    /// Clients' requests that a controller has answered.
+    /// Clients' requests to which a controller has responded.
     pub forwarded: u64,
-    /// Clients' requests for a controller that led to no answer.
+    /// Clients' requests for a controller that got no response.
     pub forwarding_failed: u64,
 }
 

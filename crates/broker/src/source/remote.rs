@@ -5,7 +5,7 @@
 pub struct RemoteState {
     /// Bytes of segments that were copied.
     pub copied_bytes: u64,
-    /// Copies of segments that were begun.
+    /// Started copies of segments.
     pub copies: u64,
     /// Copies that have failed.
     pub copy_errors: u64,
@@ -15,7 +15,7 @@ pub struct RemoteState {
     pub reads: u64,
     /// Reads that have failed.
     pub read_errors: u64,
-    /// Deletions of segments that were begun.
+    /// Started deletions of segments.
     pub deletions: u64,
     /// Deletions that have failed.
     pub deletion_errors: u64,
@@ -25,7 +25,7 @@ pub struct RemoteState {
     pub cache_hits: u64,
     /// Parts of segments that a read has not found in the cache.
     pub cache_misses: u64,
-    /// Bytes that the cache has got from the store.
+    /// Bytes that the cache has fetched from the store.
     pub cache_fetched_bytes: u64,
     /// The remote parts of partitions that this broker leads, by topic and number.
     pub logs: Vec<RemoteLogState>,

@@ -14,7 +14,7 @@ use crate::stats::Durations;
 /// State of the parts of the broker that clients need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// The broker has begun to stop.
+    /// True once the broker has begun to stop.
     pub stopping: bool,
     /// Partitions whose logs are still to be checked after an unclean stop.
     pub recovering_partitions: u64,
@@ -26,7 +26,7 @@ pub struct Readiness {
     pub offline_directories: Vec<String>,
     /// Data directories whose storage refuses records.
     pub refusing_directories: Vec<String>,
-    /// Sentences about logs that lack records. They do not keep clients away.
+    /// Texts about logs that lack records. They do not make the broker unready.
     pub warnings: Vec<String>,
     /// Membership in a cluster; none for a broker that is its own controller.
     pub membership: Option<MembershipState>,
@@ -59,7 +59,7 @@ impl Readiness {
     }
 }
 
-/// The groups for which `/metrics` has room.
+/// The groups in `/metrics`, up to its limit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupStates {
     /// The given groups.
@@ -194,7 +194,7 @@ pub struct DeadLetterCounts {
     pub given_up: u64,
     /// Batches sent to dead letter topics, repetitions included.
     pub requests: u64,
-    /// Batches that were given up.
+    /// Batches that were abandoned.
     pub failed_requests: u64,
 }
 
@@ -215,9 +215,9 @@ pub struct ShareLag {
     pub in_flight_batches: u64,
     /// Records whose lock has ended without an acknowledgement, in the present leader epoch.
     pub expired: u64,
-    /// Fetches that have had the fetch lock of the partition, in the present leader epoch.
+    /// Fetches that have held the fetch lock of the partition, in the present leader epoch.
     pub fetches: u64,
-    /// Time for which they had it.
+    /// Time for which they have held it.
     pub locked: Duration,
 }
 
@@ -234,13 +234,13 @@ pub struct TelemetryState {
     pub bytes: u64,
     /// Pushes that were accepted.
     pub pushes: u64,
-    /// Requests that came too early.
+    /// Requests that arrived too early.
     pub throttled: u64,
     /// Pushes for other subscriptions than the client's.
     pub unknown_subscriptions: u64,
     /// Payloads that could not be read.
     pub damaged: u64,
-    /// Clients that have made room for others.
+    /// Clients evicted for others.
     pub clients_evicted: u64,
     /// Points that were left out.
     pub points_left_out: u64,

@@ -1,5 +1,5 @@
 //! Counts of connections by listener and by client software, and of authentications by listener and
-//! mechanism. Connections come and go far less often than requests, so that a lock guards these
+//! mechanism. Connections begin and end far less often than requests, so a lock guards these
 //! counts.
 
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ impl Clients {
         OpenConnection { clients: self.clone(), listener: listener.to_owned() }
     }
 
-    /// A client has told its software.
+    /// Records the software that a client has named.
     pub(super) fn software(&self, name: &str, version: &str) -> NamedClient {
         let mut book = self.0.lock();
         let own = (name.to_owned(), version.to_owned());

@@ -1,5 +1,5 @@
-//! The lag of groups over the last hour. A sample is taken where the lag is computed anyway: for
-//! `/metrics`, and for pages of the console that are open. Nothing is sampled on its own account.
+//! The lag of groups over the last hour. A sample is taken whenever the lag is computed: for
+//! `/metrics`, and for open pages of the console. Nothing is computed only for a sample.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 const KEPT_MS: i64 = 3_600_000;
 /// Least time between two samples of a group.
 const STEP_MS: i64 = 20_000;
-/// Groups with samples; further groups have none until there is room.
+/// Most groups with samples.
 const GROUPS_MAX: usize = 1_000;
 
 /// Lag of a group at one time, summed over its partitions.

@@ -25,15 +25,15 @@ const ERROR_SLOTS: usize = 160;
 /// A part of the time of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// From the arrival of the whole request until the socket has taken the whole answer.
+    /// From the receipt of the whole request until the socket has accepted the whole response.
     Total,
-    /// Time in which a thread was busy with the request.
+    /// Time during which a thread was busy with the request.
     Local,
-    /// Time until the answer was there in which no thread was busy with the request.
+    /// Time until the response was complete during which no thread was busy with the request.
     Waiting,
-    /// Time for which the connection was muted after the answer because of a quota.
+    /// Time for which the connection was muted after the response because of a quota.
     Throttled,
-    /// From the complete answer until the socket has taken it.
+    /// From the complete response until the socket has accepted it.
     Sending,
 }
 
@@ -50,11 +50,11 @@ pub struct ApiTotals {
     pub requests: u64,
     /// Bytes of these requests, headers included.
     pub request_bytes: u64,
-    /// Bytes of answers that sockets have taken.
+    /// Bytes of responses that sockets have accepted.
     pub response_bytes: u64,
     /// Times, in the order of `Phase::ALL`.
     pub phases: [Durations; Phase::ALL.len()],
-    /// Error codes in answers, `NONE` included, by name.
+    /// Error codes in responses, `NONE` included, by name.
     pub errors: Vec<(&'static str, u64)>,
 }
 
@@ -70,7 +70,7 @@ impl RequestTables {
         Recorder { table, _single: PhantomData }
     }
 
-    /// Totals of each API that was asked for, in the order of the keys.
+    /// Totals of each requested API, in the order of the keys.
     pub(super) fn totals(&self) -> Vec<(&'static str, ApiTotals)> {
         let tables = self.0.lock().clone();
         let totals = APIS.iter().map(|api| {
@@ -161,18 +161,18 @@ pub struct Recorder {
 pub(crate) struct Answered {
     /// API of the request.
     pub(crate) api: ApiKey,
-    /// Time at which the whole request had arrived.
+    /// Time at which the whole request was received.
     pub(crate) received: Instant,
-    /// Time at which its answer was complete.
+    /// Time at which its response was complete.
     pub(crate) there: Instant,
-    /// Time in which a thread was busy with it.
+    /// Time during which a thread was busy with it.
     pub(crate) local: Duration,
-    /// Bytes of the answer.
+    /// Bytes of the response.
     pub(crate) bytes: u64,
 }
 
 impl Recorder {
-    /// Counts a request that has arrived.
+    /// Counts a request that was received.
     pub fn received(&self, api: ApiKey, bytes: usize) {
         if let Some(counts) = self.counts(api) {
             add(&counts.requests, 1);
@@ -180,7 +180,7 @@ impl Recorder {
         }
     }
 
-    /// Counts an answer that the socket has taken.
+    /// Counts a response that the socket has accepted.
     pub(crate) fn sent(&self, answered: &Answered, at: Instant) {
         let Some(counts) = self.counts(answered.api) else { return };
         let Answered { received, there, local, bytes, .. } = *answered;
@@ -196,19 +196,19 @@ impl Recorder {
         add(&counts.response_bytes, bytes);
     }
 
-    /// Counts the time for which a connection is muted after an answer, also if it is zero.
+    /// Counts the time for which a connection is muted after a response, even if it is zero.
     pub fn throttled(&self, api: ApiKey, mute: Duration) {
         if let Some(counts) = self.counts(api) {
             counts.phases[Phase::Throttled as usize].add(mute);
         }
     }
 
-    /// Counts an error code in an answer, 0 included.
+    /// Counts an error code in a response, 0 included.
     pub fn error(&self, api: ApiKey, code: i16) {
         self.errors(api, code, 1);
     }
 
-    /// Counts an error code that an answer has this number of times.
+    /// Counts an error code that a response contains this number of times.
     pub(crate) fn errors(&self, api: ApiKey, code: i16, times: u64) {
         if let Some(counts) = self.counts(api) {
             let slot = usize::try_from(code.saturating_add(1)).unwrap_or(0);

@@ -66,8 +66,8 @@ fn file((file, length): &(File, u64)) -> SegmentFile<'_> {
     SegmentFile { file, length: *length }
 }
 
-/// The first of the segments that are closed from an offset on, up to the first that is to stay on
-/// the disk alone for now.
+/// The first of the closed segments from an offset on that is due for a copy. The search ends at
+/// the first segment that is to stay only on the local disk for now.
 fn due(partition: &Partition, from: i64, closed: Vec<ClosedSegment>) -> Result<Vec<ClosedSegment>, LogError> {
     let config = partition.config();
     let lag = CopyLag { ms: config.copy_lag_ms(), bytes: config.copy_lag_bytes() };
@@ -160,7 +160,7 @@ impl Tiers {
         Ok(())
     }
 
-    /// Waits until the rate of copies lets a segment of this size begin.
+    /// Waits until the rate limit admits the copy of a segment of this size.
     async fn pass_gate(&self, bytes: u64) {
         loop {
             let rate = self.config.load().remote_log.copy_max_bytes_per_second;
@@ -211,8 +211,8 @@ impl Tiers {
         Ok(())
     }
 
-    /// Deletes the copies that this broker has begun and not ended: it was stopped, or lost the
-    /// leadership.
+    /// Deletes the copies that this broker has started and not finished: it was stopped, or lost
+    /// the leadership.
     async fn delete_interrupted(self: &Arc<Self>, remote: &Arc<RemotePartition>) {
         let Ok(segments) = remote.segments() else { return };
         let is_ours = |segment: &Arc<RemoteSegment>| {
@@ -281,7 +281,7 @@ impl Tiers {
         })
     }
 
-    /// Announces the copy, and makes it.
+    /// Announces the copy, and uploads it.
     async fn upload(
         self: &Arc<Self>,
         remote: &Arc<RemotePartition>,

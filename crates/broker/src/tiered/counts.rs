@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct TierCounts {
     /// Bytes of segments that were copied.
     pub(crate) copied_bytes: Count,
-    /// Copies that were begun.
+    /// Started copies.
     pub(crate) copy_requests: Count,
     /// Copies that have failed.
     pub(crate) copy_errors: Count,
-    /// Deletions of segments that were begun.
+    /// Started deletions of segments.
     pub(crate) delete_requests: Count,
     /// Deletions of segments that have failed.
     pub(crate) delete_errors: Count,

@@ -29,8 +29,8 @@ pub(super) enum DeletionError {
 }
 
 impl Tiers {
-    /// Deletes the remote segments of a led partition that retention lets go, up to the first
-    /// failure. The next round continues there.
+    /// Deletes the remote segments of a led partition that retention no longer covers, up to the
+    /// first failure. The next round continues there.
     pub(super) async fn expire(self: &Arc<Self>, remote: &Arc<RemotePartition>, partition: &Arc<Partition>) {
         let Ok(_turn) = self.deleters.acquire().await else { return };
         if let Err(error) = self.delete_expired(remote, partition).await {
@@ -152,7 +152,7 @@ impl Tiers {
         Ok(segments.len())
     }
 
-    /// Deletes a segment: marks it, deletes its objects, and notes that they are gone.
+    /// Deletes a segment: marks it, deletes its objects, and records the deletion.
     pub(super) async fn delete_segment(
         self: &Arc<Self>,
         remote: &Arc<RemotePartition>,

@@ -1,5 +1,5 @@
-//! Reading the metadata topic: the records of its partitions that concern partitions of this
-//! broker, from the beginning. A replica here is read directly, otherwise the leader is asked.
+//! Reads the metadata topic: the records about partitions of this broker, from the beginning. Reads
+//! a local replica directly, and otherwise fetches from the leader.
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -38,7 +38,7 @@ pub(super) struct Feed {
 /// The replica of a metadata partition that is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The replica of this broker, or else the leader.
+    /// The replica of this broker, or otherwise the leader.
     Nearest,
     /// The leader, which has a record that it has acknowledged before the followers know that it is
     /// committed.
@@ -200,14 +200,14 @@ impl Tiers {
         }
     }
 
-    /// Asks the leader of a metadata partition for records. Blocks until the answer.
+    /// Fetches records from the leader of a metadata partition. Blocks until the response.
     fn ask_leader(&self, index: i32, offset: i64, max_bytes: u32) -> Option<FeedPart> {
         let topic_id = self.metadata.image().topic(METADATA_TOPIC)?.id();
         let request = move |_| fetch_request(topic_id, (index, offset), max_bytes);
         part_in(&self.ask(index, controller::FETCH, request)?)
     }
 
-    /// The answer of a metadata partition's leader, which is another broker. Blocks.
+    /// The response of a metadata partition's leader, which is another broker. Blocks.
     fn ask<R: RequestResponsePair>(
         &self,
         index: i32,

@@ -87,7 +87,7 @@ pub(crate) struct RemoteSize {
 }
 
 impl RemotePartition {
-    /// A partition of which nothing is known before its metadata was read up to `ready_at`.
+    /// A partition without known segments, until its metadata has been read up to `ready_at`.
     pub(super) fn new(name: TopicIdPartition, feed: i32, ready_at: i64) -> Self {
         let state = State { ready_at, ..State::default() };
         Self {
@@ -116,7 +116,8 @@ impl RemotePartition {
         self.feed
     }
 
-    /// True once the metadata topic was read up to the end that it had when the partition came.
+    /// True once the metadata topic was read up to the end that it had when the partition was
+    /// added.
     pub(crate) fn is_ready(&self) -> bool {
         let state = self.state.lock();
         state.applied >= state.ready_at

@@ -1,5 +1,5 @@
-//! Writing to the metadata topic: by the leader of the partition's records, which is this broker or
-//! another. A record counts once this broker has read it back.
+//! Writes to the metadata topic, by the leader of the metadata partition, which is this broker or
+//! another one. A record takes effect once this broker has read it back.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(super) enum PublishError {
         /// Error of the leader.
         code: ErrorCode,
     },
-    /// The leader did not answer, or the record could not be read back in time.
+    /// The leader did not respond, or the record could not be read back in time.
     #[error("{METADATA_TOPIC}, partition {partition}, did not store a record within {} s", PATIENCE.as_secs())]
     TimedOut {
         /// Partition of the metadata topic.
@@ -135,7 +135,7 @@ impl Tiers {
         Ok(appended.last_offset + 1)
     }
 
-    /// Lets another broker append a batch; returns the next offset.
+    /// Sends a batch to another broker, which appends it; returns the next offset.
     async fn forward(&self, index: i32, records: BytesMut) -> Result<i64, ErrorCode> {
         let image = self.metadata.image();
         let topic = image.topic(METADATA_TOPIC).ok_or(ErrorCode::UnknownTopicOrPartition)?;

@@ -108,8 +108,9 @@ impl Tiers {
         work
     }
 
-    /// Begins to read the metadata of tiered partitions that are new here. A broker alone reads all
-    /// of it, and finds the remote segments of topics that were deleted before it stopped.
+    /// Begins to read the metadata of tiered partitions that are new here. A broker without a
+    /// cluster reads all of it, and finds the remote segments of topics that were deleted before it
+    /// stopped.
     fn enter_partitions(&self) {
         if self.is_alone() {
             let mut feeds = self.feeds.write();

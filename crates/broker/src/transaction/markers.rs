@@ -163,7 +163,7 @@ impl RemoteMarkers {
         self.peers.call(node, Subject::Markers, Box::new(call));
     }
 
-    /// Logs errors of an answer.
+    /// Logs errors of a response.
     fn warn(&self, node: i32, answer: &WriteTxnMarkersResponse) {
         let topics = answer.markers.iter().flat_map(|marker| &marker.topics);
         let mut partitions =
@@ -197,8 +197,8 @@ impl Drop for LostOnPanic<'_> {
     }
 }
 
-/// Markers by producer. A request has one decision of a producer, since the answer names the
-/// producer only; others wait for the next request.
+/// Markers by producer. A request has one decision per producer, because the response names only
+/// the producer; others wait for the next request.
 fn grouped(markers: impl Iterator<Item = (MarkerTicket, EndTxnRequest, TopicPartition)>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut places = BTreeMap::new();
@@ -240,7 +240,7 @@ fn encode(groups: &[Group], version: i16) -> WriteTxnMarkersRequest {
     request
 }
 
-/// The code of each marker that the answer names.
+/// The code of each marker in the response.
 fn codes(groups: &[Group], answer: &WriteTxnMarkersResponse) -> Vec<(MarkerTicket, i16)> {
     let mut found = HashMap::new();
     for marker in &answer.markers {

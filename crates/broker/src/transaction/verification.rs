@@ -1,6 +1,6 @@
 //! Requests to transaction coordinators on other brokers: verification that a transaction covers
-//! partitions of this broker, and additions of partitions. Questions that arrive while a node has a
-//! request in flight go into one request.
+//! partitions of this broker, and additions of partitions. Verifications that arrive while a node
+//! has a request in flight share the next request.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl RemoteVerification {
         Self { peers, queues: Mutex::default() }
     }
 
-    /// Sends the question to the coordinator on this node.
+    /// Sends the verification to the coordinator on this node.
     ///
     /// # Errors
     /// The transaction does not cover the partition, or the coordinator does not answer.
@@ -54,7 +54,7 @@ impl RemoteVerification {
         answer.await.unwrap_or(Err(TxnError::CoordinatorNotAvailable))
     }
 
-    /// Makes the requests that no other one is ahead of.
+    /// Builds the requests whose nodes have no request in flight.
     fn send(self: &Arc<Self>) {
         // The lock is not held for a call: for a node that cannot be reached the answer comes at
         // once.
@@ -102,9 +102,9 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// One transaction for each transactional id, by which the answer is matched, with its questions;
-/// then the questions that wait for the next request, because they are about another producer of
-/// the same id.
+/// One transaction for each transactional id, which identifies it in the response, with its
+/// verifications; then the verifications that wait for the next request, because they concern
+/// another producer of the same id.
 fn combined(asked: Vec<Asked>) -> (Vec<AddPartitionsToTxnTransaction>, Vec<Asked>, Vec<Asked>) {
     let mut transactions: Vec<AddPartitionsToTxnTransaction> = Vec::new();
     let mut places = HashMap::<String, usize>::new();
@@ -137,13 +137,13 @@ fn combined(asked: Vec<Asked>) -> (Vec<AddPartitionsToTxnTransaction>, Vec<Asked
 /// Topics and partitions that a request names: each once.
 #[derive(Default)]
 struct Named {
-    /// The place of a topic in its transaction.
+    /// Indexes of the topics in their transactions.
     topics: HashMap<(usize, String), usize>,
     partitions: HashSet<(usize, usize, i32)>,
 }
 
 impl Named {
-    /// Names a partition in the transaction at this place of the request.
+    /// Adds a partition to the transaction with this index in the request.
     fn add(
         &mut self,
         at: usize,
@@ -163,7 +163,7 @@ impl Named {
     }
 }
 
-/// The answer to each question, which is named by transactional id, topic and partition.
+/// The result of each verification, identified by transactional id, topic and partition.
 fn answers<'a>(
     node: i32,
     answer: Option<&'a AddPartitionsToTxnResponse>,

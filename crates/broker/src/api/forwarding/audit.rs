@@ -22,7 +22,7 @@ use crate::api::{k30_create_acls, k49_alter_client_quotas};
 
 /// A request whose decided entries are written.
 pub(super) trait Audited: Refusable {
-    /// True if [`Audited::audit`] writes anything.
+    /// True if [`Audited::audit`] writes audit entries.
     const IS_AUDITED: bool = true;
 
     /// Writes the changes that the controller has made, and its refusals.

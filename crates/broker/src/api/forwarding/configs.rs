@@ -24,7 +24,7 @@ use crate::controller::ConfigChanges;
 /// Kind and name of a resource, as the protocol has them.
 type Key = (i8, String);
 
-/// Lets the controller change each resource or refuse to; results are in the order of `changes`.
+/// Sends the change of each resource to the controller; results are in the order of `changes`.
 pub(in crate::api) async fn change(
     context: &Context,
     changes: ConfigChanges,

@@ -1,4 +1,4 @@
-//! The answers to forwarded requests that no controller has answered: each entry gets the same
+//! Refusals of forwarded requests to which no controller has responded: each entry gets the same
 //! error, as in Kafka.
 //!
 //! Catalogue: one function for each forwarded API.
@@ -30,7 +30,7 @@ fn told(failure: &Failure) -> (i16, Option<StrBytes>) {
     (failure.code.code(), failure.message.clone().map(text))
 }
 
-/// APIs whose answer has one error for all.
+/// APIs whose response has one error for the whole request.
 macro_rules! whole {
     ($($request:ident => $answer:ident,)*) => {
         $(impl Refusable for $request {

@@ -4,7 +4,7 @@ use levada_wire::produce::RecordError;
 
 use levada_wire::error_code::{ErrorCode, Failure};
 
-/// The reason why a batch was not taken, and which of its records are at fault.
+/// The reason for the refusal of a batch, and its invalid records.
 pub(super) struct Rejected {
     pub(super) failure: Failure,
     pub(super) errors: Vec<RecordError>,
@@ -23,8 +23,8 @@ impl Rejected {
         Self { is_unseen: true, ..Self::from(failure) }
     }
 
-    /// True if the answer has the log's start: Kafka's does if its log has judged the batch, but
-    /// for these errors.
+    /// True if the response contains the log start. As in Kafka, that is so if the log has judged
+    /// the batch, except for these errors.
     pub(super) fn tells_log_start(&self) -> bool {
         let is_silent = matches!(
             self.failure.code,

@@ -10,7 +10,7 @@ use levada_wire::produce::ProduceTopic;
 pub(super) struct Seen(Option<HashSet<(StrBytes, Uuid, i32)>>);
 
 impl Seen {
-    /// An empty set, with room for the partitions of these topics.
+    /// An empty set with capacity for the partitions of these topics.
     pub(super) fn of(topics: &[ProduceTopic]) -> Self {
         let partitions = topics.iter().map(|topic| topic.partitions.len()).sum();
         Self((partitions > 1).then(|| HashSet::with_capacity(partitions)))

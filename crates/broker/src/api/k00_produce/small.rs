@@ -16,8 +16,8 @@ use crate::replica::Partition;
 /// Records that expand to more bytes than this wait for other such records.
 pub(super) const EXPANDED_MAX: usize = 256 << 10;
 
-/// Checks a batch that is recompressed, in a turn that no large one keeps; gives it back if it
-/// turns out to be large.
+/// Checks a batch that is recompressed, in a queue without large batches; returns it if it turns
+/// out to be large.
 pub(super) async fn check(
     context: &Context,
     partition: &Arc<Partition>,

@@ -75,7 +75,7 @@ pub(super) fn judge(
     if errors.is_empty() { Ok(()) } else { Err(reject(errors, wrong, late)) }
 }
 
-/// Kafka's codes and messages: an error of a timestamp comes before other errors.
+/// Kafka's codes and messages. An error of a timestamp precedes other errors.
 fn reject(errors: Vec<RecordError>, wrong: usize, late: bool) -> Rejected {
     let failure = if late {
         let text = "One or more records have been rejected due to invalid timestamp";
@@ -109,7 +109,7 @@ fn complain_of_type(record: &Record, stamp: i64) -> String {
 
 /// The times that a record may carry.
 struct Clock {
-    /// Unless the broker writes its own time.
+    /// Accepted range of timestamps; none if the broker writes its own time.
     limits: Option<(i64, i64)>,
 }
 

@@ -1,4 +1,4 @@
-//! Counts the answer of a fetch for the statistics and the throttles.
+//! Counts the response to a fetch for the statistics and the throttles.
 
 use levada_wire::fetch::FetchResponse;
 use levada_wire::gather::HoleLen;

@@ -45,8 +45,8 @@ impl Reader {
         matches!(self, Self::Follower { .. })
     }
 
-    /// Checks that this broker may answer for the partition. A refused follower shows where its log
-    /// ends.
+    /// Checks that this broker may serve the partition. For a refused follower, returns where the
+    /// log ends.
     pub(super) fn check(self, partition: &Partition, wanted: &FetchPartition) -> Result<(), ErrorCode> {
         // As in Kafka, any negative epoch means that there is none.
         let known = wanted.current_leader_epoch.max(-1);

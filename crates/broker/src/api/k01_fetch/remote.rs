@@ -1,4 +1,4 @@
-//! The part of a fetch that remote storage answers.
+//! The part of a fetch that reads from remote storage.
 
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ impl Look {
     }
 }
 
-/// Waits for the remote reads of a look, as long as the configuration says and the client is there,
-/// and adds their records and errors.
+/// Waits for the remote reads, up to the configured time and while the client is connected, and
+/// adds their records and errors.
 pub(super) async fn complete(context: &Context, look: &mut Look) {
     context.wait_for_others();
     let (places, reads): (Vec<_>, Vec<_>) =

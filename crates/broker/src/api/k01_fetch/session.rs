@@ -17,9 +17,9 @@ use crate::fetch_session::{
 
 /// Treatment of the response.
 pub(super) enum After {
-    /// The answer is sent unchanged.
+    /// The response is sent unchanged.
     Nothing,
-    /// The answer opens a session for these partitions.
+    /// The response opens a session for these partitions.
     Open(Vec<(PartitionKey, FetchPartition)>),
     /// The response omits unchanged partitions.
     Prune(Continued),
@@ -53,7 +53,7 @@ pub(super) fn begin(context: &Context, request: &mut FetchRequest) -> Result<Aft
     })
 }
 
-/// Opens the session, or omits partitions from the answer that have not changed for the client.
+/// Opens the session, or omits partitions from the response that have not changed for the client.
 pub(super) fn finish<H: HoleLen>(
     context: &Context,
     (after, is_follower): (After, bool),
@@ -95,7 +95,7 @@ fn has_too_many_refused<H: HoleLen>(response: &FetchResponse<H>, is_follower: bo
     response.topics.iter().flat_map(|topic| &topic.partitions).filter(is_refused).count() > REFUSED_MAX
 }
 
-/// An empty answer: the client repeats the request later.
+/// An empty response, which makes the client repeat the request later.
 pub(super) fn postpone<H>(after: &After, response: &mut FetchResponse<H>) {
     response.topics.clear();
     if let After::Prune(continued) = after {
@@ -144,7 +144,7 @@ fn key(name: &StrBytes, topic_id: levada_wire::Uuid, by_id: bool) -> SessionTopi
     if by_id { SessionTopic::Id(topic_id) } else { SessionTopic::Name(Arc::from(name.as_str())) }
 }
 
-/// Neighbours of one topic go together, as the request of a client has them.
+/// Groups adjacent partitions of one topic, as in the request of a client.
 fn topics(wanted: &[(PartitionKey, FetchPartition)]) -> Vec<FetchTopic> {
     let mut topics: Vec<FetchTopic> = Vec::new();
     let mut last = None;

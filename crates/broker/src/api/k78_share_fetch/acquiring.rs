@@ -10,7 +10,7 @@ use crate::share_partitions::{FetchLease, ShareGroup};
 
 /// A partition whose fetch lock a fetch has, and the range that it has found there.
 pub(super) struct Found {
-    /// Place of the partition among those of the fetch.
+    /// Index of the partition among those of the fetch.
     pub(super) at: usize,
     pub(super) lease: FetchLease,
     pub(super) reading: Reading,
@@ -26,7 +26,8 @@ pub(super) struct Acquired {
     pub(super) ranges: Vec<AcquiredRange>,
     /// Number of records.
     pub(super) count: i64,
-    /// True if another fetch would begin elsewhere, although there may be no records for this one.
+    /// True if another fetch would begin at another offset, although there may be no records for
+    /// this one.
     pub(super) has_moved: bool,
 }
 

@@ -26,7 +26,7 @@ use crate::time_slice::TimeSlice;
 /// Way to acquire by which the number of records is a limit.
 const RECORD_LIMIT: i8 = 1;
 
-/// Number of times that one request looks for records without a wait.
+/// Number of lookups that one request makes without a wait.
 const LOOKS_MAX: u32 = 64;
 
 /// Conditions of a fetch.
@@ -79,8 +79,8 @@ struct Target {
     result: Option<Fetched>,
 }
 
-/// A partition whose fetch lock the fetch has: its place among the targets, the range to read, and
-/// true if none of its records was acquired before.
+/// A partition whose fetch lock this fetch holds: its index among the targets, the range to read,
+/// and true if none of its records was acquired before.
 struct Claimed {
     at: usize,
     lease: FetchLease,
@@ -88,11 +88,11 @@ struct Claimed {
     is_new: bool,
 }
 
-/// Outcome of one look at all partitions.
+/// Outcome of one lookup of all partitions.
 enum Look {
     /// The fetch is complete.
     Done,
-    /// An earlier look found no records for the client; there may be some now.
+    /// An earlier lookup found no records for the client; there may be some now.
     Again,
     /// There are fewer bytes than the client requested: the fetch waits.
     Wait,
@@ -181,7 +181,7 @@ impl<'a> Fetch<'a> {
     }
 
     /// Claims the partitions, reads them, and acquires records if there are enough, or if this is
-    /// the last look.
+    /// the last lookup.
     async fn look(&mut self, is_last: bool) -> Look {
         self.targets.iter_mut().for_each(|target| target.result = None);
         let mut is_urgent = false;
@@ -275,7 +275,7 @@ impl<'a> Fetch<'a> {
     }
 
     /// Acquires records of the ranges, in the order of the partitions. Returns their number, and
-    /// true if another look may find some.
+    /// true if another lookup may find more.
     async fn acquire(&mut self, found: Vec<Found>) -> (i64, bool) {
         let (mut count, mut has_moved) = (0, false);
         for one in found {

@@ -1,5 +1,5 @@
 //! The read of the log for one partition: the range of batches, by the same lookup as a Fetch, and
-//! the headers of these batches. Records that only remote storage has come from there.
+//! the headers of these batches. Records that are only in remote storage are read there.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) enum FoundRange {
 pub(super) enum NotFound {
     /// The log does not have the offset.
     OutOfRange,
-    /// Remote storage has not answered in time.
+    /// Remote storage has not responded in time.
     Late,
     Error(ErrorCode),
 }
@@ -55,7 +55,7 @@ impl FoundRange {
         }
     }
 
-    /// True if no more records will come after the range, which ends with a segment.
+    /// True if later records are in another segment, so that the range does not grow.
     pub(super) fn is_final(&self) -> bool {
         match self {
             Self::Local(slice) => slice.sealed && !slice.is_empty(),
@@ -80,8 +80,8 @@ pub(super) struct Batches {
 }
 
 impl Reading {
-    /// Finds the range: here if the necessary pages are in memory, else on a thread that may block,
-    /// or in remote storage, for which it waits no longer than `until`.
+    /// Finds the range: on this thread if the necessary pages are in memory, otherwise on one that
+    /// may block, or in remote storage, for which it waits until `until`.
     pub(super) async fn find(
         &self,
         remote: Option<&Arc<RemoteReads>>,

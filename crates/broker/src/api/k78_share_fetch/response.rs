@@ -18,7 +18,7 @@ use crate::share_partitions::PartitionPlace;
 /// request may not name the partitions.
 const ERRORS_TOLD_MAX: usize = 1_000;
 
-/// Builds the response, and records in the session what the client has been sent.
+/// Builds the response, and records in the session which partitions the client has received.
 ///
 /// # Errors
 /// A later request of the session has come meanwhile.

@@ -91,7 +91,7 @@ pub(super) fn check_names(topics: &BTreeSet<&str>) -> Result<(), Invalid> {
     })
 }
 
-/// Checks a heartbeat for itself, in the order and the words of Kafka.
+/// Checks the fields of a heartbeat, in the order and with the error messages of Kafka.
 pub(super) fn check(request: &StreamsGroupHeartbeatRequest, version: i16) -> Result<(), Invalid> {
     check_supported(request, version)?;
     check_texts(request)?;

@@ -11,8 +11,8 @@ use crate::controller::Created;
 /// Failures in a sentence, at most.
 const FAILURES_MAX: usize = 3;
 
-/// Begins to create topics; returns a sentence about those that the client may not create, or that
-/// could not be created lately.
+/// Starts to create topics. Returns a text about topics that the client may not create, or whose
+/// creation has failed recently.
 pub(super) fn begin(
     context: &Context,
     missing: Vec<InternalTopic>,

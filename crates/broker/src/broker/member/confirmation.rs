@@ -1,12 +1,12 @@
 //! Proof that the metadata was read after a pause of the process.
 //!
-//! The first answer after a pause may be older than the pause: it waited in the socket. The second
-//! one answers a request that was sent after the first.
+//! The first response after a pause may be older than the pause: it waited in the socket. The
+//! second one is to a request that was sent after the first.
 
 /// News of the metadata, as the membership counts them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
-    /// Time since the last answer, ms.
+    /// Time since the last response, ms.
     pub(super) since_fetch_ms: Option<i64>,
     /// High watermark of the metadata log.
     pub(super) high_watermark: i64,
@@ -14,20 +14,20 @@ pub(super) struct Heard {
     pub(super) applied: i64,
 }
 
-/// Progress of the proof. Times are those at which answers came, ms.
+/// Progress of the proof. Times are those of the receipt of responses, ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Confirmation {
     /// No confirmation is pending.
     #[default]
     Settled,
-    /// The process went on at this time.
+    /// Time at which the process continued, ms; no response since.
     Asked(i64),
-    /// The first answer since then.
+    /// Time of the first response since then, ms.
     Once(i64),
 }
 
-/// Two answers are further apart than this. An answer's time is computed from two clocks with
-/// milliseconds, so that it varies.
+/// Least time between two different responses, ms. A response's time is computed from two clocks
+/// with milliseconds, so that it varies.
 const APART_MS: i64 = 2;
 
 impl Confirmation {

@@ -12,19 +12,18 @@ use crate::replica::Partition;
 
 /// The coordinators of one topic, of any kind.
 pub(in crate::coordinator) trait Terms {
-    /// Makes a coordinator for each of this number of partitions that has none, and returns the
+    /// Creates a coordinator for each of this number of partitions that has none, and returns the
     /// previous number of coordinators. The new ones are not loaded.
     fn provide(&self, partitions: usize) -> usize;
 
-    /// Removes all coordinators, because the topic is deleted. Every waiting request is answered.
+    /// Removes all coordinators, because the topic is deleted. Completes every waiting request.
     fn resign(&self);
 
-    /// Answers every waiting request; nothing is served afterwards.
+    /// Completes every waiting request; nothing is served afterwards.
     fn unload(&self);
 
-    /// Ends the term of the coordinator of partition `index`, if it has one: this broker does not
-    /// lead the partition any more, or leads it in another epoch. Every waiting request is
-    /// answered.
+    /// Ends the term of the coordinator of partition `index`, if it has one: this broker no longer
+    /// leads the partition, or leads it in another epoch. Completes every waiting request.
     fn resign_at(&self, index: i32);
 
     /// Writes a line of the log about the coordinators that have resigned since the last one, if

@@ -16,9 +16,9 @@ use crate::coordinator::replay::stored;
 use crate::replica::Partition;
 use crate::replica::lane::{SubmitError, Submitted};
 
-/// Longest wait of a request for its answer, and of the members of a group for its write, as
-/// Kafka's `offsets.commit.timeout.ms`. The coordinator waits for longer: a write that is committed
-/// later takes effect then, as a coordinator that replays the log would have it.
+/// Longest wait of a request for its response, and of the members of a group for its write, as
+/// Kafka's `offsets.commit.timeout.ms`. The coordinator waits longer: a write that is committed
+/// later still takes effect, as it would in a coordinator that replays the log.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 impl<M: Machine> Host<M> {
@@ -39,8 +39,8 @@ pub(super) struct Write {
     is_ours: bool,
 }
 
-/// The lock of a slot. Its release writes what the steps under it have put into the lane, which may
-/// wait for the storage, and reports the results in further steps.
+/// The lock of a slot. Its release writes the records that the steps under the lock have queued in
+/// the lane, which may wait for the storage, and reports the results in further steps.
 pub(super) struct Locked<'a, M: Machine> {
     slot: &'a Arc<Slot<M>>,
     /// State of the coordinator; `None` only during the release.
@@ -188,7 +188,7 @@ impl<M: Machine> Slot<M> {
     }
 
     /// Refuses a request that has waited for too long. The machine gets no event: a write is not
-    /// given up, and a request that waits for its turn still takes it.
+    /// abandoned, and a queued request is still processed.
     fn dismiss(&self, ticket: Ticket) {
         let mut state = self.state.lock();
         if state.waiting.remove(&ticket).is_some() {

@@ -1,4 +1,4 @@
-//! Segments of a log among those that a store has: one history of leader epochs, without gaps.
+//! The segments of a store that form one log: one history of leader epochs, without gaps.
 
 use std::collections::BTreeMap;
 

@@ -34,8 +34,8 @@ use crate::replica::log_config::{log_config, topic_config};
 
 /// Records in a batch of the metadata topic.
 const BATCH_RECORDS: usize = 500;
-/// Distance from the highest producer id in the store to the first one that the node hands out:
-/// producers that still run may have got ids which they have not used.
+/// Distance from the highest producer id in the store to the first one that the node assigns:
+/// running producers may have ids that they have not used yet.
 const PRODUCER_ID_DISTANCE: i64 = 1_000_000_000;
 
 /// The node under restoration.
@@ -105,7 +105,7 @@ pub fn restore(
     Ok(Restored { cluster_id, dirs })
 }
 
-/// Refuses a directory with anything but a lock.
+/// Refuses a directory that contains anything but a lock file.
 fn refuse_used(dir: &Path) -> Result<(), RestoreError> {
     let entries = match RealDisk.list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

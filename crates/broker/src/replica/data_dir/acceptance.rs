@@ -24,7 +24,7 @@ const RESERVE_BYTES_MIN: u64 = 64 << 10;
 const RESERVE_BYTES_MAX: u64 = 4 << 20;
 
 /// Shortest refusal. It doubles up to [`HOLD_MS_MAX`] while refusals follow each other within
-/// [`RELAPSE_MS`]: leaderships do not change with each record that finds a little room.
+/// [`RELAPSE_MS`]: otherwise leaderships would change whenever a little space is free.
 const HOLD_MS: i64 = 2_000;
 const HOLD_MS_MAX: i64 = 64_000;
 const RELAPSE_MS: i64 = 60_000;
@@ -36,7 +36,7 @@ pub(super) struct Acceptance {
     /// Time of the end of the last refusal, and how long it had to last.
     last: Option<(i64, i64)>,
     has_reserve: bool,
-    /// A thread makes the reserve.
+    /// True while a thread writes the reserve.
     is_probed: bool,
     /// True until the broker has acted on the refusal.
     is_news: bool,
@@ -157,8 +157,8 @@ impl DataDir {
         is_in_use && self.state.acceptance.lock().takes_probe(now_ms)
     }
 
-    /// Makes the reserve; true if the directory accepts records again. Without room for the reserve
-    /// it refuses them. Blocks, for as long as the storage is frozen.
+    /// Writes the reserve; true if the directory accepts records again. Without space for the
+    /// reserve it refuses them. Blocks for as long as the storage is frozen.
     pub(crate) fn probe(&self, now_ms: i64) -> bool {
         let made = self.make_reserve();
         let has_reserve = made.is_ok();

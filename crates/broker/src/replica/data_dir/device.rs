@@ -1,4 +1,4 @@
-//! Errors that come from the device of a data directory.
+//! Errors that indicate a failed device of a data directory.
 
 use std::io;
 

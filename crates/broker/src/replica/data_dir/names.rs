@@ -1,5 +1,5 @@
-//! Names of the directories of partitions: those in use, and those that are out of the way with a
-//! suffix and an id.
+//! Names of the directories of partitions: those in use, and those that are set aside with a suffix
+//! and an id.
 
 use std::path::PathBuf;
 

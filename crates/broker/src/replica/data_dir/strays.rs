@@ -43,8 +43,8 @@ impl DataDir {
     }
 
     /// Renames a deleted partition's directory, for removal; the next start removes it otherwise. A
-    /// directory that cannot be renamed is removed immediately: on a full disk there may be no room
-    /// for the new name.
+    /// directory that cannot be renamed is removed immediately: on a full disk there may be no
+    /// space for the new name.
     pub(in crate::replica) fn mark_deleted(&self, topic: &str, index: i32) -> io::Result<Option<PathBuf>> {
         let (dir, doomed) = (self.partition(topic, index), self.path.join(aside(topic, index, DELETED)));
         let Err(error) = self.disk.rename(&dir, &doomed) else { return Ok(Some(doomed)) };
@@ -52,8 +52,8 @@ impl DataDir {
         self.remove_in_place(&dir).map(|()| None)
     }
 
-    /// Removes the directory of a partition, the file that names its topic last: a removal that was
-    /// interrupted knows what is left.
+    /// Removes the directory of a partition, the file that names its topic last: after an
+    /// interrupted removal the file still names the topic.
     pub(in crate::replica) fn remove_in_place(&self, dir: &Path) -> io::Result<()> {
         for entry in self.disk.list(dir)? {
             if entry.path.file_name() != Some(OsStr::new(PartitionMetadata::FILE_NAME)) {
@@ -87,7 +87,7 @@ impl DataDir {
         Ok(())
     }
 
-    /// Like [`DataDir::set_aside`]. A full disk may have no room for the new name: the directory
+    /// Like [`DataDir::set_aside`]. A full disk may have no space for the new name: the directory
     /// keeps its name, and a later topic of that name has another id.
     pub(in crate::replica) fn set_stray_aside(
         &self,

@@ -32,8 +32,8 @@ impl Traces {
 }
 
 impl DataDirs {
-    /// Registers the copies that an earlier process left. A complete copy that replaces its log
-    /// counts as the log.
+    /// Registers the copies that an earlier process left. A complete copy that replaces its log is
+    /// used as the log.
     pub(super) fn note_copies(&self, all: Vec<Traces>) {
         let is_left_for = |future: &Found| {
             let mut deleted = all.iter().flat_map(|traces| &traces.deleted);
@@ -136,7 +136,7 @@ impl DataDirs {
         homes.insert(key.clone(), at);
     }
 
-    /// A partition that is not here yet goes to this directory.
+    /// Assigns this directory to a partition that this broker does not have yet.
     pub(in crate::replica) fn prefer(&self, key: TopicPartition, dir: &DataDir) {
         let (mut homes, at) = (self.homes.lock(), self.index_of(dir));
         let has_room = homes.preferred.len() < WISHES_MAX || homes.preferred.contains_key(&key);

@@ -1,5 +1,6 @@
-//! Holds of writers. A thread notes since when it has held one, besides the note of the lane: the
-//! cost of a look for holds that do not end depends on the number of threads, not of partitions.
+//! Records how long threads hold writers. Each thread also notes the time since which it has held
+//! one, so that a search for holds that do not end costs in proportion to threads, not to
+//! partitions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
@@ -13,7 +14,7 @@ use super::{AppendLane, Work};
 /// Origin of moments. A moment is a number of nanoseconds that is not 0.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// For each thread that has held a writer, the moment of its begin, 0 while it holds none.
+/// For each thread that has held a writer, the time at which it began, ns; 0 while it holds none.
 static THREADS: Mutex<Vec<Weak<AtomicU64>>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -65,7 +66,7 @@ impl Drop for WriterHold<'_> {
     }
 }
 
-/// True if some thread of the process has held writers for this time. Does not wait for them.
+/// True if some thread of the process has held a writer for this time. Does not wait for it.
 pub(in crate::replica) fn last_for(time: Duration) -> bool {
     let mut is_any = false;
     THREADS.lock().retain(|thread| {

@@ -116,7 +116,7 @@ impl Replicas {
         }
     }
 
-    /// True if the move has no end any more.
+    /// True if the move no longer has a goal.
     pub(super) fn has_ended(&self, one: &Move) -> bool {
         let is_out = one.partition.is_deleted() || one.partition.log().is_offline() || one.is_over();
         is_out || one.is_cancelled() || self.moves.pace.is_halted() || self.destination(one).is_none()
@@ -165,7 +165,7 @@ impl Replicas {
         Ok(Ending::Ended)
     }
 
-    /// Makes the copy, without batches yet.
+    /// Creates the copy, without batches.
     fn open_copy(&self, one: &Move) -> Result<Option<Writer>, LogError> {
         let Some(dir) = self.destination(one) else { return Ok(None) };
         let (log, topic) = (one.partition.log(), one.partition.config());
@@ -251,8 +251,8 @@ pub(super) fn advance(
     if appended.bytes == 0 { Err(MoveError::Stuck(offset)) } else { Ok(Step::Copied(appended.bytes)) }
 }
 
-/// Cuts the copy where the log has other batches, as a follower does by leader epochs. A log of
-/// which the copy has nothing restarts at the log's start, or where its local part begins.
+/// Truncates the copy where its batches differ from the log's, as a follower does by leader epochs.
+/// A copy without a common batch restarts at the log's start, or where its local part begins.
 fn align(log: &levada_log::Partition, copy: &mut Writer) -> Result<(), LogError> {
     loop {
         let (start, end, copied) = (log.log_start(), log.log_end(), copy.partition().log_end());

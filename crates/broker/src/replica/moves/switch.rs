@@ -1,4 +1,4 @@
-//! The last step of a move: the copy takes the place of the log.
+//! The last step of a move: the copy replaces the log.
 
 use levada_log::{Destination, LogError, Writer};
 use levada_process::clock::now_ms;

@@ -11,7 +11,7 @@ use crate::replica::lane::{Backlog, Submitted};
 
 impl Partition {
     /// Appends a checked batch through the lane and wakes its waiters. If its topic requires it,
-    /// the answer waits until the batch is on the device. A batch that was checked in another
+    /// the result waits until the batch is on the device. A batch that was checked in another
     /// leader epoch is refused.
     pub(crate) fn append(self: &Arc<Self>, append: Append, now_ms: i64) -> Submitted {
         if !may_wait() {

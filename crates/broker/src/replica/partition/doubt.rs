@@ -16,8 +16,8 @@ use crate::replica::leadership::Leadership;
 /// State of such a replica.
 pub(in crate::replica) struct Doubt {
     shortfall: Shortfall,
-    /// Offsets for the checkpoints until the log changes: the next start finds the same then, if
-    /// this one ends before, although the opening may have removed what was evidence.
+    /// Offsets for the checkpoints until the log changes. A next start finds the same losses, if
+    /// this one ends before, although the opening may have removed their evidence.
     claims: Option<PartitionAtShutdown>,
     recount: Recount,
 }
@@ -37,7 +37,7 @@ impl Partition {
         Self { doubt: Mutex::new(doubt), ..self }
     }
 
-    /// True if the log lacks records that it has had, and another replica may have them.
+    /// True if the log lacks records that another replica may have.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.doubt.lock().is_some()
     }
@@ -53,8 +53,8 @@ impl Partition {
         claims.unwrap_or_else(|| PartitionAtShutdown::of(&self.log))
     }
 
-    /// Has the checkpoints follow the log from now on; true if they did not. The caller stores them
-    /// before it changes the log: records that come there do not count as those that are missing.
+    /// Makes the checkpoints follow the log from now on; true if they did not. The caller stores
+    /// them before it changes the log, so that new records do not count as the missing ones.
     pub(in crate::replica) fn drop_claims(&self) -> bool {
         self.doubt.lock().as_mut().is_some_and(|doubt| doubt.claims.take().is_some())
     }

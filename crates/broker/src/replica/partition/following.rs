@@ -1,5 +1,5 @@
-//! The side of a partition that follows another leader, and the throttle of those that follow this
-//! one; also the role that this node has once a change of leadership is through.
+//! The follower's side of a partition, and the throttle of its followers; also the role that this
+//! node has after a change of leadership.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ impl Partition {
         leads.flatten()
     }
 
-    /// Runs a follower's work on the log; none if this node does not follow in this leader epoch,
-    /// or not any more.
+    /// Runs a follower's work on the log; none if this node does not follow, or not in this leader
+    /// epoch.
     pub(crate) fn follow<T>(&self, leader_epoch: i32, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
         let done = self.lane.replicate(|writer| {
             let leadership = self.leadership.load();
@@ -46,7 +46,7 @@ impl Partition {
         is_lagging.then_some(pause_ms)
     }
 
-    /// Counts record bytes that went to a follower.
+    /// Counts record bytes that were sent to a follower.
     pub(crate) fn sent_to_follower(&self, bytes: u64) {
         if let Some(replication) = &self.replication {
             replication.throttles().leader.record(self, bytes);

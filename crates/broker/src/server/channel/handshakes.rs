@@ -34,13 +34,12 @@ use crate::tls::{Tls, TlsContext};
 /// Longest duration of a handshake, the network included.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Number of handshakes that may be under way, and the share of the process's descriptors that they
-/// may take.
+/// Most simultaneous handshakes, and the share of the process's descriptors that they may use.
 const UNDER_WAY_MAX: u64 = 8192;
 const DESCRIPTORS_PART: u64 = 4;
 
-/// Maximum number of reads in a handshake. The largest messages of a handshake are certificates,
-/// and come in a few records; each read costs a system call, however short the record is.
+/// Most reads of a handshake. The largest messages of a handshake are certificates, and arrive in a
+/// few records; each read costs a system call, however short the record is.
 const READS_MAX: usize = 4096;
 
 /// Nice value of the handshake threads: a tenth of the processor time next to a busy shard, and all
@@ -52,7 +51,7 @@ const HANDSHAKES_NICE: i32 = 10;
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: usize = 256 << 10;
 
-/// The thread that brings connections up.
+/// The thread that performs TLS handshakes.
 pub(crate) struct Handshakes {
     pub(crate) inbox: mpsc::Sender<Accepted>,
     pub(crate) thread: JoinHandle<()>,
@@ -89,7 +88,7 @@ struct Shared {
     under_way: RefCell<VecDeque<AbortHandle>>,
 }
 
-/// Starts the thread. Connections that are through go to the shards in turn.
+/// Starts the thread. Connections after the handshake go to the shards in turn.
 pub(crate) fn start(broker: Arc<Broker>, shards: Vec<Inbox>, stop: Stop) -> Result<Handshakes, StartError> {
     let failed = |source| StartError::Runtime { source };
     let (inbox, accepted) = mpsc::channel(INBOX_CONNECTIONS);
@@ -265,7 +264,8 @@ async fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// Sends the end of the stream, and reads the client's bytes in flight: closing before would reset
-/// the connection, and the client might never get the reason. The connection keeps its place.
+/// the connection, and the client might never get the reason. The connection still counts against
+/// the limits.
 async fn farewell(stream: TcpStream, _permit: ConnectionPermit) {
     let _ = socket2::SockRef::from(&stream).shutdown(std::net::Shutdown::Write);
     let mut left = FAREWELL_BYTES;

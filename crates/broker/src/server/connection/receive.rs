@@ -161,8 +161,8 @@ impl Connection {
     }
 }
 
-/// Time since the last request at which a connection that has been silent for this long is looked
-/// at again: after `rest` its memory goes, at `limit` it is closed.
+/// Time since the last request at which a connection that has been silent for this long is checked
+/// again: after `rest` its memory is released, at `limit` it is closed.
 fn next_look(silent: Duration, rest: Duration, limit: Duration) -> Duration {
     if silent < rest { rest } else { limit.min(SILENCE_MAX) }
 }

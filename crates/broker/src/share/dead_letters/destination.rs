@@ -14,7 +14,7 @@ use crate::share_partitions::ShareEntry;
 /// Beginning of names of topics that only brokers write to.
 const INTERNAL_PREFIX: &str = "__";
 
-/// The partition that the dead letters of an entry go to.
+/// The partition for the dead letters of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Destination {
     pub(super) topic: String,

@@ -1,4 +1,4 @@
-//! Batches of dead letters. A dead letter has the reasons as headers and, if the group asks for
+//! Batches of dead letters. A dead letter has the reasons as headers and, if the group enables
 //! copies, the key and the value of its record.
 
 use std::io;
@@ -44,7 +44,7 @@ impl Source {
     }
 }
 
-/// A place in a list of dead letters.
+/// A position in a list of dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// Index of the dead letter; the number of dead letters at the end.
@@ -73,7 +73,7 @@ pub(super) struct Draft {
     pub(super) records: BytesMut,
     /// Number of dead letters.
     pub(super) count: u64,
-    /// Place of the first dead letter that is not in the batch.
+    /// Position of the first dead letter that is not in the batch.
     pub(super) next: Place,
 }
 

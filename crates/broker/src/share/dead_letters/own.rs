@@ -1,5 +1,5 @@
-//! Dead letters in partitions that this broker leads: by the rules of the topic, as if a client had
-//! sent them.
+//! Dead letters in partitions that this broker leads: checked by the settings of the topic, as if a
+//! client had sent them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,8 @@ async fn write(
     Ok(())
 }
 
-/// The batch in the form in which the topic stores it. Takes a thread's time to compress it.
+/// The batch in the form in which the topic stores it. Compression takes time of the calling
+/// thread.
 fn in_form(records: BytesMut, config: &TopicConfig) -> Result<BytesMut, Failure> {
     if records.len() as u64 > u64::from(config.max_message_bytes) {
         return Err(ErrorCode::MessageTooLarge.into());
