@@ -71,11 +71,11 @@ pub enum ChannelEvent {
     Controller(Option<Target>),
     /// Send this request.
     Submit(u64, RequestClass),
-    /// The request has its answer.
+    /// The request has got its response.
     Answered(u64),
-    /// The node answered that it is not the controller, at any depth of the answer.
+    /// The node responded that it is not the controller, at any depth of the response.
     NotController(u64),
-    /// There was no connection, or the connection ended before the answer.
+    /// There was no connection, or the connection ended before the response.
     Lost(u64),
 }
 
@@ -84,10 +84,9 @@ pub enum ChannelEvent {
 pub enum ChannelAction {
     /// Send the request, which is of this kind, to the node.
     Send(u64, RequestClass, Target),
-    /// The request is finished: its answer counts.
+    /// The request is finished: its response counts.
     Finish(u64),
-    /// The request is finished without an answer: REQUEST_TIMED_OUT. An answer that comes later is
-    /// dropped.
+    /// The request is finished without a response: REQUEST_TIMED_OUT. A later response is dropped.
     Expire(u64),
     /// The request is refused, since too many wait.
     Refuse(u64),
@@ -103,7 +102,7 @@ struct Waiting {
 #[derive(Debug)]
 struct Queue {
     class: RequestClass,
-    /// Requests in the order of submission; those in flight stay until their answer.
+    /// Requests in the order of submission; those in flight stay until their response.
     requests: VecDeque<Waiting>,
     failures: u32,
     retry_ms: i64,
@@ -175,7 +174,7 @@ impl Channel {
         None
     }
 
-    /// The queue and place of a request in flight.
+    /// The queue and index of a request in flight.
     fn find(&mut self, ticket: u64) -> Option<(&mut Queue, usize)> {
         self.queues.iter_mut().find_map(|queue| {
             let at =

@@ -106,7 +106,7 @@ impl Directories {
         Some((self.last_request, request))
     }
 
-    /// Processes the answer to a request; `None` means no answer. Replicas without an
+    /// Processes the response to a request; `None` means no response. Replicas without an
     /// acknowledgement are reported again, unless the replica has moved since, or the controller no
     /// longer has it.
     pub fn answered(&mut self, request: u64, response: Option<&AssignReplicasToDirsResponse>, now_ms: i64) {
@@ -137,7 +137,7 @@ impl Directories {
     }
 }
 
-/// True if the replica is acknowledged or removed: the same report would get the same answer.
+/// True if the replica is acknowledged or removed: the same report would get the same result.
 fn is_final(code: i16) -> bool {
     let finals = [
         ErrorCode::None.code(),

@@ -1,5 +1,6 @@
-//! Requests of clients that the controller decides: wrapped with the client's principal and address
-//! (Envelope), and the answers unwrapped. The client's bytes travel unchanged in both directions.
+//! Requests of clients for the controller: wrapped with the client's principal and address
+//! (Envelope), and the responses unwrapped. The client's bytes are sent unchanged in both
+//! directions.
 
 use std::net::IpAddr;
 
@@ -57,12 +58,12 @@ pub enum Unwrapped {
     /// The controller cannot read the client's request: close the client's connection, as Kafka
     /// does.
     CloseConnection,
-    /// Answer the client's request with UNKNOWN_SERVER_ERROR. The code is the envelope's, for the
-    /// log.
+    /// Respond to the client's request with UNKNOWN_SERVER_ERROR. The code is the envelope's, for
+    /// the log.
     Failed(i16),
 }
 
-/// Opens the controller's answer to an Envelope around the request with this correlation id.
+/// Unwraps the controller's response to an Envelope around the request with this correlation id.
 pub fn unwrap(envelope: &EnvelopeResponse, correlation_id: i32) -> Unwrapped {
     match ErrorCode::of_code(envelope.error_code) {
         Some(ErrorCode::None) => match &envelope.response_data {

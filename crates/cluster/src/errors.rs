@@ -5,18 +5,19 @@ use levada_wire::error_code::ErrorCode;
 /// Reaction to an error code of a Fetch of the metadata log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// No error: go on.
+    /// No error: continue.
     Proceed,
-    /// The answer names leader and epoch: retry with these.
+    /// The response names leader and epoch: retry with these.
     Learn,
     /// The node cannot serve the request: send it to another node.
     OtherNode,
-    /// Asking again cannot help: an operator has to change something.
+    /// Another request cannot help: an operator has to change something.
     Stop,
 }
 
 impl Reaction {
-    /// The reaction to `code`. Codes of later Kafka versions count as a failure of the node.
+    /// The reaction to `code`. Unknown codes of later Kafka versions count as a failure of the
+    /// node.
     pub fn to(code: i16) -> Self {
         match ErrorCode::of_code(code) {
             Some(ErrorCode::None) => Self::Proceed,

@@ -35,16 +35,16 @@ const CATCH_UP_MS: i64 = 10;
 /// Pause until the second heartbeat of a controlled shutdown, ms.
 const SHUTDOWN_RETRY_MS: i64 = 50;
 
-/// Input of a lifecycle. Answers carry the number of their request.
+/// Input of a lifecycle. Responses carry the number of their request.
 #[derive(Clone, Debug)]
 pub enum LifecycleEvent {
     /// The start, or the deadline has passed.
     Tick,
-    /// A registration was answered.
+    /// Response to a registration.
     Registered(u64, BrokerRegistrationResponse),
-    /// A heartbeat was answered.
+    /// Response to a heartbeat.
     Heartbeat(u64, BrokerHeartbeatResponse),
-    /// A request led to no answer.
+    /// A request got no response.
     Failed(u64),
     /// The metadata is applied up to the record at this offset.
     Applied(i64),
@@ -52,10 +52,10 @@ pub enum LifecycleEvent {
     Ready,
     /// A log directory has failed.
     DirectoryFailed(Uuid),
-    /// The directories on which the controller may place nothing. Before the first of these events
-    /// the controller keeps those that it has.
+    /// Ids of the cordoned directories, in which the controller may place nothing. Before the first
+    /// of these events the controller keeps those that it has.
     Cordoned(Vec<Uuid>),
-    /// The registration in the metadata lacks something: it is sent again, by the same incarnation.
+    /// The registration in the metadata is incomplete: it is sent again, by the same incarnation.
     RegistrationOutdated,
     /// Begin a controlled shutdown.
     Stop,
@@ -75,7 +75,7 @@ pub enum LifecycleAction {
     CaughtUp,
     /// The broker may be given leaderships.
     Unfenced,
-    /// The controller has taken the broker's leaderships, since its heartbeats did not come.
+    /// The controller has removed the broker's leaderships, because its heartbeats did not arrive.
     Fenced,
     /// Log that a request was refused, by this error code.
     Refused {
@@ -118,7 +118,7 @@ struct Offline {
 #[derive(Debug)]
 pub struct Lifecycle {
     identity: BrokerIdentity,
-    /// The levels of the cluster, as far as a controller has told them.
+    /// The feature levels of the cluster, as last received from a controller.
     finalized: Vec<FinalizedFeature>,
     times: LifecycleTimes,
     phase: BrokerPhase,
@@ -137,12 +137,12 @@ pub struct Lifecycle {
     last_refusal: Option<i16>,
     failures: u32,
     next_ms: i64,
-    /// An event needs the next request as soon as the one in flight is answered.
+    /// True if an event needs the next request immediately after the response to the one in flight.
     urgent: bool,
     /// End of the registration's time, of the controlled shutdown's, or of the grace of a replaced
     /// broker.
     limit_ms: Option<i64>,
-    /// Heartbeats of a controlled shutdown that were answered.
+    /// Responses to heartbeats of a controlled shutdown.
     shutdown_answers: u32,
     actions: Vec<LifecycleAction>,
 }
@@ -185,12 +185,12 @@ impl Lifecycle {
         self.epoch
     }
 
-    /// True unless the last heartbeat's answer said otherwise.
+    /// True unless the last heartbeat response has unfenced the broker.
     pub fn is_fenced(&self) -> bool {
         self.fenced
     }
 
-    /// Notes the levels that the cluster has finalized, as a controller tells them.
+    /// Records the feature levels that the cluster has finalized, as received from a controller.
     pub fn set_finalized(&mut self, finalized: Vec<FinalizedFeature>) {
         self.finalized = finalized;
     }
@@ -218,7 +218,7 @@ impl Lifecycle {
         directories.chain(request).chain(self.limit_ms).min()
     }
 
-    /// Processes an event. Ignores answers to requests that are not in flight.
+    /// Processes an event. Ignores responses to requests that are not in flight.
     pub fn step(&mut self, event: LifecycleEvent, now_ms: i64) -> Vec<LifecycleAction> {
         if self.phase == BrokerPhase::Stopped {
             return Vec::new();
@@ -331,8 +331,8 @@ impl Lifecycle {
         self.urgent = false;
     }
 
-    /// Applies the controller's answer on fencing. Before `Ready` the broker itself requests to be
-    /// fenced.
+    /// Applies the fencing in the controller's response. Before `Ready` the broker itself requests
+    /// to be fenced.
     fn on_fencing(&mut self, is_fenced: bool) {
         if !self.ready || !matches!(self.phase, BrokerPhase::Recovery | BrokerPhase::Running) {
             return;
@@ -383,7 +383,7 @@ impl Lifecycle {
         }
     }
 
-    /// Ends expired waits, and sends the next request if its time has come.
+    /// Ends expired waits, and sends the next request if it is due.
     fn on_time(&mut self, now_ms: i64) {
         if self.phase == BrokerPhase::Stopped {
             return;
@@ -462,7 +462,7 @@ impl Lifecycle {
         request
     }
 
-    /// Sends the next request immediately, or as soon as the one in flight is answered.
+    /// Sends the next request immediately, or right after the response to the one in flight.
     fn hurry(&mut self, now_ms: i64) {
         match self.in_flight {
             Some(_) => self.urgent = true,

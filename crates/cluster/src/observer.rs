@@ -38,17 +38,19 @@ pub struct ObserverConfig {
     pub directory_id: Uuid,
     /// The cluster's id, if known.
     pub cluster_id: Option<String>,
-    /// The first of `controller.listener.names`: voters are reached by their endpoint of this name.
+    /// The first of `controller.listener.names`: the name of the endpoints at which voters are
+    /// reached.
     pub listener: String,
     /// Longest wait of a leader for new records, ms.
     pub max_wait_ms: i32,
-    /// Time after which a request without an answer has failed, ms; longer than `max_wait_ms`.
+    /// Time after which a request without a response counts as failed, ms; longer than
+    /// `max_wait_ms`.
     pub request_timeout_ms: i64,
     /// The pause after a first failure. It doubles with each further one.
     pub retry_ms: i64,
     /// Maximum pause before a request is repeated, ms.
     pub retry_max_ms: i64,
-    /// Most bytes that an answer should have.
+    /// Requested limit of a response, in bytes.
     pub max_bytes: i32,
     /// Most bytes of uncommitted batches.
     pub tail_bytes: usize,
@@ -59,7 +61,7 @@ pub struct ObserverConfig {
 }
 
 impl ObserverConfig {
-    /// Kafka's times and sizes, and limits far above those of real clusters.
+    /// Kafka's times and sizes, and limits far above the needs of real clusters.
     pub fn new(node_id: i32, directory_id: Uuid) -> Self {
         Self {
             node_id,
@@ -78,16 +80,16 @@ impl ObserverConfig {
     }
 }
 
-/// Input of an observer. Answers carry the number of their request.
+/// Input of an observer. Responses carry the number of their request.
 #[derive(Clone, Debug)]
 pub enum ObserverEvent {
     /// The start, or the deadline has passed.
     Tick,
-    /// A Fetch was answered.
+    /// Response to a Fetch.
     Fetched(u64, FetchResponse<Bytes>),
-    /// A FetchSnapshot was answered.
+    /// Response to a FetchSnapshot.
     SnapshotFetched(u64, FetchSnapshotResponse),
-    /// A request led to no answer: no connection, a lost one, or bytes that are no answer.
+    /// A request got no response: no connection, a lost one, or bytes that are no response.
     Failed(u64),
 }
 
@@ -100,13 +102,13 @@ pub enum ObserverAction {
     FetchSnapshot(u64, Target, FetchSnapshotRequest),
     /// Apply committed records.
     Publish(Committed),
-    /// Start a new state beside the state in force.
+    /// Start a new state; the state in force stays until it is complete.
     SnapshotBegins(SnapshotId),
     /// Add records to the fresh state.
     SnapshotRecords(Vec<MetadataRecord>),
     /// Put the fresh state, which is complete, in force.
     SnapshotEnds(SnapshotId),
-    /// Drop the fresh state: the download came to nothing.
+    /// Drop the new state: the download failed.
     SnapshotDropped(SnapshotId),
     /// The quorum has a new epoch or leader.
     LeaderChanged {
@@ -115,14 +117,14 @@ pub enum ObserverAction {
         /// Node id of the leader, if it is known.
         leader: Option<i32>,
     },
-    /// Log that a node's answer was useless; another node is next.
+    /// Log that a node's response was useless; another node is next.
     Unusable {
-        /// The node that answered.
+        /// The node that responded.
         from: Target,
-        /// Reason for which the answer is useless.
+        /// Reason for which the response is useless.
         reason: String,
     },
-    /// Stop: an operator has to change something. The observer does nothing from now on.
+    /// Stop: an operator has to change something. The observer does nothing afterwards.
     Stop(String),
 }
 
@@ -152,11 +154,11 @@ pub struct Observer {
     actions: Vec<ObserverAction>,
 }
 
-/// Result of an answer or of its absence.
+/// Result of a response or of its absence.
 enum Outcome {
-    /// The answer led to progress: fetch again immediately.
+    /// The response led to progress: fetch again immediately.
     Advanced,
-    /// The answer was valid, without new records.
+    /// The response was valid, without new records.
     Idle,
     /// The node is of no use now, for this reason.
     Failed(String),
@@ -208,7 +210,7 @@ impl Observer {
         (!self.stopped).then_some(deadline)
     }
 
-    /// Processes an event. Ignores answers to requests that are not in flight.
+    /// Processes an event. Ignores responses to requests that are not in flight.
     pub fn step(&mut self, event: ObserverEvent, now_ms: i64) -> Vec<ObserverAction> {
         if self.stopped {
             return Vec::new();
@@ -270,7 +272,7 @@ impl Observer {
         self.pending = Some(Pending { request, to, sent_ms: now_ms });
     }
 
-    /// Decides when the next request leaves, and to whom.
+    /// Determines the time and the node of the next request.
     fn conclude(&mut self, pending: Pending, outcome: Outcome, now_ms: i64) {
         match outcome {
             Outcome::Advanced => {
@@ -352,7 +354,7 @@ impl Observer {
         told
     }
 
-    /// Processes an answer of the leader of the requested epoch.
+    /// Processes a response of the leader of the requested epoch.
     fn on_log(&mut self, partition: FetchedPartition<Bytes>) -> Outcome {
         if let Some(end) = partition.diverging_epoch {
             return match self.tail.truncate(end) {
@@ -403,7 +405,7 @@ impl Observer {
     }
 
     /// Processes a chunk of a snapshot. After any fault the observer fetches again, which detects a
-    /// new leader: Kafka 4.3.1 answers each error of a partition as an unknown error without its
+    /// new leader: Kafka 4.3.1 returns each error of a partition as an unknown error without its
     /// leader.
     fn on_chunk(&mut self, mut response: FetchSnapshotResponse) -> Outcome {
         if let Some(outcome) = unless_ok(response.error_code, "FetchSnapshot") {

@@ -1,6 +1,6 @@
 //! Producer ids in blocks from the controller (AllocateProducerIds). The next block is requested
-//! when 90 % of the current one are used, so that a producer seldom waits. An answer that is lost
-//! wastes its block.
+//! when 90 % of the current one are used, so that a producer seldom waits. A lost response wastes
+//! its block.
 
 use std::ops::Range;
 
@@ -73,7 +73,8 @@ impl ProducerIds {
         (self.is_wanted() && self.in_flight.is_none() && self.retry_ms > i64::MIN).then_some(self.retry_ms)
     }
 
-    /// Processes the answer to a request; `None` means no answer. An unexpected answer is dropped.
+    /// Processes the response to a request; `None` means no response. An unexpected response is
+    /// dropped.
     pub fn answered(&mut self, request: u64, response: Option<&AllocateProducerIdsResponse>, now_ms: i64) {
         if self.in_flight.take_if(|in_flight| *in_flight == request).is_none() {
             return;

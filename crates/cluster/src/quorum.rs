@@ -40,16 +40,16 @@ pub struct Target {
     pub address: Address,
 }
 
-/// Effect of an answer on the known state of the quorum.
+/// Effect of a response on the known state of the quorum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// The answer is of an earlier epoch.
+    /// The response is of an earlier epoch.
     Stale,
     /// No change.
     Same,
     /// The epoch or the leader is new.
     Changed,
-    /// The answer names another leader of the same epoch, which contradicts the protocol.
+    /// The response names another leader of the same epoch, which contradicts the protocol.
     Conflict,
 }
 
@@ -124,7 +124,7 @@ impl Quorum {
     }
 
     /// The node for the next request: the leader, or one known node after the other while no leader
-    /// answers.
+    /// responds.
     pub fn target(&self) -> Target {
         if let Some(target) = self.leader_target().filter(|_| self.detour == 0) {
             return target;
@@ -139,8 +139,8 @@ impl Quorum {
         self.voters.get(&leader).map(|address| Target { node: Some(leader), address: address.clone() })
     }
 
-    /// Processes the epoch and the leader (-1 is none) of an answer, with the leader's address if
-    /// the answer has it.
+    /// Processes the epoch and the leader (-1 is none) of a response, with the leader's address if
+    /// the response contains it.
     pub fn told(&mut self, epoch: i32, leader: i32, address: Option<Address>) -> Told {
         let leader = (leader >= 0).then_some(leader);
         if epoch < self.epoch {

@@ -38,8 +38,8 @@ pub enum PersistFailure {
     /// to be unloaded.
     #[error("the coordinator's partition cannot take records now")]
     Unavailable,
-    /// The partition was deleted, or its disk has failed. The log may contain the records or not,
-    /// and takes no more. The machine unloads itself.
+    /// The partition was deleted, or its disk has failed. It is unknown if the log contains the
+    /// records, and it accepts no more. The machine unloads itself.
     #[error("the coordinator's partition cannot be written any more")]
     Lost,
     /// The batch is larger than the partition accepts.
@@ -78,21 +78,21 @@ pub enum Signal {
     /// The records of an [`Action::Persist`] are in the log from this offset on, or were not
     /// appended.
     Persisted(PersistId, Result<i64, PersistFailure>),
-    /// The replicas in sync have not had the records of this [`Action::Persist`] for as long as a
-    /// request may wait. They are not given up: the report of their end follows.
+    /// The records of this [`Action::Persist`] were not replicated within the longest wait of a
+    /// request. They are not abandoned: the report of their end follows.
     Overdue(PersistId),
     /// Every record of the partition has been replayed: serve.
     Loaded,
-    /// This broker is no longer the coordinator: answer all requests and drop the state.
+    /// This broker is no longer the coordinator: respond to all requests and drop the state.
     Unload,
-    /// The time of [`Machine::deadline`] has come.
+    /// [`Machine::deadline`] has passed.
     Tick,
 }
 
 /// An order of a machine to its host. The host carries orders out in sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action<O, P, W> {
-    /// Answer the request that came with this ticket. Every ticket gets exactly one answer.
+    /// Respond to the request with this ticket. Every ticket gets exactly one response.
     Reply(Ticket, O),
     /// Append this as one batch to the coordinator's partition, in the order of the actions, and
     /// report [`Signal::Persisted`] with this id.
@@ -118,7 +118,7 @@ pub trait Machine: Sized + Send + 'static {
     /// Input of [`Machine::step`].
     type Event: From<Signal> + Send;
 
-    /// Answer to a request of any kind.
+    /// Response to a request of any type.
     type Outcome: Send;
 
     /// One batch to append.
@@ -130,7 +130,7 @@ pub trait Machine: Sized + Send + 'static {
     /// Refusal of a request.
     type Error: Copy;
 
-    /// A machine that has replayed nothing.
+    /// A machine before the replay of its log.
     fn new(settings: &Self::Settings) -> Self;
 
     /// Prepares for the replay of a log whose partition is led in this epoch.
@@ -161,26 +161,26 @@ pub trait Machine: Sized + Send + 'static {
     fn batch(payload: &Self::Payload, limit_bytes: usize, now_ms: i64) -> Result<Append, PersistFailure>;
 }
 
-/// A request that waits for an answer.
+/// A request that waits for a response.
 pub trait Request<M: Machine>: Sized {
-    /// Answer to the request.
+    /// Response to the request.
     type Answer;
 
-    /// True if the host refuses the request after some seconds without an answer. False if the
+    /// True if the host refuses the request after some seconds without a response. False if the
     /// request waits for other members.
     const HAS_LIMIT: bool = true;
 
     /// The event that carries the request to the machine.
     fn event(self, ticket: Ticket) -> M::Event;
 
-    /// The answer in an outcome; none if the outcome belongs to a request of another kind.
+    /// The response in an outcome; none if the outcome belongs to a request of another type.
     fn answer(outcome: M::Outcome) -> Option<Self::Answer>;
 
-    /// The answer that refuses the whole request.
+    /// The response that refuses the whole request.
     fn refused(&self, error: M::Error) -> Self::Answer;
 }
 
-/// A request about a key that decides which coordinator is asked.
+/// A request about a key that determines its coordinator.
 pub trait Keyed {
     /// The group id, or the transactional id. For a request about several groups, the first one:
     /// the caller has sorted them by partition.

@@ -17,14 +17,14 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 /// Longest expression, in bytes.
 const PATTERN_BYTES_MAX: usize = 1024;
 
-/// Most repetitions of a part of an expression, those of repetitions around it included: the limit
-/// of RE2/J, which Kafka uses.
+/// Most repetitions of a part of an expression, multiplied by those of enclosing repetitions: the
+/// limit of RE2/J, which Kafka uses.
 const REPETITIONS_MAX: u32 = 1000;
 
 /// Cost of one piece of a comparison, in bytes times states: some tens of milliseconds.
 const PIECE_COST_MAX: u64 = 1 << 22;
 
-/// Cost of an expression that has to be compiled: milliseconds at worst.
+/// Cost of an expression that must be compiled: milliseconds at worst.
 const COMPILATION_COST: u64 = PIECE_COST_MAX / 8;
 
 /// Cost of a name before it is compared.
@@ -51,13 +51,13 @@ impl Expression {
     }
 }
 
-/// A size of compiled expressions, and a cache of those that have it.
+/// A size limit of compiled expressions, and a cache of the expressions within it.
 struct Tier {
     /// Maximum memory in bytes of a compiled expression, and of the cache of its matches.
     bytes_max: usize,
     /// Number of expressions that are cached.
     cached_max: usize,
-    /// The last one used comes first.
+    /// Cached expressions, the most recently used first.
     cached: Mutex<VecDeque<(String, Expression)>>,
 }
 

@@ -60,7 +60,7 @@ pub enum SharePhase {
     Active,
     /// The share state cannot be used. The host drops the machine.
     Failed,
-    /// Another leader or another state epoch has taken over, or the group or the topic no longer
+    /// Another leader or another state epoch is in force, or the group or the topic no longer
     /// exists. The host drops the machine.
     Fenced,
 }
@@ -98,7 +98,7 @@ pub struct TrackedRecords<'a> {
     pub delivery_count: i16,
     /// True while a write is to confirm the state.
     pub is_pending: bool,
-    /// Member that has, or had before the pending write, the lock.
+    /// Member that holds the lock, or held it before the pending write.
     pub member: Option<&'a str>,
 }
 
@@ -225,8 +225,8 @@ impl SharePartition {
         self.start > before
     }
 
-    /// The log begins at `log_start`: earlier records are gone. Returns true if the start offset
-    /// has moved, so that waiting fetches may be served.
+    /// Applies a new log start `log_start`: earlier records are deleted. Returns true if the start
+    /// offset has moved, so that waiting fetches may be served.
     ///
     /// The share state is not written; the next write contains the start offset.
     pub fn log_start_moved(&mut self, log_start: i64) -> bool {

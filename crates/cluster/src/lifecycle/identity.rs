@@ -1,6 +1,6 @@
 //! The registration of a broker: ids, listeners, features and directories, checked before anything
-//! is sent. A controller accepts most of the settings that are refused here, and the cluster would
-//! have an unreachable broker.
+//! is sent. A controller would accept most of the settings that are refused here, and the cluster
+//! would have an unreachable broker.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ pub struct BrokerIdentity {
     pub rack: Option<String>,
     /// All listeners except those of controllers.
     pub listeners: Vec<BrokerListener>,
-    /// All features, those included that no level has been finalized for.
+    /// All features, including those without a finalized level.
     pub features: Vec<FeatureRange>,
     /// Ids of all log directories that were online at the start.
     pub directories: Vec<Uuid>,

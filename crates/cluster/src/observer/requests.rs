@@ -1,4 +1,4 @@
-//! The requests of an observer, and the checks of their answers' shape.
+//! The requests of an observer, and the structural checks of their responses.
 
 use bytes::Bytes;
 use levada_wire::fetch::{

@@ -8,7 +8,7 @@ use levada_base::batch::{self, BatchError, BatchView};
 use levada_wire::fetch::EpochEnd;
 use thiserror::Error;
 
-/// A place in the metadata log.
+/// A position in the metadata log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogPosition {
     /// The offset of the next record.
@@ -52,7 +52,7 @@ impl Tail {
         last.map_or(self.committed, |last| LogPosition { offset: last.last_offset + 1, epoch: last.epoch })
     }
 
-    /// The end of what [`commit`](Tail::commit) has returned.
+    /// The position after the records that [`commit`](Tail::commit) has returned.
     pub(crate) fn committed(&self) -> LogPosition {
         self.committed
     }
@@ -62,9 +62,9 @@ impl Tail {
         self.high_watermark
     }
 
-    /// Appends the batches of an answer of the leader of `leader_epoch`. A batch that is cut short
-    /// ends the answer without an error, a full tail ignores the rest. Batches before an error
-    /// are kept.
+    /// Appends the batches of a response of the leader of `leader_epoch`. A truncated batch ends
+    /// the response without an error; a full tail ignores the rest. Batches before an error are
+    /// kept.
     pub(crate) fn append(&mut self, mut records: Bytes, leader_epoch: i32) -> Result<(), TailError> {
         while !records.is_empty() && (self.batches.is_empty() || self.bytes < self.max_bytes) {
             let end = self.end();
@@ -83,7 +83,7 @@ impl Tail {
     }
 
     /// Truncates records that the leader's log does not have: batches of epochs after `end.epoch`,
-    /// and those that reach beyond its end.
+    /// and batches beyond its end.
     pub(crate) fn truncate(&mut self, end: EpochEnd) -> Result<(), TailError> {
         if end.end_offset < self.high_watermark || end.epoch < self.committed.epoch {
             return Err(TailError::Diverged { end, high_watermark: self.high_watermark });
@@ -143,7 +143,7 @@ pub(crate) enum TailError {
     /// A batch does not begin at the end of its predecessor.
     #[error("the metadata log continues at offset {found} instead of {expected}")]
     Gap { expected: i64, found: i64 },
-    /// A batch is of an epoch that its place in the log, or the leader, rules out.
+    /// The epoch of a batch contradicts its position in the log, or the leader.
     #[error("the batch at offset {offset} of the metadata log has epoch {found}, not {lowest} to {highest}")]
     Epoch { offset: i64, found: i32, lowest: i32, highest: i32 },
     /// The leader's log lacks committed records.

@@ -1,6 +1,6 @@
-//! From committed batches to records that take effect: control records and the marks of metadata
-//! transactions are taken out, records of an open transaction are held back, those of an aborted
-//! one are dropped.
+//! Converts committed batches to records that take effect: control records and the marks of
+//! metadata transactions are removed, records of an open transaction are held back, those of an
+//! aborted one are dropped.
 
 use std::collections::BTreeMap;
 
@@ -42,10 +42,10 @@ pub struct MetadataRecord {
 pub struct Committed {
     /// The records, in order. Control records and transactions' marks are not among them.
     pub records: Vec<MetadataRecord>,
-    /// Everything before this position has taken effect or never will. Never inside a
+    /// Position before which every record has taken effect or never will. Never inside a
     /// transaction.
     pub through: LogPosition,
-    /// The voters and their addresses on the given listener, if the log has named them again.
+    /// The voters and their addresses on the given listener, if the log has a new list of them.
     pub voters: Option<BTreeMap<i32, Address>>,
 }
 
@@ -274,7 +274,7 @@ pub enum RecordFault {
         /// Offset of the mark.
         offset: i64,
     },
-    /// A transaction ends that has not begun.
+    /// A transaction ends that has no beginning.
     #[error("metadata log: a record ends a transaction at offset {offset} without a BeginTransactionRecord")]
     NotOpen {
         /// Offset of the mark.

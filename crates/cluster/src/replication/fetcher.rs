@@ -33,11 +33,11 @@ pub struct FetcherConfig {
     pub node_id: i32,
     /// Longest wait of the leader for `min_bytes`, ms.
     pub max_wait_ms: i32,
-    /// Answer as soon as this much is there.
+    /// Bytes of records that the leader waits for, up to `max_wait_ms`.
     pub min_bytes: i32,
-    /// Most bytes that an answer should have.
+    /// Requested limit of a response, in bytes.
     pub max_bytes: i32,
-    /// Most bytes that one partition should have in an answer.
+    /// Requested limit of one partition in a response, in bytes.
     pub partition_max_bytes: i32,
     /// The pause after a failure, ms.
     pub backoff_ms: i64,
@@ -55,7 +55,7 @@ pub trait Local {
 /// State of a partition's log before a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// More records may come.
+    /// The task is done, and more records may be available.
     Ready {
         /// First offset of the log.
         log_start: i64,
@@ -90,7 +90,7 @@ pub struct Fetcher {
     config: FetcherConfig,
     session: Session,
     partitions: HashMap<PartitionKey, Followed>,
-    /// The order in which a full request names the partitions.
+    /// The order of the partitions in a full request.
     order: BTreeMap<u64, PartitionKey>,
     next_place: u64,
     is_in_flight: bool,
@@ -101,7 +101,8 @@ pub struct Fetcher {
 struct Followed {
     follower: Follower,
     place: u64,
-    /// Distinguishes tasks of this partition from those before it was followed again.
+    /// Distinguishes tasks of this partition from those of an earlier time at which it was
+    /// followed.
     turn: u64,
 }
 
@@ -188,7 +189,7 @@ impl Fetcher {
         delayed.min().filter(|_| !self.is_in_flight)
     }
 
-    /// Processes the answer to the request in flight, and returns the tasks for the logs.
+    /// Processes the response to the request in flight, and returns the tasks for the logs.
     ///
     /// # Errors
     /// The answer does not count. The next request opens a session.

@@ -35,7 +35,7 @@ pub struct FollowedLog {
     pub is_complete: bool,
 }
 
-/// Offsets of the leader that a follower takes over after an append.
+/// Offsets of the leader that a follower applies after an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaderMarks {
     /// The high watermark. The follower's is the lower of this and its log's end.
@@ -51,7 +51,7 @@ pub enum Bound {
     Latest,
     /// First offset of the leader's log.
     Earliest,
-    /// The first offset that is not in remote storage alone.
+    /// The first offset in the leader's local log; earlier ones are only in remote storage.
     EarliestLocal {
         /// The first offset of the leader's log, with its remote part.
         log_start: i64,
@@ -69,12 +69,13 @@ pub struct TieredStart {
     pub epoch: i32,
 }
 
-/// Work of the driver for a partition. It is done only while the partition still follows in the
-/// leader epoch that [`Follower::leader_epoch`] had, and while the log ends where [`Follower::end`]
-/// was: otherwise a late task could replace what another thread has appended since.
+/// Work of the driver for a partition. It must be done only while the partition still follows in
+/// the leader epoch that [`Follower::leader_epoch`] had, and while the log ends where
+/// [`Follower::end`] was: otherwise a late task could replace what another thread has appended
+/// since.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Task {
-    /// Append these batches, which may be none, then take over the marks.
+    /// Append these batches, which may be none, then apply the leader's offsets.
     Append {
         /// Whole batches as the leader has them; the last one may be cut short.
         records: Bytes,
@@ -107,14 +108,14 @@ pub enum Outcome {
     LocatedLocal(i64, i32),
     /// The leader, or the way to it, has failed with this error code.
     Refused(i16),
-    /// The task has failed: the batches are damaged or do not continue the log, or the disk took
-    /// none or only the first of them. The log ends here.
+    /// The task has failed: the batches are damaged or do not continue the log, or the disk
+    /// accepted none or only the first of them. The log ends here.
     Damaged(LogEnd),
     /// The log ends here, and not where the task was decided: nothing was done.
     Moved(LogEnd),
     /// The storage has failed.
     Offline,
-    /// The partition does not follow in this leader epoch any more, so nothing was done.
+    /// The partition no longer follows in this leader epoch, so nothing was done.
     Superseded,
 }
 
@@ -138,8 +139,8 @@ pub struct Follower {
     halt: Option<Halt>,
     lag: Option<i64>,
     errors: u64,
-    /// The leader may count this log's end: what the log lacks before it, this leader lacks too, or
-    /// it was deleted.
+    /// True if the leader may count this log's end: earlier records that the log lacks are missing
+    /// in the leader too, or were deleted.
     is_placed: bool,
     /// Consecutive tasks that left the log as it was, because it does not take the batches.
     setbacks: u32,
@@ -148,7 +149,7 @@ pub struct Follower {
 /// Offset and epochs that a fetch named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Leader epoch for which the request asks.
+    /// Leader epoch in the request.
     pub leader_epoch: i32,
     /// The first offset wanted.
     pub offset: i64,
@@ -195,12 +196,12 @@ impl Follower {
         self.leader_epoch
     }
 
-    /// The end of the log, as far as this machine has its outcomes.
+    /// The end of the log, according to the outcomes that this machine has received.
     pub fn end(&self) -> LogEnd {
         self.end
     }
 
-    /// Number of records up to the leader's high watermark; none before the first answer.
+    /// Number of records up to the leader's high watermark; none before the first response.
     pub fn lag(&self) -> Option<i64> {
         self.lag
     }
@@ -215,13 +216,13 @@ impl Follower {
         self.halt
     }
 
-    /// Number of answers and tasks that failed.
+    /// Number of responses and tasks that failed.
     pub fn errors(&self) -> u64 {
         self.errors
     }
 
     /// Number of consecutive tasks that did not change the log: most likely the leader's next
-    /// answer has the same batches.
+    /// response has the same batches.
     pub fn setbacks(&self) -> u32 {
         self.setbacks
     }
@@ -255,7 +256,7 @@ impl Follower {
         self.until_ms = Some(self.until_ms.map_or(until_ms, |already| already.max(until_ms)));
     }
 
-    /// Processes the answer to a fetch from this position. A failure delays the next fetch until
+    /// Processes the response to a fetch from this position. A failure delays the next fetch until
     /// `retry_ms`.
     pub fn answered(&mut self, asked: Asked, answer: FetchedPartition<Bytes>, retry_ms: i64) -> Option<Task> {
         if asked != self.asks() || self.halt.is_some() {
@@ -357,8 +358,8 @@ impl Follower {
         }
     }
 
-    /// The rebuild for a leader's local log; none, with a delay, if that has changed since the
-    /// leader's answer.
+    /// The rebuild for a leader's local log; none, with a delay, if that log has changed since the
+    /// leader's response.
     fn begins_locally(&mut self, start: TieredStart, retry_ms: i64) -> Option<Task> {
         let is_remote = (0..start.local_start).contains(&start.log_start) && start.epoch >= 0;
         if is_remote && self.asks().offset < start.local_start {

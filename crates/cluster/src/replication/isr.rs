@@ -98,7 +98,7 @@ impl IsrUpdates {
         Some((self.last_request, request))
     }
 
-    /// Processes the answer to a request; `None` means no answer. Returns the results of the
+    /// Processes the response to a request; `None` means no response. Returns the results of the
     /// changes that the controller has decided.
     pub fn answered(
         &mut self,

@@ -29,7 +29,7 @@ use levada_wire::error_code::ErrorCode;
 
 use self::replica::Follower;
 
-/// A change that the controller has not answered.
+/// A change to which the controller has not responded.
 #[derive(Clone, Debug)]
 struct PendingChange {
     change: IsrChange,
@@ -197,7 +197,7 @@ impl Leader {
         Effects { change, high_watermark: None }
     }
 
-    /// Processes the controller's answer to the change of this number: the committed ISR, or an
+    /// Processes the controller's response to the change of this number: the committed ISR, or an
     /// error code.
     pub fn answered(
         &mut self,
@@ -267,7 +267,7 @@ impl Leader {
         &self.committed
     }
 
-    /// True while the controller has not answered a change.
+    /// True while the controller has not responded to a change.
     pub fn is_change_pending(&self) -> bool {
         self.pending.is_some()
     }
@@ -288,7 +288,7 @@ impl Leader {
     }
 
     /// True if the ISR is smaller than the effective minimum: acks=all is refused before the
-    /// append, and the high watermark stands still.
+    /// append, and the high watermark does not advance.
     pub fn is_under_min_insync(&self) -> bool {
         self.committed.len() < self.effective_min_insync()
     }

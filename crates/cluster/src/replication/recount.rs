@@ -53,7 +53,7 @@ impl Recount {
     }
 
     /// Compares this broker's log, which ends at `own`, with the others. Brokers that are not
-    /// registered have no say: an operator unregisters a broker that does not come back.
+    /// registered are ignored: an operator unregisters a broker that does not return.
     pub fn verdict(
         &self,
         (node_id, own): (i32, LogEnd),

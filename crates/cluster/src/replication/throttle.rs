@@ -52,8 +52,9 @@ impl RateMeter {
         bytes as f64 * 1000.0 / elapsed_ms as f64
     }
 
-    /// Milliseconds until the rate is at most the limit in bytes per second if no bytes come, or
-    /// until the oldest sample is too old, which changes the rate. 0 if the rate is not above it.
+    /// Milliseconds until the rate is at most `limit` bytes per second if no bytes are transferred,
+    /// or until the oldest sample expires, which changes the rate. 0 if the rate is not above the
+    /// limit.
     pub fn excess_ms(&mut self, limit: i64, now_ms: i64) -> i64 {
         if self.rate(now_ms) <= limit as f64 {
             return 0;

@@ -39,17 +39,17 @@ pub(super) struct ClassicGroup {
     members: BTreeMap<String, Member>,
     /// Instance id of each static member, and the member id it has now.
     static_members: BTreeMap<String, String>,
-    /// Ids given out to members that have not rejoined with them yet.
+    /// Assigned ids of members that have not rejoined with them yet.
     pending: BTreeSet<String>,
     /// Members of the generation that have not requested their assignment yet.
     pending_sync: BTreeSet<String>,
-    /// Number of members that wait for an answer to their join.
+    /// Number of members that wait for a response to their join.
     awaiting_join: usize,
     /// Number of members that support each protocol.
     supported: BTreeMap<String, usize>,
     /// Topics the members of a `consumer` group subscribe to, as far as they can be read.
     subscribed: Option<BTreeSet<String>>,
-    /// A member came during the initial delay.
+    /// True if a member joined during the initial delay.
     new_member_added: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// True if a group may come into this state from `before`.
+    /// True if a group may change to this state from `before`.
     fn may_follow(self, before: Self) -> bool {
         match self {
             Self::Empty | Self::CompletingRebalance => before == Self::PreparingRebalance,
@@ -94,7 +94,7 @@ impl State {
 }
 
 impl ClassicGroup {
-    /// A group that has never had a member.
+    /// A group without members, offsets or generations.
     pub(super) fn new(id: String, now_ms: i64) -> Self {
         Self {
             id,
@@ -121,7 +121,7 @@ impl ClassicGroup {
         &self.id
     }
 
-    /// The group has never had a member and has none that is joining: it only holds offsets.
+    /// True if the group has never had a member and none is joining: it only holds offsets.
     pub(super) fn is_simple(&self) -> bool {
         self.protocol_type.is_none() && self.state == State::Empty && self.pending.is_empty()
     }
@@ -143,7 +143,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Checks that a commit may be stored; a member's commit also counts as a sign of life.
+    /// Checks that a commit may be stored; a member's commit also renews its session.
     pub(super) fn commit(
         &mut self,
         turn: &mut StepContext<'_>,
@@ -177,12 +177,12 @@ impl ClassicGroup {
         if request.generation == self.generation { Ok(()) } else { Err(GroupError::IllegalGeneration) }
     }
 
-    /// The group has not had a generation yet.
+    /// True if the group has not had a generation yet.
     pub(super) fn is_unborn(&self) -> bool {
         self.generation == 0
     }
 
-    /// Ends the group here, for this reason, and answers all waiting members.
+    /// Ends the group on this broker, for this reason, and responds to all waiting members.
     pub(super) fn dissolve(&mut self, turn: &mut StepContext<'_>, error: GroupError) {
         for (member_id, member) in &mut self.members {
             if let Some(ticket) = member.join.take() {
@@ -320,7 +320,7 @@ impl ClassicGroup {
         }
     }
 
-    /// The answer that makes a member part of the current generation.
+    /// The response that admits a member to the current generation.
     fn joined(&self, member_id: &str) -> JoinOutcome {
         JoinOutcome {
             error: None,
@@ -344,7 +344,7 @@ impl ClassicGroup {
         members.collect()
     }
 
-    /// Makes a join wait; it replaces an earlier join of the same member.
+    /// Registers a waiting join; it replaces an earlier join of the same member.
     fn await_join(&mut self, turn: &mut StepContext<'_>, member_id: &str, ticket: Ticket) {
         let Some(member) = self.members.get_mut(member_id) else { return };
         match member.join.replace(ticket) {

@@ -46,7 +46,8 @@ pub struct ConsumerConfig {
     /// True if a classic group with members may become a consumer group
     /// (`group.consumer.migration.policy`).
     pub upgrades: bool,
-    /// True if a consumer group of classic members alone becomes a classic group (as above).
+    /// True if a consumer group of which all members are classic becomes a classic group (as
+    /// above).
     pub downgrades: bool,
 }
 
@@ -130,14 +131,14 @@ impl Default for ShareConfig {
 pub struct OwnSettings {
     /// Settings of single groups, by group id.
     pub groups: BTreeMap<String, OwnSetting>,
-    /// In place of [`ConsumerConfig::assignment_interval_ms`], for groups without an interval of
-    /// their own (`group.consumer.assignment.interval.ms`).
+    /// Overrides [`ConsumerConfig::assignment_interval_ms`], for groups without their own interval
+    /// (`group.consumer.assignment.interval.ms`).
     pub consumer_assignment_interval_ms: Option<i32>,
-    /// In place of [`ShareConfig::assignment_interval_ms`], for groups without an interval of their
-    /// own (`group.share.assignment.interval.ms`).
+    /// Overrides [`ShareConfig::assignment_interval_ms`], for groups without their own interval
+    /// (`group.share.assignment.interval.ms`).
     pub share_assignment_interval_ms: Option<i32>,
-    /// In place of [`StreamsConfig::assignment_interval_ms`], for groups without an interval of
-    /// their own (`group.streams.assignment.interval.ms`).
+    /// Overrides [`StreamsConfig::assignment_interval_ms`], for groups without their own interval
+    /// (`group.streams.assignment.interval.ms`).
     pub streams_assignment_interval_ms: Option<i32>,
 }
 
@@ -157,17 +158,17 @@ impl<const COUNT: usize> From<[(String, OwnSetting); COUNT]> for OwnSettings {
 /// Settings of a group; the coordinator's apply to the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnSetting {
-    /// In place of [`ConsumerConfig::session_timeout_ms`] (`consumer.session.timeout.ms`).
+    /// Overrides [`ConsumerConfig::session_timeout_ms`] (`consumer.session.timeout.ms`).
     pub session_timeout_ms: Option<i32>,
-    /// In place of [`ConsumerConfig::heartbeat_interval_ms`] (`consumer.heartbeat.interval.ms`).
+    /// Overrides [`ConsumerConfig::heartbeat_interval_ms`] (`consumer.heartbeat.interval.ms`).
     pub heartbeat_interval_ms: Option<i32>,
-    /// In place of [`ConsumerConfig::assignment_interval_ms`] (`consumer.assignment.interval.ms`).
+    /// Overrides [`ConsumerConfig::assignment_interval_ms`] (`consumer.assignment.interval.ms`).
     pub consumer_assignment_interval_ms: Option<i32>,
-    /// In place of [`ShareConfig::session_timeout_ms`] (`share.session.timeout.ms`).
+    /// Overrides [`ShareConfig::session_timeout_ms`] (`share.session.timeout.ms`).
     pub share_session_timeout_ms: Option<i32>,
-    /// In place of [`ShareConfig::heartbeat_interval_ms`] (`share.heartbeat.interval.ms`).
+    /// Overrides [`ShareConfig::heartbeat_interval_ms`] (`share.heartbeat.interval.ms`).
     pub share_heartbeat_interval_ms: Option<i32>,
-    /// In place of [`ShareConfig::assignment_interval_ms`] (`share.assignment.interval.ms`).
+    /// Overrides [`ShareConfig::assignment_interval_ms`] (`share.assignment.interval.ms`).
     pub share_assignment_interval_ms: Option<i32>,
     /// Settings of streams groups.
     pub streams: OwnStreamsSetting,
@@ -176,20 +177,20 @@ pub struct OwnSetting {
 /// Settings of a streams group; the coordinator's apply to the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnStreamsSetting {
-    /// In place of [`StreamsConfig::session_timeout_ms`] (`streams.session.timeout.ms`).
+    /// Overrides [`StreamsConfig::session_timeout_ms`] (`streams.session.timeout.ms`).
     pub session_timeout_ms: Option<i32>,
-    /// In place of [`StreamsConfig::heartbeat_interval_ms`] (`streams.heartbeat.interval.ms`).
+    /// Overrides [`StreamsConfig::heartbeat_interval_ms`] (`streams.heartbeat.interval.ms`).
     pub heartbeat_interval_ms: Option<i32>,
-    /// In place of [`StreamsConfig::assignment_interval_ms`] (`streams.assignment.interval.ms`).
+    /// Overrides [`StreamsConfig::assignment_interval_ms`] (`streams.assignment.interval.ms`).
     pub assignment_interval_ms: Option<i32>,
-    /// In place of [`StreamsConfig::initial_rebalance_delay_ms`]
+    /// Overrides [`StreamsConfig::initial_rebalance_delay_ms`]
     /// (`streams.initial.rebalance.delay.ms`).
     pub initial_rebalance_delay_ms: Option<i32>,
-    /// In place of [`StreamsConfig::num_standby_replicas`] (`streams.num.standby.replicas`).
+    /// Overrides [`StreamsConfig::num_standby_replicas`] (`streams.num.standby.replicas`).
     pub num_standby_replicas: Option<i32>,
-    /// In place of [`StreamsConfig::task_offset_interval_ms`] (`streams.task.offset.interval.ms`).
+    /// Overrides [`StreamsConfig::task_offset_interval_ms`] (`streams.task.offset.interval.ms`).
     pub task_offset_interval_ms: Option<i32>,
-    /// In place of [`StreamsConfig::acceptable_recovery_lag`] (`streams.acceptable.recovery.lag`).
+    /// Overrides [`StreamsConfig::acceptable_recovery_lag`] (`streams.acceptable.recovery.lag`).
     pub acceptable_recovery_lag: Option<i64>,
     /// Keys of the tags that members must have, separated by commas
     /// (`streams.rack.aware.assignment.tags`).

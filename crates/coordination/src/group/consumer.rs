@@ -34,7 +34,7 @@ use super::records::{
 };
 use super::topics::Topics;
 
-/// A static member that has left for a while is in this epoch.
+/// Epoch of a static member that has left temporarily.
 const LEFT_FOR_A_WHILE: i32 = -2;
 
 /// A consumer group and its members.
@@ -52,10 +52,10 @@ pub(super) struct ConsumerGroup {
     /// Instance id of each static member, and the member id it has now.
     static_members: BTreeMap<String, String>,
     targets: BTreeMap<String, Partitions>,
-    /// Owner of each partition, also while it is being revoked.
+    /// Owner of each partition, including partitions that are being revoked.
     owners: BTreeMap<(Uuid, i32), String>,
     regexes: BTreeMap<String, RegexValue>,
-    /// Topics may have changed since the hash was last looked at.
+    /// True if topics may have changed since the hash was last compared.
     stale: bool,
     /// Known expressions that are to be matched again.
     rematch: BTreeSet<String>,
@@ -202,7 +202,7 @@ impl ConsumerGroup {
         named.chain(matched).cloned().collect()
     }
 
-    /// The ids of the topics that the member subscribes to, of those that exist.
+    /// The ids of the existing topics to which the member subscribes.
     fn subscribed_ids(&self, member: &Member, topics: &dyn Topics) -> BTreeSet<Uuid> {
         let matched = member.regex().and_then(|regex| self.regexes.get(regex));
         let names = member.metadata.topics.iter().chain(matched.into_iter().flat_map(|regex| &regex.topics));

@@ -71,7 +71,7 @@ pub struct Coordinator {
     /// Work at the share coordinator.
     share_works: ShareWorks,
     /// Consumer, share and streams groups that are being written, and the requests that wait for
-    /// it.
+    /// the writes.
     writing: BTreeMap<String, HeldEvents>,
     /// Members of the consumer protocol that join classic groups whose assignments are being
     /// written, by group.
@@ -79,7 +79,7 @@ pub struct Coordinator {
     /// Groups whose expressions the host is comparing with the names of topics.
     matching: BTreeSet<String>,
     topics: Arc<dyn Topics>,
-    /// Settings of single groups in place of the configuration.
+    /// Settings of single groups, which override the configuration.
     own_settings: Arc<OwnSettings>,
     offsets: OffsetStore,
     timers: Timers,
@@ -115,7 +115,7 @@ pub struct Replayed {
 }
 
 impl Coordinator {
-    /// A coordinator that has replayed nothing yet.
+    /// A coordinator before the replay of its log.
     pub fn new(config: GroupConfig) -> Self {
         Self {
             config,
@@ -259,8 +259,8 @@ impl Coordinator {
         self.streams_loaded();
     }
 
-    /// Every waiter is sent to the next coordinator; it also owns the records that are being
-    /// written.
+    /// Refuses every waiting request, so that its client finds the next coordinator, which also
+    /// decides about the records that are being written.
     fn unload(&mut self, now_ms: i64) {
         self.phase = Phase::Unloaded;
         self.abandon_appends();

@@ -13,7 +13,7 @@ pub enum GroupError {
     /// `COORDINATOR_NOT_AVAILABLE`: try again.
     #[error("the group coordinator is not available")]
     CoordinatorNotAvailable,
-    /// `NOT_COORDINATOR`: look for the coordinator again.
+    /// `NOT_COORDINATOR`: the client must find the coordinator again.
     #[error("this broker does not coordinate the group")]
     NotCoordinator,
     /// `INVALID_GROUP_ID`
@@ -34,13 +34,13 @@ pub enum GroupError {
     /// `INVALID_SESSION_TIMEOUT`
     #[error("the session timeout is outside the allowed range")]
     InvalidSessionTimeout,
-    /// `MEMBER_ID_REQUIRED`: join again with the id that comes with this answer.
+    /// `MEMBER_ID_REQUIRED`: the member must join again with the id in this response.
     #[error("the group member needs a valid member id before it can join")]
     MemberIdRequired,
     /// `UNKNOWN_MEMBER_ID`
     #[error("the group has no such member")]
     UnknownMemberId,
-    /// `FENCED_INSTANCE_ID`: another member has taken over this group instance id.
+    /// `FENCED_INSTANCE_ID`: another member has this group instance id now.
     #[error("another member with the same group instance id has taken over")]
     FencedInstanceId,
     /// `ILLEGAL_GENERATION`

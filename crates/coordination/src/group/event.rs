@@ -21,7 +21,7 @@ use crate::machine::{self, Keyed, PersistFailure, Request, Signal};
 
 pub use crate::machine::{EncodedRecord, PersistId, Ticket};
 
-/// Makes [`Event`], [`Outcome`] and the implementations of [`Request`] from the table below.
+/// Defines [`Event`], [`Outcome`] and the implementations of [`Request`] from the table below.
 macro_rules! requests {
     ($($(#[$doc:meta])* $kind:ident($request:ty) -> $answer:ty, $order:ident, $limit:expr, $refuse:expr;)*) => {
         /// An event for [`Coordinator::step`].
@@ -51,21 +51,21 @@ macro_rules! requests {
             TopicsDeleted(Vec<GoneTopic>),
             /// Every record of the partition has been replayed: serve.
             Loaded,
-            /// Another broker takes over, or this broker stops: answer all requests and drop the
-            /// state.
+            /// Another broker takes over, or this broker stops: respond to all requests and drop
+            /// the state.
             Unload,
-            /// The time of [`Coordinator::deadline`] has come.
+            /// [`Coordinator::deadline`] has passed.
             Tick,
         }
 
-        /// An answer. [`Request::answer`] takes the right kind out again.
+        /// A response. [`Request::answer`] converts it to its specific type.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Outcome {
             $(#[doc = concat!("To [`Event::", stringify!($kind), "`].")] $kind($answer),)*
         }
 
         impl Outcome {
-            /// The answer that replaces this one if the change could not be stored.
+            /// The response that replaces this one if the change could not be stored.
             pub(super) fn failed(self, error: GroupError) -> Self {
                 match self {
                     $(Self::$kind(answer) => Self::$kind(Answer::failed(answer, error)),)*
@@ -74,7 +74,7 @@ macro_rules! requests {
         }
 
         impl Event {
-            /// The ticket and the answer that refuses this event with `error`; none if no request
+            /// The ticket and the response that refuses this event with `error`; none if no request
             /// waits for one.
             pub fn refused(&self, error: GroupError) -> Option<(Ticket, Outcome)> {
                 match self {
@@ -140,9 +140,9 @@ requests! {
     TxnCommit(TxnCommitRequest) -> CommitOutcome, at_once, true, refuse;
     /// A transaction has been decided.
     EndTxn(EndTxnRequest) -> EndTxnOutcome, at_once, true, refuse;
-    /// Stored offsets are looked up.
+    /// Looks up stored offsets.
     Fetch(FetchRequest) -> FetchOutcome, at_once, true, refuse;
-    /// Stored offsets are to go.
+    /// Deletes stored offsets.
     OffsetDelete(OffsetDeleteRequest) -> OffsetDeleteOutcome, in_turn, true, refuse;
     /// A member of a share group joins, sends a heartbeat, or leaves.
     ShareHeartbeat(ShareHeartbeatRequest) -> ShareHeartbeatOutcome, in_turn, true, refuse;
@@ -150,7 +150,7 @@ requests! {
     StreamsHeartbeat(StreamsHeartbeatRequest) -> StreamsHeartbeatOutcome, in_turn, true, refuse;
     /// Start offsets of a share group are to be set.
     AlterShareOffsets(AlterShareOffsetsRequest) -> AlterShareOffsetsOutcome, in_turn, true, refuse;
-    /// Start offsets of a share group are to go.
+    /// Deletes start offsets of a share group.
     DeleteShareOffsets(DeleteShareOffsetsRequest) -> DeleteShareOffsetsOutcome, in_turn, true, refuse;
     /// Groups are to be deleted.
     Delete(DeleteRequest) -> DeleteOutcome, in_turn, true, refuse_delete;

@@ -13,7 +13,7 @@ use levada_wire::Uuid;
 const BUCKETS: u32 = 16;
 /// Below this number of buckets, a bucket of more than [`LONGEST_CHAIN`] keys doubles the table.
 const TREE_BUCKETS_MIN: u32 = 64;
-/// Keys of a bucket before Java turns it into a tree, or doubles a small table.
+/// Keys of a bucket from which on Java converts it to a tree, or doubles a small table.
 const LONGEST_CHAIN: usize = 8;
 
 /// A key with Java's hash.
@@ -54,7 +54,7 @@ impl JavaHash for &str {
 pub(super) struct JavaMap<K, V> {
     /// A power of two.
     buckets: u32,
-    /// Entries by bucket, then by place in the bucket.
+    /// Entries by bucket, then by position in the bucket.
     entries: BTreeMap<(u32, i64), (K, V)>,
     /// Number of insertions so far.
     inserted: i64,

@@ -1,6 +1,6 @@
 //! Committed offsets of groups, and pending offsets of open transactions.
 //!
-//! The store changes only by records that are in the log, so that its answers survive a restart.
+//! The store changes only by records that are in the log, so that its results survive a restart.
 
 pub(super) mod expiry;
 
@@ -71,7 +71,7 @@ impl OffsetStore {
         }
     }
 
-    /// Looks up offsets: the requested ones, or all of the group's.
+    /// Looks up offsets: the requested ones, or all of the group.
     pub(super) fn fetch(
         &self,
         group_id: &str,

@@ -77,7 +77,7 @@ pub struct OffsetValue {
 /// A generation of a classic group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GroupValue {
-    /// Kind of group; empty if it has never had a member.
+    /// Type of the group; empty if it has never had a member.
     pub protocol_type: String,
     /// Generation of the group.
     pub generation: i32,

@@ -32,9 +32,9 @@ pub use self::streams::{
     TaskOffsets,
 };
 
-/// The answer to a request whose effect is stored before it is sent.
+/// The response to a request whose effect is stored before it is sent.
 pub(super) trait Answer {
-    /// The answer to send in place of this one if its effect could not be stored.
+    /// The response to send instead of this one if its effect could not be stored.
     fn failed(self, error: GroupError) -> Self;
 }
 
@@ -42,7 +42,7 @@ pub(super) trait Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinRequest {
     /// Version of the request: from 4 on new members must rejoin with their assigned id, from 9 on
-    /// the answer can make a returning static leader skip the assignment.
+    /// the response can make a returning static leader skip the assignment.
     pub api_version: i16,
     /// Id of the group.
     pub group_id: String,
@@ -81,7 +81,7 @@ pub struct Protocol {
     pub metadata: Bytes,
 }
 
-/// Answer to [`JoinRequest`]; sent once the group has a new generation.
+/// Response to [`JoinRequest`]; sent once the group has a new generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinOutcome {
     /// Error of the join; `None` if the member is part of the generation.
@@ -96,7 +96,7 @@ pub struct JoinOutcome {
     pub leader: String,
     /// The leader must not assign, only sync (sent from version 9 on).
     pub skip_assignment: bool,
-    /// The member's id; the coordinator makes one if it is empty.
+    /// The member's id; the coordinator generates one if it is empty.
     pub member_id: String,
     /// Metadata of every member; for the leader only.
     pub members: Vec<JoinedMember>,
@@ -114,7 +114,7 @@ pub struct JoinedMember {
 }
 
 impl JoinOutcome {
-    /// An answer that carries nothing but an error and a member id.
+    /// A response with only an error and a member id.
     pub fn error(member_id: impl Into<String>, error: GroupError) -> Self {
         Self {
             error: Some(error),
@@ -148,7 +148,7 @@ pub struct SyncRequest {
     pub assignments: Vec<(String, Bytes)>,
 }
 
-/// Answer to [`SyncRequest`]; followers get it once the leader's assignment has been stored.
+/// Response to [`SyncRequest`]; followers get it once the leader's assignment has been stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncOutcome {
     /// Error of the sync; `None` if the assignment is valid.
@@ -162,7 +162,7 @@ pub struct SyncOutcome {
 }
 
 impl SyncOutcome {
-    /// An answer that carries nothing but an error.
+    /// A response with only an error.
     pub fn error(error: GroupError) -> Self {
         Self { error: Some(error), protocol_type: None, protocol_name: None, assignment: Bytes::new() }
     }
@@ -181,7 +181,7 @@ pub struct HeartbeatRequest {
     pub generation: i32,
 }
 
-/// Answer to [`HeartbeatRequest`].
+/// Response to [`HeartbeatRequest`].
 pub type HeartbeatOutcome = Result<(), GroupError>;
 
 /// LeaveGroup. Versions below 3 name exactly one member.
@@ -202,8 +202,8 @@ pub struct LeavingMember {
     pub group_instance_id: Option<String>,
 }
 
-/// Answer to [`LeaveRequest`]: one entry a member, in the order of the request. Below version 3 the
-/// only member's error is the error of the response.
+/// Response to [`LeaveRequest`]: one entry per member, in the order of the request. Below version 3
+/// the only member's error is the error of the response.
 pub type LeaveOutcome = Result<Vec<LeftMember>, GroupError>;
 
 /// Result for one leaving member.
@@ -217,7 +217,7 @@ pub struct LeftMember {
     pub error: Option<GroupError>,
 }
 
-/// OffsetCommit. The caller has already taken out topics that do not exist or may not be read.
+/// OffsetCommit. The caller has already removed topics that do not exist or may not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitRequest {
     /// Version of the request: from 9 on an unknown group is GROUP_ID_NOT_FOUND.
@@ -262,7 +262,7 @@ pub struct CommitPartition {
     pub metadata: Option<String>,
 }
 
-/// Answer to [`CommitRequest`]; an error of the whole request goes to every partition.
+/// Response to [`CommitRequest`]; an error of the whole request applies to every partition.
 pub type CommitOutcome = Result<Vec<CommittedTopic>, GroupError>;
 
 /// One topic of a [`CommitOutcome`].
@@ -302,7 +302,7 @@ pub struct FetchTopic {
     pub partitions: Vec<i32>,
 }
 
-/// Answer to [`FetchRequest`]. A group that does not exist has committed nothing: that is not an
+/// Response to [`FetchRequest`]. A group that does not exist has committed nothing, which is not an
 /// error.
 pub type FetchOutcome = Result<Vec<FetchedTopic>, GroupError>;
 
@@ -339,11 +339,11 @@ pub struct DeleteRequest {
     pub group_ids: Vec<String>,
 }
 
-/// Answer to [`DeleteRequest`]: groups and their errors, in the order of the request.
+/// Response to [`DeleteRequest`]: groups and their errors, in the order of the request.
 pub type DeleteOutcome = Vec<(String, Option<GroupError>)>;
 
 impl JoinOutcome {
-    /// The refusal of a whole request. As in Kafka, the answer has the member's id only if the
+    /// The refusal of a whole request. As in Kafka, the response has the member's id only if the
     /// request itself is invalid.
     pub(super) fn refusing(request: &JoinRequest, error: GroupError) -> Self {
         let member_id = match error {

@@ -53,7 +53,7 @@ pub(super) struct ShareGroup {
     state: Option<StatePartitions>,
     /// Time of the last record of `state`, by the steady clock.
     state_since_ms: i64,
-    /// Topics may have changed since the hash was last looked at.
+    /// True if topics may have changed since the hash was last compared.
     stale: bool,
     /// Some initialized partitions of subscribed topics are assigned to no member.
     has_unassigned: bool,
@@ -118,14 +118,14 @@ impl ShareGroup {
         self.settle(topics);
     }
 
-    /// Every record of the log has been taken in. Initializations that were under way count from
-    /// now.
+    /// Completes the load, after every record of the log has been applied. The times of
+    /// initializations in progress start now.
     pub(super) fn loaded(&mut self, topics: &dyn Topics, steady_ms: i64) {
         self.state_since_ms = steady_ms;
         self.topics_changed(topics);
     }
 
-    /// Looks for partitions that no member has. To be called after the last of some records.
+    /// Searches for partitions that no member has. To be called after the last of some records.
     pub(super) fn settle(&mut self, topics: &dyn Topics) {
         self.has_unassigned = self.finds_unassigned(topics);
     }

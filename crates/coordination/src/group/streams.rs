@@ -54,9 +54,9 @@ pub(super) struct StreamsGroup {
     topology: Option<Arc<Topology>>,
     /// Topology, configured for the topics that exist now.
     configured: Option<Arc<Configured>>,
-    /// Topics may have changed since the hash was last looked at.
+    /// True if topics may have changed since the hash was last compared.
     stale: bool,
-    /// The member that has asked all members to shut down.
+    /// The member that has requested all members to shut down.
     shutdown_by: Option<String>,
     /// Raised when the tasks of a member with an endpoint change.
     endpoint_epoch: i32,

@@ -8,12 +8,12 @@ pub(super) struct Timers {
     now_ms: i64,
     by_time: BTreeMap<(i64, u64), (TimerKey, Alarm)>,
     by_key: HashMap<TimerKey, (i64, u64)>,
-    /// Alarms that were due and wait for their turn.
+    /// Alarms that were due and are held.
     suspended: HashMap<TimerKey, Alarm>,
     set: u64,
 }
 
-/// Alarms for which there is room all the time.
+/// Capacity of the table of alarms up to which it never shrinks.
 const KEPT: usize = 1024;
 
 /// The name of an alarm; there is at most one of each.
@@ -33,11 +33,11 @@ pub(super) enum TimerKey {
     MemberSync(String, String),
     /// The first assignment of the streams group waits for more members.
     Assignment(String),
-    /// Expired offsets are looked for.
+    /// Search for expired offsets.
     Expiry,
 }
 
-/// Action at the given time.
+/// Action at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alarm {
     /// The generation starts with the members that are there.
@@ -56,7 +56,7 @@ pub(super) enum Alarm {
     },
     /// The member is removed.
     SessionOver,
-    /// The member is removed if it has not given up its partitions or tasks.
+    /// The member is removed if it has not revoked its partitions or tasks.
     RevocationOver,
     /// The first assignment is made.
     AssignmentDelayOver,
@@ -75,8 +75,8 @@ impl Timers {
         self.now_ms
     }
 
-    /// Sets or moves an alarm to some time from now. Alarms of the same time go off in the order
-    /// they were set.
+    /// Sets or moves an alarm to a time from now. Alarms of the same time fire in the order in
+    /// which they were set.
     pub(super) fn set_in(&mut self, key: TimerKey, delay_ms: i64, alarm: Alarm) {
         self.cancel(&key);
         let at = (self.now_ms.saturating_add(delay_ms), self.set);
@@ -124,7 +124,7 @@ impl Timers {
         self.by_time.first_key_value().map(|((at_ms, _), _)| *at_ms)
     }
 
-    /// Removes and returns the next alarm whose time has come.
+    /// Removes and returns the next alarm that is due.
     pub(super) fn due(&mut self) -> Option<(TimerKey, Alarm)> {
         if self.next_ms()? > self.now_ms {
             return None;

@@ -36,8 +36,8 @@ pub struct GoneTopic {
 }
 
 impl GoneTopic {
-    /// True if an offset that was committed for this partition, and for the topic of this id, goes
-    /// with the topic.
+    /// True if an offset that was committed for this partition, and for the topic with this id, is
+    /// deleted with the topic.
     pub(super) fn had(&self, index: i32, committed_for: Uuid) -> bool {
         self.partitions.contains(&index) && same_topic(committed_for, self.topic_id)
     }

@@ -28,7 +28,7 @@ pub(super) struct StepContext<'a> {
     pub(super) timers: &'a mut Timers,
     /// Actions for the driver.
     pub(super) actions: &'a mut Vec<Action>,
-    /// The rebalances of this turn, for the log.
+    /// The rebalances of this step, for the log.
     pub(super) rebalances: &'a mut Rebalances,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Rebalance {
 }
 
 impl StepContext<'_> {
-    /// Answers a request.
+    /// Responds to a request.
     pub(super) fn reply(&mut self, ticket: Ticket, outcome: Outcome) {
         self.actions.push(Action::Reply(ticket, outcome));
     }
@@ -98,7 +98,7 @@ pub(super) enum Continuation {
     NewGroup(String),
     /// The generation gets its assignment.
     Assign(Assignment),
-    /// The static member gets its answer; if the append failed, its predecessor is restored.
+    /// Respond to the static member; if the append failed, its predecessor is restored.
     Returned(Box<Returned>),
     /// The draft is the consumer group or the streams group; if the append failed, the group stays
     /// unchanged.
@@ -143,7 +143,7 @@ pub(super) struct Assignment {
     pub(super) assignments: BTreeMap<String, Bytes>,
 }
 
-/// A static member that took its predecessor's place without a rebalance.
+/// A static member that replaced its predecessor without a rebalance.
 #[derive(Debug)]
 pub(super) struct Returned {
     /// Id of the group.

@@ -1,5 +1,5 @@
 //! Acknowledgements: a member reports the result of each record that it has acquired. A request is
-//! checked as a whole before the first change, so that a refused one leaves nothing to take back.
+//! checked as a whole before the first change, so that a refused one needs no rollback.
 
 use std::sync::Arc;
 

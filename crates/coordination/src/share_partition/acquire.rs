@@ -11,7 +11,7 @@ use super::limits::ShareLimits;
 use super::write::count_id;
 use super::{SharePartition, SharePhase};
 
-/// Way in which a fetch acquires records.
+/// Mode in which a fetch acquires records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcquireMode {
     /// Whole batches: the number of records is a soft limit (`batch_optimized`).
@@ -113,7 +113,7 @@ impl Round<'_> {
         }
     }
 
-    /// Last offset of the batch of the log that has `offset`, or the offset.
+    /// Last offset of the log's batch that contains `offset`, or `offset` itself.
     fn batch_end(&self, offset: i64) -> i64 {
         let later = self.batches.partition_point(|batch| batch.base <= offset);
         let batch = later.checked_sub(1).and_then(|index| self.batches.get(index));
@@ -239,8 +239,7 @@ impl SharePartition {
         })
     }
 
-    /// Archives available records that the log does not have any more: it was read from
-    /// `fetch_offset` on.
+    /// Archives available records that the log no longer has: it was read from `fetch_offset` on.
     fn archive_missing(&mut self, fetch_offset: i64, round: &Round<'_>) {
         if fetch_offset >= round.first_base {
             return;
@@ -309,8 +308,8 @@ impl SharePartition {
         }
     }
 
-    /// Acquires records that are not tracked yet, from `first` to `last` or the end of the batch of
-    /// the log that has the last record to acquire.
+    /// Acquires records that are not tracked yet, from `first` to `last`, or to the end of the
+    /// batch with the last record to acquire.
     fn acquire_new(&mut self, round: &mut Round<'_>, first: i64, last: i64) {
         let first = if self.ledger.is_empty() { first.max(self.next) } else { first };
         let mut end = last;

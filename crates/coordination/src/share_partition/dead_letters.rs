@@ -40,9 +40,9 @@ impl SharePartition {
             .collect()
     }
 
-    /// The dead letters of these offsets, as pairs of the first and the last one, are written or
-    /// were given up. Archives the records immediately: if the write fails, a later leader writes
-    /// the dead letters again.
+    /// Archives the records with these offsets (pairs of first and last), whose dead letters are
+    /// written or were abandoned. This happens immediately: if the write of the share state fails,
+    /// a later leader writes the dead letters again.
     pub fn dead_letters_done(&mut self, offsets: &[(i64, i64)]) -> Option<StateWrite> {
         if self.phase != SharePhase::Active {
             return None;

@@ -5,7 +5,7 @@ use super::{SharePartition, SharePhase};
 /// State of the fetch lock.
 #[derive(Debug, Default)]
 pub(super) struct FetchLock {
-    /// The fetch that has the lock, and the time since which it has it.
+    /// The fetch that holds the lock, and the time since which it holds it.
     holder: Option<(u64, i64)>,
     /// Time at which the lock was last released.
     released_ms: Option<i64>,
@@ -16,7 +16,7 @@ pub(super) struct FetchLock {
 /// Times of a fetch lock, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchLockTimes {
-    /// Time in ms for which the fetch had the lock.
+    /// Time for which the fetch held the lock, ms.
     pub held_ms: i64,
     /// Time in ms for which the lock was free before; 0 for the first fetch.
     pub idle_ms: i64,

@@ -1,9 +1,9 @@
-//! Gaps of a loaded share state: offsets that the previous leader had acquired and that were never
-//! acknowledged. They are fetched before anything new.
+//! Gaps of a loaded share state: offsets that were acquired under the previous leader and never
+//! acknowledged. They are fetched before new records.
 
 use super::SharePartition;
 
-/// Range of offsets that may have gaps: those that no tracked batch has.
+/// Range of offsets that may have gaps: offsets without a tracked batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GapWindow {
     /// Earlier gaps have been fetched, or have no records.

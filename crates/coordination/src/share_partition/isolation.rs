@@ -1,6 +1,6 @@
 //! Choice of the records of one batch that a fetch acquires. Records that were delivered often are
-//! delivered in ever smaller parts, and alone at the last attempt, so that one record that no
-//! consumer can process does not exhaust the attempts of its neighbours.
+//! delivered in ever smaller parts, and singly at the last attempt. A record that no consumer can
+//! process then does not exhaust the attempts of its neighbours.
 
 use super::ledger::{Run, length};
 use super::limits::ShareLimits;

@@ -1,4 +1,4 @@
-//! Locks of acquired records: the member that holds each, and the time at which it ends.
+//! Locks of acquired records: for each its member, and the time at which it expires.
 //!
 //! Records that one request acquires share a lease, so that a record that is tracked alone needs no
 //! deadline and no member of its own.

@@ -91,12 +91,12 @@ struct Tally {
     leases: Leases,
     /// Offsets whose delivery is complete.
     complete: i64,
-    /// Number of free runs by the stretch of offsets in which each begins.
+    /// Number of free runs by the range of offsets in which each begins.
     free: BTreeMap<i64, u32>,
 }
 
-/// Offsets of one stretch, as a power of two: the search for a free run begins at a stretch that
-/// has one.
+/// Offsets of one range, as a power of two: the search for a free run begins at a range that has
+/// one.
 const STRETCH_BITS: u32 = 8;
 
 impl Tally {

@@ -13,7 +13,7 @@ pub struct ShareLimits {
     pub lock_duration_ms: u32,
     /// True if members may renew locks (`share.renew.acknowledge.enable`).
     pub renew_enabled: bool,
-    /// True if refused records go to a dead letter queue.
+    /// True if rejected records go to a dead letter queue.
     pub dead_letters: bool,
     /// Entries for records of the share partition. Acknowledgements and acquisitions that need more
     /// are refused.
@@ -30,7 +30,8 @@ impl ShareLimits {
         self.delivery_limit.div_ceil(2).max(FIRST_ISOLATED)
     }
 
-    /// True if the next delivery of a record is the last one, and the record is delivered alone.
+    /// True if the next delivery of a record is the last one, so that the record is delivered
+    /// singly.
     pub(super) fn is_last_attempt(&self, deliveries: u16) -> bool {
         self.delivery_limit > 2 && deliveries == self.delivery_limit - 1
     }

@@ -38,11 +38,10 @@ pub enum LoadError {
 }
 
 impl SharePartition {
-    /// Takes over the state that the share coordinator has, and becomes [`SharePhase::Active`].
+    /// Applies the state that the share coordinator has, and becomes [`SharePhase::Active`].
     /// Returns the records whose dead letters the previous leader may not have written.
     ///
-    /// # Errors
-    /// If the state is not valid. The machine is then of no use.
+    /// # Errors The state is not valid; the machine must be dropped.
     pub fn load(&mut self, state: &LoadedState, limits: &ShareLimits) -> Result<Vec<DeadLetter>, LoadError> {
         if self.phase != SharePhase::Loading {
             return Err(LoadError::NotLoading(self.phase));

@@ -1,5 +1,5 @@
 //! Writes of the share state, in two phases: a change is in memory, the share coordinator stores
-//! it, and then the change is committed or taken back.
+//! it, and then the change is committed or rolled back.
 
 use super::dead_letters::DeadLetter;
 use super::leases::Leases;
@@ -149,7 +149,7 @@ pub(super) fn add_span(spans: &mut Vec<DeliverySpan>, first: i64, run: &Run) {
     }
 }
 
-/// A delivery count as records and responses have it.
+/// A delivery count in the form of records and responses.
 pub(super) fn count_id(deliveries: u16) -> i16 {
     i16::try_from(deliveries).unwrap_or(i16::MAX)
 }

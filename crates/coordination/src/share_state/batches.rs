@@ -46,8 +46,7 @@ impl StateBatch {
     }
 }
 
-/// A list in which the ranges are in order and apart, and neighbours of the same state and count
-/// are one range.
+/// A sorted list of disjoint ranges, in which adjacent ranges differ in state or count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StateBatches(Vec<StateBatch>);
 

@@ -21,12 +21,11 @@ pub struct ShareStateConfig {
     pub round_ms: i64,
     /// Number of keys that a round of a scan visits, and of keys that it removes.
     pub round_keys: usize,
-    /// Most keys. A new key is refused as long as there are so many.
+    /// Most keys; a new key above this limit is refused.
     pub keys_max: usize,
     /// Most state batches of a write, and of a key: 50 000 take 1 MB in a record.
     pub key_batches_max: usize,
-    /// Most state batches of all keys. A write that adds some is refused as long as there are so
-    /// many.
+    /// Most state batches of all keys; a write that adds batches above this limit is refused.
     pub batches_max: usize,
     /// Most requests that wait for the records of earlier requests, with their state batches.
     pub waiting_max: usize,

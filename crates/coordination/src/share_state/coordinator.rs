@@ -78,7 +78,7 @@ struct Asked {
 /// Result of an operation.
 type PartResult = Result<PartAnswer, ShareStateError>;
 
-/// An operation's place in its request.
+/// Index of an operation in its request.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     ticket: Ticket,
@@ -86,7 +86,7 @@ struct Place {
 }
 
 impl Coordinator {
-    /// A coordinator that has replayed nothing yet.
+    /// A coordinator before the replay of its log.
     pub fn new(config: ShareStateConfig) -> Self {
         Self {
             config,
@@ -221,7 +221,7 @@ impl Coordinator {
         self.floors.replace(before, floor);
     }
 
-    /// The result of an operation; the last one of a request answers it.
+    /// Records the result of an operation; the last one of a request completes the response.
     fn result(&mut self, place: Place, result: PartResult) {
         let Some(asked) = self.asked.get_mut(&place.ticket) else { return };
         asked.results[place.index] = Some(result);
@@ -242,8 +242,8 @@ impl Coordinator {
         self.reply(ticket, outcome);
     }
 
-    /// Every waiter is sent to the next coordinator; it also owns the records that are being
-    /// written.
+    /// Refuses every waiting request, so that its client finds the next coordinator, which also
+    /// decides about the records that are being written.
     fn unload(&mut self) {
         self.phase = Phase::Unloaded;
         self.topics = None;

@@ -14,7 +14,7 @@ pub enum ShareStateError {
     /// `COORDINATOR_NOT_AVAILABLE`: try again.
     #[error("the share coordinator is not available")]
     CoordinatorNotAvailable,
-    /// `NOT_COORDINATOR`: look for the coordinator again.
+    /// `NOT_COORDINATOR`: the client must find the coordinator again.
     #[error("this broker does not coordinate the share partition")]
     NotCoordinator,
     /// `INVALID_REQUEST`, with the reason.
@@ -55,7 +55,7 @@ impl ShareStateError {
     pub(super) const NO_GROUP: Self = Self::InvalidRequest("the group id is empty");
     /// A number that is no partition.
     pub(super) const NEGATIVE_PARTITION: Self = Self::InvalidRequest("the partition is negative");
-    /// A read or a write of a key that has no state.
+    /// A read or a write of a key without state.
     pub(super) const UNINITIALIZED: Self =
         Self::InvalidRequest("the state of the share partition is not initialized");
     /// A state batch that no log can have.

@@ -14,7 +14,7 @@ pub use crate::machine::{EncodedRecord, PersistId, Ticket};
 /// An event for [`Coordinator::step`](super::Coordinator::step).
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A request about keys of one group; [`StateRequest`](super::request::StateRequest) makes it.
+    /// A request about keys of one group, built by [`StateRequest`](super::request::StateRequest).
     Ask(Ticket, Question),
     /// The records of an [`Action::Persist`](machine::Action::Persist) are in the log from this
     /// offset on, and committed, or were not appended. One such event must follow each action, in
@@ -30,10 +30,9 @@ pub enum Event {
     Pruned(i64),
     /// Every record of the partition has been replayed: serve.
     Loaded,
-    /// Another broker takes over, or this broker stops: answer all tickets and drop the state.
+    /// Another broker takes over, or this broker stops: respond to all tickets and drop the state.
     Unload,
-    /// The time of [`Coordinator::deadline`](super::Coordinator::deadline) has come; no other
-    /// input.
+    /// [`Coordinator::deadline`](super::Coordinator::deadline) has passed; no other input.
     Tick,
 }
 
@@ -58,8 +57,8 @@ pub enum Work {
     Prune(i64),
 }
 
-/// An answer: for each operation of the request, in its order, the result or the refusal.
-/// [`Request::answer`](super::Request::answer) takes the right kind out again.
+/// A response: for each operation of the request, in its order, the result or the refusal.
+/// [`Request::answer`](super::Request::answer) converts it to its specific type.
 pub type Outcome = Vec<Result<PartAnswer, ShareStateError>>;
 
 impl From<Signal> for Event {

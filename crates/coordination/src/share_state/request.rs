@@ -16,7 +16,7 @@ use super::event::{Event, Outcome, Question};
 use super::key::ShareKey;
 use crate::machine::{Keyed, Request, Ticket};
 
-/// A request about keys of one group, all in one partition of `__share_group_state`. Its answer
+/// A request about keys of one group, all in one partition of `__share_group_state`. Its response
 /// has the result or the refusal of each part, in the order of the parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateRequest<P> {
@@ -28,7 +28,7 @@ pub struct StateRequest<P> {
 
 /// The part of a request about one key.
 pub trait StatePart: Sized {
-    /// The answer to the part.
+    /// The result of the part.
     type Answer;
 
     /// The topic and the partition.
@@ -37,12 +37,12 @@ pub trait StatePart: Sized {
     /// The part as an operation of the coordinator.
     fn into_operation(self) -> Operation;
 
-    /// The answer in an operation's answer; none if that belongs to an operation of another kind.
+    /// The result in an operation's result; none if that belongs to an operation of another type.
     fn answer(answer: PartAnswer) -> Option<Self::Answer>;
 }
 
 /// InitializeShareGroupState: the key gets a new state, with the leader epoch 0 and without state
-/// batches, in place of the former one, if it has one.
+/// batches, which replaces an existing one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InitializePart {
     /// Id of the topic.
@@ -94,8 +94,8 @@ pub struct DeletePart {
     pub partition: i32,
 }
 
-/// ReadShareGroupStateSummary: an administrator looks at the state. The leader epoch of the request
-/// has no effect.
+/// ReadShareGroupStateSummary: an administrator reads a summary of the state. The leader epoch of
+/// the request has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SummaryPart {
     /// Id of the topic.
@@ -104,7 +104,7 @@ pub struct SummaryPart {
     pub partition: i32,
 }
 
-/// Answer to [`ReadPart`].
+/// Result of [`ReadPart`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredState {
     /// Epoch of the state.
@@ -115,7 +115,7 @@ pub struct StoredState {
     pub batches: Vec<StateBatch>,
 }
 
-/// Answer to [`SummaryPart`].
+/// Result of [`SummaryPart`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateSummary {
     /// Epoch of the state.
@@ -129,7 +129,7 @@ pub struct StateSummary {
 }
 
 impl StateSummary {
-    /// A key that has no state.
+    /// Summary of a key without state.
     pub const UNINITIALIZED: Self =
         Self { state_epoch: 0, leader_epoch: 0, start_offset: -1, delivery_complete_count: -1 };
 }
@@ -149,14 +149,14 @@ pub enum Operation {
     Summarize(SummaryPart),
 }
 
-/// Answer to an operation.
+/// Result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartAnswer {
-    /// Answer to an operation that changes the state: the change is in the log.
+    /// Result of an operation that changes the state: the change is in the log.
     Done,
-    /// Answer to [`Operation::Read`].
+    /// Result of [`Operation::Read`].
     State(StoredState),
-    /// Answer to [`Operation::Summarize`].
+    /// Result of [`Operation::Summarize`].
     Summary(StateSummary),
 }
 

@@ -113,7 +113,7 @@ impl Share {
         }
     }
 
-    /// The snapshot of the state after a write, in place of an update.
+    /// The snapshot of the state after a write, written instead of an update.
     pub(super) fn written(&self, part: &WritePart, leader_epoch: i32, now_ms: i64) -> Snapshot {
         let start_offset = self.start_after(part);
         let mut batches = self.batches.clone();
@@ -163,14 +163,14 @@ impl Share {
         batches.len()
     }
 
-    /// The start offset never goes back: the state of the records before it is gone, so that they
-    /// would be delivered again.
+    /// The start offset after a write. It never decreases: the state of the records before it is
+    /// gone, so that they would be delivered again.
     fn start_after(&self, part: &WritePart) -> i64 {
         self.start_offset.max(part.start_offset)
     }
 
-    /// True if a write that its leader began later has moved the start offset already. A leader
-    /// may have several writes under way, and repeat one that a coordinator has refused.
+    /// True if a write that its leader began later has already moved the start offset. A leader may
+    /// have several writes in flight, and repeat one that a coordinator has refused.
     fn is_overtaken(&self, part: &WritePart) -> bool {
         (NO_START_OFFSET + 1..self.start_offset).contains(&part.start_offset)
     }

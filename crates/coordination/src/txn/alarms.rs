@@ -17,7 +17,7 @@ impl Alarms {
         self.now_ms = now_ms;
     }
 
-    /// The time taken in last.
+    /// The latest time that the alarms have received.
     pub(super) fn now_ms(&self) -> i64 {
         self.now_ms
     }

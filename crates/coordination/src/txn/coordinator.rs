@@ -96,17 +96,17 @@ enum Draft {
     Completion(Box<Transaction>),
 }
 
-/// A request or a decision that is held until there is a producer id.
+/// A request or a decision that waits for a producer id.
 #[derive(Debug)]
 enum Held {
     Request(Box<Event>),
-    /// The coordinator itself aborts this id's transaction.
+    /// The coordinator itself aborts the transaction of this id.
     Abort(String),
 }
 
 /// Outcome of a request.
 enum Decision {
-    /// Answers the request immediately.
+    /// Responds to the request immediately.
     Answer(Outcome),
     /// A new state, to be logged.
     Transit(Transaction),
@@ -117,7 +117,7 @@ enum Decision {
 }
 
 impl Coordinator {
-    /// A coordinator that has replayed nothing yet; `epoch` is the leader epoch of its partition.
+    /// A coordinator before the replay of its log; `epoch` is the leader epoch of its partition.
     pub fn new(config: TxnConfig, epoch: i32) -> Self {
         Self {
             config,
@@ -315,8 +315,8 @@ impl Coordinator {
         self.watch();
     }
 
-    /// Every waiter is sent to the next coordinator; it also owns the records that are being
-    /// written.
+    /// Refuses every waiting request, so that its client finds the next coordinator, which also
+    /// decides about the records that are being written.
     fn unload(&mut self) {
         self.phase = Phase::Unloaded;
         self.abandon_appends();

@@ -67,7 +67,7 @@ impl<T> Queues<T> {
     }
 }
 
-/// The place of a partition by the metadata in force.
+/// The location of a partition in the metadata in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// This other broker leads the partition.
@@ -89,12 +89,11 @@ pub struct MarkerTicket(pub u64);
 pub enum MarkerEvent {
     /// A marker is to be written to this partition.
     Add(MarkerTicket, TopicPartition),
-    /// The request to this node was answered with these codes. A marker without a code is sent
-    /// again.
+    /// The response of this node has these codes. A marker without a code is sent again.
     Answered(i32, Vec<(MarkerTicket, i16)>),
-    /// The request to this node was not answered.
+    /// The request to this node got no response.
     Lost(i32),
-    /// The time of [`Destinations::deadline`] has come.
+    /// [`Destinations::deadline`] has passed.
     Tick,
 }
 
@@ -194,8 +193,8 @@ impl Destinations {
     }
 }
 
-/// The result of a leader's answer; none if the marker is to be sent again. As in Kafka, a leader
-/// that does not have the partition is behind in the metadata.
+/// The result of a leader's response; none if the marker must be sent again. As in Kafka, a leader
+/// that does not have the partition counts as one with older metadata.
 fn verdict(code: i16) -> Option<MarkerResult> {
     match ErrorCode::of_code(code)? {
         ErrorCode::None => Some(MarkerResult::Written),

@@ -11,7 +11,7 @@ pub enum TxnError {
     /// `COORDINATOR_NOT_AVAILABLE`: try again.
     #[error("the transaction coordinator is not available")]
     CoordinatorNotAvailable,
-    /// `NOT_COORDINATOR`: look for the coordinator again.
+    /// `NOT_COORDINATOR`: the client must find the coordinator again.
     #[error("this broker does not coordinate the transactional id")]
     NotCoordinator,
     /// `INVALID_REQUEST`

@@ -24,15 +24,14 @@ pub enum Event {
     /// Results of [`Work::Markers`]: one entry for each partition. One such event must follow each
     /// action, in any order. A partition without an entry is tried again.
     MarkersWritten(MarkersId, Vec<(TopicPartition, MarkerResult)>),
-    /// The result of [`Work::ProducerId`]: a producer id that was never given out before. One such
+    /// The result of [`Work::ProducerId`]: a producer id that has never been assigned. One such
     /// event must follow each action, in any order.
     ProducerId(Result<i64, TxnError>),
     /// Every record of the partition has been replayed: serve.
     Loaded,
-    /// Another broker takes over, or this broker stops: answer all tickets and drop the state.
+    /// Another broker takes over, or this broker stops: respond to all tickets and drop the state.
     Unload,
-    /// The time of [`Coordinator::deadline`](super::Coordinator::deadline) has come; no other
-    /// input.
+    /// [`Coordinator::deadline`](super::Coordinator::deadline) has passed; no other input.
     Tick,
 }
 
@@ -71,7 +70,7 @@ pub struct Markers {
 pub enum MarkerResult {
     /// The marker is in the log.
     Written,
-    /// The partition does not exist any more.
+    /// The partition no longer exists.
     Gone,
     /// The partition did not accept the marker; retry.
     Failed,
@@ -93,16 +92,16 @@ pub struct TopicPartition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MarkersId(pub u64);
 
-/// An answer. [`Request::answer`](super::Request::answer) takes the right kind out again.
+/// A response. [`Request::answer`](super::Request::answer) converts it to its specific type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Answer to [`Event::Init`].
+    /// Response to [`Event::Init`].
     Init(ProducerIdentity),
-    /// Answer to [`Event::Add`].
+    /// Response to [`Event::Add`].
     Add(()),
-    /// Answer to [`Event::Verify`].
+    /// Response to [`Event::Verify`].
     Verify(Vec<Option<TxnError>>),
-    /// Answer to [`Event::End`].
+    /// Response to [`Event::End`].
     End(ProducerIdentity),
     /// Refusal of any request.
     Refused(TxnError),
@@ -121,7 +120,7 @@ impl From<Signal> for Event {
 }
 
 impl Event {
-    /// The ticket of a request that waits for an answer, and its transactional id.
+    /// The ticket of a request that waits for a response, and its transactional id.
     pub(super) fn asker(&self) -> Option<(Ticket, &str)> {
         Some(match self {
             Self::Init(ticket, request) => (*ticket, &request.transactional_id),

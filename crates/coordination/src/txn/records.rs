@@ -30,7 +30,7 @@ pub struct Value {
     pub producer_id: i64,
     /// The producer id before this one, or -1.
     pub previous_producer_id: i64,
-    /// The producer id that takes over when the transaction has ended, or -1.
+    /// The producer id that applies after the transaction, or -1.
     pub next_producer_id: i64,
     /// The producer's epoch.
     pub producer_epoch: i16,
@@ -84,7 +84,7 @@ impl RecordError {
 pub struct TooLong(#[from] EncodeError);
 
 const TRANSACTION_KEY: i16 = 0;
-/// The first version with tagged fields; what Kafka writes since `transaction.version` 1.
+/// The first version with tagged fields, which Kafka writes since `transaction.version` 1.
 const TAGGED_VALUE: i16 = 1;
 const PREVIOUS_PRODUCER_ID_TAG: u32 = 0;
 const NEXT_PRODUCER_ID_TAG: u32 = 1;

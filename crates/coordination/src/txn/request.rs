@@ -1,7 +1,8 @@
 //! Requests to a transaction coordinator and their outcomes, independent of any wire version.
 //!
-//! An API file converts its message to one of these requests, and the outcome back. A refusal is
-//! always the newest error; [`TxnError::before_fencing`] returns the error for older versions.
+//! An API file converts its message to one of these requests, and the outcome back. A refusal
+//! always has the newest error code; [`TxnError::before_fencing`] returns the error for older
+//! versions.
 
 use super::coordinator::Coordinator;
 use super::error::TxnError;
@@ -27,9 +28,9 @@ pub struct InitRequest {
 /// Identity of a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProducerIdentity {
-    /// The producer id; -1 if the answer has none.
+    /// The producer id; -1 if the response has none.
     pub producer_id: i64,
-    /// The producer's epoch; -1 if the answer has none.
+    /// The producer's epoch; -1 if the response has none.
     pub producer_epoch: i16,
 }
 

@@ -9,11 +9,11 @@ use super::error::TxnError;
 use super::event::TopicPartition;
 use super::request::{ProducerIdentity, Protocol};
 
-/// An epoch of a producer that has none yet.
+/// Epoch of a producer that has none yet.
 pub const NO_EPOCH: i16 = -1;
 /// The id of no producer.
 pub const NO_PRODUCER: i64 = -1;
-/// The last epoch a client is ever given: one more is left to fence it with.
+/// The last epoch that a client receives: one more is reserved to fence it.
 const LAST_EPOCH: i16 = i16::MAX - 1;
 /// Version of the transaction protocol that this broker itself uses (`transaction.version`).
 const EPOCH_BUMP_VERSION: i16 = 2;
@@ -25,9 +25,9 @@ pub struct Transaction {
     pub producer_id: i64,
     /// The producer id before this one, or -1.
     pub previous_producer_id: i64,
-    /// The producer id that takes over when the transaction has ended, or -1.
+    /// The producer id that applies after the transaction, or -1.
     pub next_producer_id: i64,
-    /// The producer's epoch; -1 until it is given one.
+    /// The producer's epoch; -1 if none is assigned yet.
     pub producer_epoch: i16,
     /// The previous epoch, if the producer requested to continue from it, or -1. Not in the log: a
     /// retry across a restart is fenced.
@@ -36,7 +36,8 @@ pub struct Transaction {
     pub timeout_ms: i32,
     /// State of the transaction.
     pub state: TxnState,
-    /// The partitions the transaction covers; while it ends, those whose marker is not written yet.
+    /// The partitions that the transaction covers; while it ends, those whose marker is not written
+    /// yet.
     pub partitions: BTreeSet<TopicPartition>,
     /// Time at which the transaction began, or -1.
     pub start_ms: i64,
@@ -50,7 +51,7 @@ pub struct Transaction {
 /// State of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum TxnState {
-    /// The producer has its epoch and no transaction yet.
+    /// The producer has its epoch, but no transaction yet.
     Empty,
     /// A transaction is open.
     Ongoing,
@@ -133,7 +134,7 @@ impl Transaction {
         ProducerIdentity { producer_id: self.producer_id, producer_epoch: self.producer_epoch }
     }
 
-    /// True if no further epoch can be given under this producer id.
+    /// True if this producer id has no further epoch.
     pub(super) fn is_exhausted(&self) -> bool {
         self.producer_epoch >= LAST_EPOCH
     }
@@ -146,7 +147,7 @@ impl Transaction {
             || (producer_id == self.previous_producer_id && epoch >= LAST_EPOCH)
     }
 
-    /// True if the last answer to EndTxn went to this producer, so that it repeats its request.
+    /// True if the last response to EndTxn went to this producer, so that it repeats its request.
     pub(super) fn is_retried_by(&self, producer_id: i64, epoch: i16) -> bool {
         self.ran_over_from(producer_id, epoch) || i32::from(self.producer_epoch) == i32::from(epoch) + 1
     }
@@ -157,7 +158,7 @@ impl Transaction {
         producer_id == self.previous_producer_id && epoch == LAST_EPOCH && self.producer_epoch == 0
     }
 
-    /// The producer restarts with the next epoch, or keeps the epoch of a lost answer.
+    /// Advances the producer to its next epoch, or keeps the epoch of a lost response.
     pub(super) fn next_epoch(
         &self,
         timeout_ms: i32,
@@ -204,7 +205,7 @@ impl Transaction {
         }
     }
 
-    /// The transaction covers these partitions too; it begins with the first of them.
+    /// Adds partitions to the transaction, which begins with the first of them.
     pub(super) fn with_partitions(
         &self,
         partitions: &[TopicPartition],
@@ -219,7 +220,7 @@ impl Transaction {
         next
     }
 
-    /// The decision is made. `next_producer_id` takes over at the end, or -1.
+    /// Records the decision. `next_producer_id` applies after the transaction, or is -1.
     pub(super) fn prepared(
         &self,
         commit: bool,

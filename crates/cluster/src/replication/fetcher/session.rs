@@ -35,7 +35,7 @@ pub struct SessionRequest {
     pub forget: Vec<PartitionKey>,
 }
 
-/// The session part of an answer.
+/// The session fields of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionAnswer {
     /// The error of the whole request.
@@ -49,7 +49,7 @@ pub struct SessionAnswer {
 pub enum SessionFault {
     /// The leader has refused the request with this error code.
     Refused(i16),
-    /// The answer contains partitions that were not requested, or omits some.
+    /// The response contains partitions that were not requested, or omits some.
     Partitions,
 }
 
@@ -75,7 +75,7 @@ impl Session {
         self.asked.get(key)
     }
 
-    /// Processes an answer that is about these partitions.
+    /// Processes a response that contains these partitions.
     ///
     /// # Errors
     /// The answer does not count; the next request opens a session.
@@ -106,7 +106,7 @@ impl Session {
         Ok(())
     }
 
-    /// Records that an answer did not arrive. The next request opens a session, and ends this one
+    /// Records that a response did not arrive. The next request opens a session, and ends this one
     /// if the leader still has it.
     pub fn lost(&mut self) {
         self.epoch = FULL;

@@ -8,13 +8,13 @@ pub const NO_BROKER_EPOCH: i64 = -1;
 pub struct BrokerStanding {
     /// Epoch of its registration.
     pub epoch: i64,
-    /// True if it is fenced: it does not count as alive.
+    /// True if the broker is fenced: it does not count as alive.
     pub is_fenced: bool,
     /// True if it is in a controlled shutdown.
     pub is_stopping: bool,
 }
 
-/// Function that looks a broker up in the latest metadata.
+/// Function that looks up a broker in the latest metadata.
 pub type Standings<'a> = &'a dyn Fn(i32) -> Option<BrokerStanding>;
 
 /// Registration of the partition in the metadata.
@@ -83,8 +83,8 @@ pub enum FetchRefusal {
         /// Broker epoch in the metadata.
         registered: i64,
     },
-    /// The log was read for the fetch in another leader epoch: the position may be one of a log
-    /// that has been truncated since.
+    /// The log was read for the fetch in another leader epoch: it may have been truncated below the
+    /// position since.
     #[error("the fetch of broker {replica} was read in leader epoch {read}, the present one is {present}")]
     OtherLeaderEpoch {
         /// Broker id of the follower.
@@ -132,10 +132,10 @@ pub struct Effects {
     pub change: Option<IsrChange>,
 }
 
-/// Result of an answer of the controller.
+/// Result of a response of the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeOutcome {
-    /// The ISR is that of the answer.
+    /// The ISR is that of the response.
     Committed {
         /// Number of replicas that have joined.
         joined: usize,
@@ -148,6 +148,6 @@ pub enum ChangeOutcome {
     Unsettled,
     /// Send the same change again after a pause.
     Retry(IsrChange),
-    /// The answer is about a change that is no longer pending, or older than the metadata.
+    /// The response is about a change that is no longer pending, or older than the metadata.
     Stale,
 }

@@ -2,7 +2,7 @@
 
 use super::{BrokerStanding, FollowerFetch, NO_BROKER_EPOCH};
 
-/// Offset of a follower that has not fetched: before every offset of a log.
+/// Offset of a follower that has not fetched yet: less than every offset of a log.
 const UNKNOWN: i64 = -1;
 
 /// State of one follower.

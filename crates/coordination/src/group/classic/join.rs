@@ -81,9 +81,9 @@ impl ClassicGroup {
         }
     }
 
-    /// True if the group's record could have room for the protocols of the member and of the
-    /// others. The record has one protocol of each member, but memory has all that they offer, for
-    /// as long as their sessions last.
+    /// True if the group's record could contain the protocols of the member and of the others. The
+    /// record has one protocol of each member, but memory holds all offered protocols during their
+    /// sessions.
     fn can_store(&self, request: &JoinRequest) -> bool {
         let others = self.members.iter().filter(|(id, _)| **id != request.member_id);
         let others: usize = others.map(|(_, member)| offered_bytes(&member.protocols)).sum();
@@ -165,7 +165,8 @@ impl ClassicGroup {
         self.rebalance_or_complete(turn)
     }
 
-    /// Replaces the protocols and timeouts of the member by those of the request; its join waits.
+    /// Replaces the protocols and timeouts of the member by those of the request, and registers its
+    /// waiting join.
     fn update(&mut self, turn: &mut StepContext<'_>, ticket: Ticket, member_id: &str, request: JoinRequest) {
         if let Some(mut member) = self.members.remove(member_id) {
             self.count_protocols(&member, false);
@@ -178,7 +179,7 @@ impl ClassicGroup {
         self.await_join(turn, member_id, ticket);
     }
 
-    /// A static member is back under a new id.
+    /// Replaces a static member that has rejoined with a new id, and rebalances.
     fn replace_and_rebalance(
         &mut self,
         turn: &mut StepContext<'_>,

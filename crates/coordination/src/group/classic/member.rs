@@ -58,7 +58,7 @@ impl Member {
         found.map(|offered| offered.metadata.clone()).unwrap_or_default()
     }
 
-    /// The protocol the member likes best among those `acceptable` to all.
+    /// The member's most preferred protocol among those `acceptable` to all.
     pub(super) fn vote(&self, acceptable: impl Fn(&str) -> bool) -> Option<&str> {
         self.protocols.iter().map(|offered| offered.name.as_str()).find(|name| acceptable(name))
     }
@@ -68,8 +68,8 @@ impl Member {
         self.protocols.iter().map(|offered| offered.name.as_str()).collect()
     }
 
-    /// The member waits for an answer, so it need not send heartbeats. This does not apply to a new
-    /// member: a lost connection would stay unnoticed while it waits.
+    /// True if the member waits for a response, so that it need not send heartbeats. This does not
+    /// apply to a new member: a lost connection would stay unnoticed while it waits.
     pub(super) fn is_excused(&self) -> bool {
         !self.is_new && (self.join.is_some() || self.sync.is_some())
     }

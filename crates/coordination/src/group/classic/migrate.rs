@@ -24,7 +24,7 @@ pub(in crate::group) struct Migrant {
 }
 
 impl ClassicGroup {
-    /// The members as those of a consumer group of at most `max_size` members.
+    /// Converts the members to those of a consumer group of at most `max_size` members.
     ///
     /// # Errors
     /// If there are more, or a member is not a consumer with a subscription that the broker can
@@ -111,8 +111,8 @@ impl ClassicGroup {
         self.record(&assignments.collect())
     }
 
-    /// The group has come into being: sessions begin, and if something has changed, members join
-    /// again.
+    /// Starts the sessions of a group that has just been created from a consumer group. If
+    /// something has changed, members join again.
     pub(in crate::group) fn begin(
         &mut self,
         turn: &mut StepContext<'_>,

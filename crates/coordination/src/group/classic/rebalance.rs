@@ -103,7 +103,7 @@ impl ClassicGroup {
     }
 
     /// Starts the next generation with the members that have joined. Static members stay even if
-    /// they have not: they are expected back.
+    /// they have not: they are expected to return.
     fn complete_join(&mut self, turn: &mut StepContext<'_>) -> Option<PendingWrite> {
         turn.timers.cancel(&TimerKey::Join(self.id.clone()));
         let missing = self
@@ -134,7 +134,7 @@ impl ClassicGroup {
         None
     }
 
-    /// The rebalance that has made the present generation.
+    /// The rebalance that led to the present generation.
     fn rebalance(&self) -> Rebalance {
         let (group_id, members) = (self.id.clone(), self.members.len());
         Rebalance { group_id, generation: self.generation, members }
@@ -159,7 +159,7 @@ impl ClassicGroup {
         turn.alarm_in(TimerKey::Sync(self.id.clone()), self.rebalance_timeout_ms(), alarm);
     }
 
-    /// Makes sure that the leader is a member that has joined; false if none has.
+    /// Ensures that the leader is a member that has joined; false if none has.
     fn elect_joined_leader(&mut self) -> bool {
         let leader = self.leader.as_ref().and_then(|leader| self.members.get(leader));
         if leader.is_some_and(|leader| leader.join.is_some()) {
@@ -175,8 +175,8 @@ impl ClassicGroup {
         }
     }
 
-    /// The protocol most members vote for among those that all support. The leader's vote decides a
-    /// draw.
+    /// The protocol with the most votes among those that all members support. The leader's vote
+    /// decides a draw.
     pub(super) fn elect_protocol(&self) -> Option<String> {
         let acceptable = |name: &str| self.is_supported_by_all(name);
         let mut votes: BTreeMap<&str, (usize, bool)> = BTreeMap::new();

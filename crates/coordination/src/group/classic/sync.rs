@@ -101,8 +101,8 @@ impl ClassicGroup {
         None
     }
 
-    /// The assignment takes too long to be stored. The waiting members may ask again; the
-    /// assignment counts once it is stored.
+    /// Handles an assignment that takes too long to be stored. The waiting members may repeat their
+    /// requests; the assignment takes effect once it is stored.
     pub(in crate::group) fn assignment_overdue(
         &mut self,
         turn: &mut StepContext<'_>,
@@ -134,7 +134,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Answers the sync that a member waits for, if it does.
+    /// Responds to the waiting sync of a member, if there is one.
     pub(super) fn answer_sync(
         &mut self,
         turn: &mut StepContext<'_>,

@@ -1,5 +1,6 @@
 //! Members of the classic protocol in a consumer group, during the migration of clients: JoinGroup
-//! reconciles, SyncGroup returns the assignment, the answer to Heartbeat makes the member rejoin.
+//! reconciles, SyncGroup returns the assignment, an error in response to Heartbeat makes the member
+//! rejoin.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -96,8 +97,8 @@ impl ConsumerGroup {
     }
 
     /// Epoch for which classic members rejoin: the epoch of the target assignment, as in Kafka. The
-    /// next heartbeat of a consumer makes an assignment for the group's epoch; if all members are
-    /// classic, only their joins do.
+    /// next heartbeat of a consumer computes an assignment for the group's epoch; if all members
+    /// are classic, only their joins do.
     fn due_epoch(&self) -> i32 {
         if self.is_all_classic() { self.epoch } else { self.target_epoch }
     }

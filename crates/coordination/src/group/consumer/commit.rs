@@ -10,7 +10,7 @@ const KNOWS_MEMBER_EPOCHS: i16 = 9;
 
 impl ConsumerGroup {
     /// Checks that a commit may be stored. A member may commit, in an older epoch, partitions that
-    /// it has had since that epoch.
+    /// it has owned since that epoch.
     pub(in crate::group) fn commit(
         &self,
         member_id: &str,

@@ -19,13 +19,13 @@ pub(in crate::group) struct Beat {
     pub(in crate::group) epoch: i32,
     /// Assignment of the member, if the response contains it.
     pub(in crate::group) assigned: Option<Partitions>,
-    /// Expressions are to be matched once the member has been answered: its own, or all of the
+    /// True if expressions must be matched after the response to the member: its own, or all of the
     /// group.
     pub(in crate::group) awaits_matches: bool,
 }
 
 impl ConsumerGroup {
-    /// A member joins or stays. The request has been checked for itself.
+    /// Processes the heartbeat of a member that joins or stays, after the checks of its fields.
     pub(in crate::group) fn heartbeat(
         &self,
         request: &ConsumerHeartbeatRequest,
@@ -95,8 +95,8 @@ impl ConsumerGroup {
     }
 }
 
-/// Checks the epoch of a member that does not join. The epoch before is accepted if the
-/// answer with the newer one may have been lost.
+/// Checks the epoch of a member that does not join. The previous epoch is accepted if the response
+/// with the newer one may have been lost.
 fn check_epoch(member: &Member, request: &ConsumerHeartbeatRequest) -> Result<(), GroupError> {
     let (said, current) = (request.member_epoch, &member.current);
     if said == 0 || said == current.epoch {
@@ -154,8 +154,8 @@ fn beat(
 }
 
 impl Draft {
-    /// Gives the member its place: its own, its predecessor's, or a new one. Returns the previous
-    /// value.
+    /// Finds the member of the request: the member itself, its predecessor, or a new one. Returns
+    /// the previous value.
     fn seat(&mut self, request: &ConsumerHeartbeatRequest, member: Option<&Member>) -> Member {
         let predecessor = request
             .instance_id
@@ -171,8 +171,8 @@ impl Draft {
         }
     }
 
-    /// A static member has returned, perhaps with a new id: it takes over the state of its
-    /// predecessor.
+    /// Replaces a static member that has returned, possibly with a new id: it inherits the state of
+    /// its predecessor.
     pub(super) fn replace(&mut self, old_id: &str, member_id: &str, member: &Member) -> Member {
         let target = self.group.targets.get(old_id).cloned().unwrap_or_default();
         let mut member = member.clone();

@@ -6,7 +6,7 @@ use crate::group::records::{ConsumerRecord, EpochPartitions, Record};
 use crate::group::topics::Topics;
 
 impl ConsumerGroup {
-    /// A member leaves; `for_a_while` if it is static and will be back.
+    /// Removes a member; `for_a_while` if it is static and will return.
     pub(in crate::group) fn leave(
         &self,
         member_id: &str,
@@ -41,14 +41,14 @@ impl ConsumerGroup {
         Some(draft)
     }
 
-    /// True if a member has got no further than in an earlier state of the group.
+    /// True if a member's state has not changed since an earlier state of the group.
     pub(in crate::group) fn is_where(&self, before: &Self, member_id: &str) -> bool {
         let current = |group: &Self| group.members.get(member_id).map(|member| member.current.clone());
         current(self) == current(before)
     }
 
-    /// True if a member is still in the epoch in which it had to revoke partitions. A static member
-    /// that has left for a while is not: its session alone limits its absence.
+    /// True if a member is still in the epoch in which it had to revoke partitions. False for a
+    /// static member that has left temporarily: only its session limits its absence.
     pub(in crate::group) fn is_revoking(&self, member_id: &str) -> bool {
         self.members.get(member_id).is_some_and(|member| {
             let current = &member.current;

@@ -11,7 +11,7 @@ use crate::group::records::{CurrentValue, EpochPartitions, Partitions};
 pub(super) const STABLE: i8 = 0;
 /// The member has yet to give partitions up.
 pub(super) const UNREVOKED: i8 = 1;
-/// Other members have not yet given up partitions of the member's target assignment.
+/// Other members have not yet revoked partitions of the member's target assignment.
 pub(super) const UNRELEASED: i8 = 2;
 
 /// Target of a member.
@@ -29,7 +29,8 @@ pub(super) struct Goal<'a> {
 }
 
 /// The member's next state on the way to the target. `taken` returns true if a partition has an
-/// owner. None if the member's state is unknown and it has not revoked everything: it must rejoin.
+/// owner. None if the member's state is unknown and it has not revoked all partitions: it must
+/// rejoin.
 pub(super) fn next(
     now: &CurrentValue,
     goal: &Goal<'_>,

@@ -27,8 +27,8 @@ impl ConsumerGroup {
     }
 
     /// The expressions that are to be matched: those that are not known yet, and the known ones
-    /// after a change of topics. Known expressions keep their matches until then, unlike in Kafka:
-    /// the cost of a new expression does not grow with the group.
+    /// after a change of topics. Known expressions keep their matches until then, unlike in Kafka,
+    /// so that the cost of a new expression does not grow with the group.
     pub(in crate::group) fn unmatched(&self) -> Vec<String> {
         let new = self.members.values().filter(|member| self.awaits_matches(member));
         let mut unmatched: BTreeSet<String> =

@@ -47,8 +47,8 @@ impl Draft {
         self.group.stale = false;
     }
 
-    /// Makes the target assignment of the group's epoch, unless there is one, or the last one was
-    /// made less than an interval ago.
+    /// Computes the target assignment of the group's epoch, unless there is one, or the last one
+    /// was computed less than an interval ago.
     pub(super) fn assign(&mut self, topics: &dyn Topics, pace: AssignmentPace) {
         let group = &self.group;
         let since_ms = pace.now_ms.saturating_sub(group.target_since_ms);

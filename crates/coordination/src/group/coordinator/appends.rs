@@ -346,7 +346,8 @@ impl Coordinator {
         None
     }
 
-    /// Restores groups whose removal could not be written, unless others have taken their names.
+    /// Restores groups whose removal could not be written, unless new groups have taken their
+    /// names.
     fn restore(&mut self, groups: Vec<AnyGroup>, error: Option<GroupError>) {
         for group in groups.into_iter().filter(|_| error.is_some()) {
             if self.knows(group.id()) {
@@ -369,7 +370,7 @@ impl Coordinator {
         }
     }
 
-    /// A group that could not be written and has got no further does not exist.
+    /// Removes a group that could not be written and has not changed since.
     fn unmake(&mut self, group_id: &str, error: Option<GroupError>, now_ms: i64) {
         let Some(error) = error else { return };
         let (groups, mut turn) = self.turn(now_ms);

@@ -24,15 +24,14 @@ use crate::group::timers::{Alarm, TimerKey};
 use crate::group::topics::GoneTopic;
 use crate::group::turn::{AnyGroup, Continuation, PendingWrite};
 
-/// The first version in which a commit into a missing group gets its own error.
+/// The first version in which a commit to a missing group has a specific error.
 const KNOWS_GROUP_ID_NOT_FOUND: i16 = 9;
-/// The first version in which a transactional commit into a missing group, or with an earlier
-/// member epoch, gets its own error.
+/// The first version in which a transactional commit to a missing group, or with an earlier member
+/// epoch, has a specific error.
 const KNOWS_MEMBER_EPOCHS: i16 = 6;
-/// More tombstones than this go into separate batches, so that no batch exceeds the partition's
-/// limit.
+/// Tombstones per batch, so that no batch exceeds the partition's limit.
 const RECORDS_PER_APPEND: usize = 1_000;
-/// Number of groups that are checked for expired offsets before requests get their turn.
+/// Number of groups that are checked for expired offsets before waiting requests are processed.
 const GROUPS_PER_TURN: usize = 1_000;
 /// The pause before the next groups are checked.
 const BETWEEN_TURNS_MS: i64 = 1;
@@ -80,7 +79,8 @@ impl Coordinator {
         group.commit(&mut turn, &request.member_id, instance, request.generation)
     }
 
-    /// A consumer that assigns its partitions itself: the group exists by its offsets alone.
+    /// Creates a group for a consumer that assigns its partitions itself: the group only holds
+    /// offsets.
     fn found_simple(&mut self, group_id: &str, now_ms: i64) {
         let group = ClassicGroup::new(group_id.to_owned(), now_ms);
         self.groups.insert(group_id.to_owned(), group);
@@ -325,7 +325,7 @@ struct Times {
     expire_timestamp_ms: Option<i64>,
 }
 
-/// The records of a commit and its answer, for when they are stored.
+/// The records of a commit, and the response to send when they are stored.
 fn commit_records(
     group_id: &str,
     topics: Vec<CommitTopic>,

@@ -20,7 +20,7 @@ use crate::group::turn::{Continuation, PendingWrite, Rebalance};
 pub(in crate::group) struct GroupDraft {
     /// The group that holds once the records are in the log.
     pub(super) becomes: DraftedGroup,
-    /// The ticket of the request that waits, and its answer.
+    /// The ticket of the waiting request, and its response.
     pub(super) answer: Option<(Ticket, Outcome)>,
     /// Member whose session begins again with this draft.
     pub(super) renewed: Option<String>,
@@ -200,7 +200,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// A member has been silent, or has not given up its partitions, for too long.
+    /// Removes a member that has been silent, or has not revoked its partitions, for too long.
     pub(super) fn put_out(&mut self, group_id: &str, member_id: &str, now_ms: i64) {
         let Some(group) = self.consumers.get(group_id) else { return };
         let Some(draft) = group.without(member_id, &*self.topics) else { return };
@@ -227,7 +227,7 @@ impl Coordinator {
         self.append(PendingWrite { records, then: Continuation::Draft(Box::new(draft)) }, now_ms);
     }
 
-    /// The group's records are in the log, or could not be written. Held events are then processed.
+    /// Handles the end of a write of the group's records, and then processes the held events.
     pub(super) fn draft_written(&mut self, draft: GroupDraft, error: Option<GroupError>, now_ms: i64) {
         let group_id = draft.becomes.id().to_owned();
         let held = self.writing.remove(&group_id).unwrap_or_default();
@@ -335,8 +335,8 @@ impl Coordinator {
         self.timers.set_in(key, timeout_ms.into(), Alarm::SessionOver);
     }
 
-    /// Sets when a member is put out if it keeps partitions it must give up. Each epoch has its own
-    /// time.
+    /// Sets the time at which a member is removed if it keeps partitions that it must revoke. Each
+    /// epoch has its own time.
     pub(super) fn watch_revocation(&mut self, group_id: &str, member_id: &str) {
         let consumers = self.consumers.get(group_id).into_iter().flat_map(ConsumerGroup::watched);
         let streams = self.streams.get(group_id).into_iter().flat_map(StreamsGroup::watched);
@@ -390,8 +390,8 @@ impl Coordinator {
         }
     }
 
-    /// A group of another kind takes the place of a group that only holds offsets: offsets may have
-    /// come first in the log.
+    /// Replaces a group that only holds offsets by a group of another type: offsets may precede the
+    /// group in the log.
     pub(super) fn displace_simple(&mut self, group_id: &str) {
         if self.groups.get(group_id).is_some_and(ClassicGroup::is_simple) {
             self.groups.remove(group_id);
@@ -412,8 +412,8 @@ impl Coordinator {
         own.unwrap_or(self.config.consumer.heartbeat_interval_ms)
     }
 
-    /// A classic member comes into a consumer group or a streams group without members: the group
-    /// becomes a classic one. No effect if there is no such group.
+    /// Converts a consumer group or a streams group without members to a classic one, because a
+    /// classic member joins. No effect if there is no such group.
     pub(super) fn make_room_for_classic(&mut self, group_id: &str, now_ms: i64) {
         if !self.consumers.contains_key(group_id) && !self.streams.contains_key(group_id) {
             return;
@@ -439,7 +439,7 @@ impl GroupDraft {
         Self { becomes, answer, renewed, gone, topics, matches, delays: false }
     }
 
-    /// The ticket of the request that waits, and its answer.
+    /// Removes and returns the ticket of the waiting request, and its response.
     pub(super) fn take_answer(&mut self) -> Option<(Ticket, Outcome)> {
         self.answer.take()
     }

@@ -25,7 +25,7 @@ pub(super) struct Deletion {
 }
 
 impl Deletion {
-    /// The request that waits, and the answer that refuses it.
+    /// The waiting request, and the response that refuses it.
     pub(super) fn refused(self, error: GroupError) -> (Ticket, Outcome) {
         let outcome = self.request.group_ids.into_iter().map(|group_id| (group_id, Some(error)));
         (self.ticket, Outcome::Delete(outcome.collect()))
@@ -153,8 +153,8 @@ impl Coordinator {
         }
     }
 
-    /// The end of share groups and of streams groups is in the log, or could not be written: events
-    /// that have waited for it take their turns.
+    /// Handles the end of the write that removes share groups and streams groups, and then
+    /// processes the events that have waited for it.
     pub(super) fn release_deleted(&mut self, group_ids: Vec<String>, now_ms: i64) {
         for group_id in group_ids {
             let held = self.writing.remove(&group_id).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Requests and alarms of groups that are being written: they wait, and take their turns once the
+//! Requests and alarms of groups that are being written. They are held, and processed once the
 //! records are in the log.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -15,7 +15,7 @@ use crate::group::timers::{Alarm, TimerKey};
 #[derive(Debug, Default)]
 pub(super) struct HeldEvents {
     queue: VecDeque<Held>,
-    /// True if a share group is being written.
+    /// True if the group that is being written is a share group.
     is_share: bool,
 }
 
@@ -62,8 +62,8 @@ impl Coordinator {
         Some(event)
     }
 
-    /// The group among whose events this one takes its turn: for a deletion of several groups, a
-    /// share group or a streams group that is being written, if there is one.
+    /// The group whose held events this event joins: for a deletion of several groups, a share
+    /// group or a streams group that is being written, if there is one.
     fn turn_of<'a>(&self, event: &'a Event) -> Option<&'a str> {
         match event {
             Event::Delete(_, request) => self.busy_among(&request.group_ids).or_else(|| event.group_id()),
@@ -77,7 +77,7 @@ impl Coordinator {
         group_ids.iter().map(String::as_str).find(|id| is_held(id) && self.writing.contains_key(*id))
     }
 
-    /// Handles members that have waited for the assignments of a classic group, unless others are
+    /// Processes members that have waited for the assignments of a classic group, unless others are
     /// being written now.
     pub(super) fn release_upgrades(&mut self, group_id: &str, now_ms: i64) {
         if !self.appends.has_assignments(group_id) {

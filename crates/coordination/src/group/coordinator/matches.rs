@@ -1,6 +1,6 @@
 //! Expressions of consumer groups, which the host compares with the names of topics. A group has
-//! one comparison at a time; if its result cannot be written, or topics have changed meanwhile, the
-//! next heartbeat of a member begins another.
+//! one comparison at a time; if its result cannot be written, or topics have changed in the
+//! meantime, the next heartbeat of a member begins another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct MatchWork {
     pub patterns: Vec<String>,
     /// Topics to compare.
     pub topics: Arc<dyn Topics>,
-    /// The topics that the member may describe for whom the expressions are matched.
+    /// The topics that are visible to the member on whose behalf the expressions are matched.
     pub visible: Visible,
 }
 
@@ -44,8 +44,8 @@ pub struct Matched {
 }
 
 impl Coordinator {
-    /// Starts to match the group's new expressions against the topics, after a member has its
-    /// answer. The coordinator assigns members at their next heartbeats after the match.
+    /// Starts to match the group's new expressions against the topics, after the response to a
+    /// member. The coordinator assigns members at their next heartbeats after the match.
     pub(super) fn begin_matches(&mut self, group_id: &str, visible: Visible) {
         let Some(group) = self.consumers.get(group_id) else { return };
         let patterns = group.unmatched();

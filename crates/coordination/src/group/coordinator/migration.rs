@@ -18,7 +18,7 @@ use crate::group::timers::{Alarm, TimerKey};
 
 /// The first version in which a new member must rejoin with its assigned id (KIP-394).
 const REQUIRES_MEMBER_ID: i16 = 4;
-/// The kind of classic group that a consumer group takes the place of.
+/// Protocol type of classic groups that a consumer group can replace.
 const PROTOCOL_TYPE: &str = "consumer";
 
 impl Coordinator {
@@ -76,7 +76,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// A consumer group of classic members alone: from now on a classic one.
+    /// Converts a consumer group of which all members are classic to a classic group.
     pub(super) fn downgrade(
         &self,
         draft: Draft,
@@ -105,7 +105,7 @@ impl Coordinator {
         self.config.consumer.downgrades && fits && draft.group.is_all_classic()
     }
 
-    /// A consumer group in place of a classic one with members.
+    /// Converts a classic group with members to a consumer group.
     pub(super) fn upgrade(&self, group_id: &str) -> Result<Draft, GroupError> {
         if !self.config.consumer.upgrades {
             return Err(GroupError::NoUpgrade("online upgrade is disabled"));
@@ -161,7 +161,7 @@ impl Coordinator {
         self.write_draft(records, draft, now_ms);
     }
 
-    /// A member must rejoin: it has its rebalance timeout to do so.
+    /// Starts the rebalance timeout of a member that must rejoin.
     fn expect_join(&mut self, error: GroupError, group_id: &str, member_id: &str) {
         let group = self.consumers.get(group_id).filter(|_| error == GroupError::RebalanceInProgress);
         let timeouts = group.and_then(|group| group.classic_timeouts(member_id));
@@ -173,7 +173,8 @@ impl Coordinator {
         }
     }
 
-    /// A classic member has joined: it has its rebalance timeout to request its assignment.
+    /// Starts the rebalance timeout of a classic member that has joined and must request its
+    /// assignment.
     pub(super) fn expect_sync(&mut self, group_id: &str, member_id: &str) {
         let group = self.consumers.get(group_id);
         let Some((_, rebalance_ms)) = group.and_then(|group| group.classic_timeouts(member_id)) else {

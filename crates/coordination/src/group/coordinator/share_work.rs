@@ -116,9 +116,9 @@ pub(in crate::group) enum AfterWrite {
 /// Topics of a DeleteShareGroupOffsets.
 #[derive(Debug)]
 pub(in crate::group) struct OffsetDeletion {
-    /// Topics of which the group has state.
+    /// Topics with state of the group.
     topics: Vec<DeletedTopic>,
-    /// Topics of which the group has no state.
+    /// Topics without state of the group.
     refused: Vec<DeletedTopic>,
 }
 
@@ -129,7 +129,7 @@ enum AfterWork {
     Initialized(Partitions),
     /// Like [`AfterWork::Initialized`], for a request.
     Altered(Alteration),
-    /// The topics have no state any more.
+    /// The share state of the topics is deleted.
     DeletedOffsets(Ticket, OffsetDeletion),
     /// The group may be deleted, by the deletion of this number.
     DeletedGroup(u64),
@@ -144,7 +144,8 @@ struct Alteration {
 }
 
 impl AfterWrite {
-    /// The request that waits, and the answer that refuses it. Deletions of groups wait elsewhere.
+    /// The waiting request, and the response that refuses it. Deletions of groups wait in another
+    /// list.
     pub(super) fn refused(self, error: GroupError) -> Option<(Ticket, Outcome)> {
         match self {
             Self::Alter(ticket, ..) => Some((ticket, Outcome::AlterShareOffsets(Err(error)))),
@@ -183,7 +184,7 @@ impl ShareWorks {
         }
     }
 
-    /// Forgets the initializations of a group that is gone.
+    /// Drops the initializations of a group that no longer exists.
     pub(super) fn forget(&mut self, group_id: &str) {
         self.under_way
             .retain(|_, work| work.group_id != group_id || !matches!(work.after, AfterWork::Initialized(_)));
@@ -293,8 +294,8 @@ impl Coordinator {
         }
     }
 
-    /// The host has done a work. Works of earlier terms, and of groups that are gone, have no
-    /// effect.
+    /// Applies the end of the host's work. Work of earlier terms, and of groups that no longer
+    /// exist, has no effect.
     pub(super) fn share_state_done(&mut self, end: ShareStateEnd, now_ms: i64) {
         let Some(WorkUnderWay { group_id, after }) = self.share_works.under_way.remove(&end.id) else {
             return;
@@ -391,8 +392,8 @@ impl Coordinator {
         self.write_share(records, write, now_ms);
     }
 
-    /// Topics are deleted, and with them their state in share groups. The share coordinator learns
-    /// of it by itself.
+    /// Removes the share state of deleted topics from the groups. The share coordinator deletes its
+    /// own state independently.
     pub(super) fn forget_share_topics(&mut self, topics: &[GoneTopic], now_ms: i64) {
         let gone: Arc<BTreeSet<Uuid>> = Arc::new(topics.iter().map(|topic| topic.topic_id).collect());
         for held in self.writing.values_mut().filter(|held| held.is_share()) {
@@ -414,8 +415,8 @@ impl Coordinator {
         self.write_share(draft.records, self.share_write(draft.group), now_ms);
     }
 
-    /// Refuses the requests that wait for works: the next coordinator finds out from the log which
-    /// have begun.
+    /// Refuses the requests that wait for work of the host: the next coordinator finds in the log
+    /// which work has begun.
     pub(super) fn abandon_share_works(&mut self, error: GroupError) {
         let works = std::mem::take(&mut self.share_works);
         for WorkUnderWay { after, .. } in works.under_way.into_values() {

@@ -21,7 +21,7 @@ use crate::group::turn::{Continuation, PendingWrite, Rebalance};
 pub(in crate::group) struct ShareWrite {
     /// The group that holds once the records are in the log.
     pub(super) group: ShareGroup,
-    /// The ticket of the request that waits, and its answer.
+    /// The ticket of the waiting request, and its response.
     pub(super) answer: Option<(Ticket, Outcome)>,
     /// Member whose session begins again with this write.
     pub(super) renewed: Option<String>,
@@ -34,12 +34,12 @@ pub(in crate::group) struct ShareWrite {
 }
 
 impl ShareWrite {
-    /// The ticket of the request that waits, and its answer.
+    /// Removes and returns the ticket of the waiting request, and its response.
     pub(super) fn take_answer(&mut self) -> Option<(Ticket, Outcome)> {
         self.answer.take()
     }
 
-    /// The requests that wait, and the answers that refuse them.
+    /// The waiting requests, and the responses that refuse them.
     pub(super) fn refused(self, error: GroupError) -> Vec<(Ticket, Outcome)> {
         let answer = self.answer.map(|(ticket, outcome)| (ticket, outcome.failed(error)));
         let next = self.next.and_then(|next| next.refused(error));
@@ -116,7 +116,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// A share group for a name that is free; none if there is one already.
+    /// Creates a share group for an unused name; none if the group exists already.
     ///
     /// # Errors
     /// If a group of another kind has the name, or had it until a removal that is not in the log
@@ -182,7 +182,7 @@ impl Coordinator {
         self.append(PendingWrite { records, then: Continuation::Share(Box::new(write)) }, now_ms);
     }
 
-    /// The group's records are in the log, or could not be written. Held events are then processed.
+    /// Handles the end of a write of the group's records, and then processes the held events.
     pub(super) fn share_written(&mut self, write: ShareWrite, error: Option<GroupError>, now_ms: i64) {
         let group_id = write.group.id().to_owned();
         let held = self.writing.remove(&group_id).unwrap_or_default();
@@ -298,8 +298,8 @@ impl Coordinator {
         listed.filter(|group| filter.lets_through(group)).collect()
     }
 
-    /// The partitions of a share group that its members may be assigned, by topic: those whose
-    /// start offsets an administrator may ask for. A group that does not exist has none.
+    /// The assignable partitions of a share group, by topic: those whose start offsets an
+    /// administrator may request. A group that does not exist has none.
     ///
     /// # Errors
     /// Same as [`Coordinator::list`].

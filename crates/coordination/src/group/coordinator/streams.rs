@@ -86,7 +86,7 @@ impl Coordinator {
         Ok((Some(StreamsGroup::new(group_id.clone())), records))
     }
 
-    /// The answer with the intervals and the lag that are set for the group.
+    /// The response with the intervals and the lag limit of the group.
     fn timed(&self, group_id: &str, beat: StreamsBeat) -> StreamsBeat {
         let (config, groups) = (&self.config.streams, &self.own_settings);
         StreamsBeat {

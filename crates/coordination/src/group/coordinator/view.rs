@@ -14,7 +14,7 @@ use crate::group::request::TaskOffsets;
 use crate::group::share::ShareGroup;
 use crate::group::streams::StreamsGroup;
 
-/// Filter of groups to list; an empty part lets everything through.
+/// Filter of groups to list; an empty part matches every group.
 #[derive(Clone, Debug, Default)]
 pub struct ListFilter {
     /// Names of states in lower case.
@@ -120,7 +120,7 @@ pub struct DescribedShareMember {
     pub client_host: String,
     /// The topics it names.
     pub topics: Vec<String>,
-    /// Partitions that it may read, also of topics that are gone.
+    /// Partitions that the member may read, including those of deleted topics.
     pub assigned: Partitions,
 }
 
@@ -189,7 +189,7 @@ pub struct DescribedStreamsMember {
 pub struct ListedGroup {
     /// Id of the group.
     pub group_id: String,
-    /// Kind of group; empty if it has never had a member.
+    /// Type of the group; empty if it has never had a member.
     pub protocol_type: String,
     /// `Empty`, `PreparingRebalance`, `CompletingRebalance` or `Stable`; of consumer groups
     /// `Empty`, `Assigning`, `Reconciling` or `Stable`; of share groups `Empty` or `Stable`; of
@@ -211,7 +211,7 @@ pub struct DescribedGroup {
     pub group_id: String,
     /// State as in [`ListedGroup::state`], or `Dead`.
     pub state: &'static str,
-    /// Kind of group; empty if it has never had a member.
+    /// Type of the group; empty if it has never had a member.
     pub protocol_type: String,
     /// The chosen protocol; empty unless the group is stable.
     pub protocol_data: String,
@@ -261,7 +261,7 @@ pub struct Room {
 }
 
 impl Coordinator {
-    /// The groups of this coordinator for which there is room, classic groups first, and the number
+    /// The groups of this coordinator up to the limit `room`, classic groups first, and the number
     /// of the others. None while the coordinator does not serve.
     pub fn monitored(&self, room: &mut Room) -> (Vec<MonitoredGroup>, usize) {
         if self.serving().is_err() {

@@ -31,7 +31,7 @@ impl Retention<'_> {
     }
 
     /// True if the offset has expired. An expiration time that the client has set (before Kafka
-    /// 2.1) decides alone.
+    /// 2.1) overrides the retention.
     pub(in crate::group) fn is_over(&self, offset: &OffsetValue, now_ms: i64, retention_ms: i64) -> bool {
         if let Some(expire_timestamp_ms) = offset.expire_timestamp_ms {
             return now_ms >= expire_timestamp_ms;

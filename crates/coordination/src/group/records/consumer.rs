@@ -124,8 +124,8 @@ const TARGET_KEY: i16 = 7;
 const CURRENT_KEY: i16 = 8;
 const REGEX_KEY: i16 = 16;
 
-/// The key's rest, after its version: the group and, for most kinds, what in the group. None for a
-/// key of no consumer group.
+/// Decodes the rest of a key, after its version: the group and, for most types, an entity in the
+/// group. None for a key of no consumer group.
 pub(super) fn decode(
     version: i16,
     key: &mut Decoder,
@@ -164,7 +164,7 @@ pub(super) fn read<T>(
 }
 
 impl ConsumerRecord {
-    /// True if it only removes something.
+    /// True if the record only removes an entry.
     pub fn is_tombstone(&self) -> bool {
         match self {
             Self::Epoch(value) => value.is_none(),
@@ -340,7 +340,7 @@ pub(super) fn no_tags(out: &mut Out<'_>) -> Result<(), EncodeError> {
     out.write_unsigned_varint(0)
 }
 
-/// The tagged fields at the end of a structure that has at most one, number 0.
+/// Encodes the tagged fields at the end of a structure that has at most one, number 0.
 fn tag(out: &mut Out<'_>, content: Option<&(impl AsRef<[u8]> + ?Sized)>) -> Result<(), EncodeError> {
     let Some(content) = content.map(AsRef::as_ref) else { return no_tags(out) };
     out.write_unsigned_varint(1)?;
@@ -350,7 +350,7 @@ fn tag(out: &mut Out<'_>, content: Option<&(impl AsRef<[u8]> + ?Sized)>) -> Resu
     out.write_raw_slice(content)
 }
 
-/// Reads the tagged fields, of which only number 0 is known.
+/// Decodes the tagged fields, of which only number 0 is supported.
 fn read_tag(
     value: &mut Decoder,
     mut known: impl FnMut(&mut Decoder) -> Result<(), DecodeError>,

@@ -115,7 +115,7 @@ pub(super) fn decode(
 }
 
 impl ShareRecord {
-    /// True if it only removes something.
+    /// True if the record only removes an entry.
     pub fn is_tombstone(&self) -> bool {
         match self {
             Self::Member(_, value) => value.is_none(),

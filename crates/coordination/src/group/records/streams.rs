@@ -155,7 +155,7 @@ pub(super) fn decode(
 }
 
 impl StreamsRecord {
-    /// True if it only removes something.
+    /// True if the record only removes an entry.
     pub fn is_tombstone(&self) -> bool {
         match self {
             Self::Epoch(value) => value.is_none(),

@@ -7,7 +7,7 @@ use crate::group::topics::Visible;
 /// ConsumerGroupHeartbeat. A field that is `None` or -1 has not changed since the last heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerHeartbeatRequest {
-    /// Version of the request: from 1 on members bring their own id.
+    /// Version of the request: from 1 on members choose their own id.
     pub api_version: i16,
     /// Id of the group.
     pub group_id: String,
@@ -37,7 +37,7 @@ pub struct ConsumerHeartbeatRequest {
     pub visible: Visible,
 }
 
-/// Answer to [`ConsumerHeartbeatRequest`].
+/// Response to [`ConsumerHeartbeatRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerBeat {
     /// Id of the member.
@@ -50,5 +50,5 @@ pub struct ConsumerBeat {
     pub assigned: Option<Partitions>,
 }
 
-/// Answer to [`ConsumerHeartbeatRequest`], or why not.
+/// Response to [`ConsumerHeartbeatRequest`], or an error.
 pub type ConsumerHeartbeatOutcome = Result<ConsumerBeat, GroupError>;

@@ -47,10 +47,10 @@ pub struct EndTxnRequest {
     pub transaction_version: u8,
 }
 
-/// Answer to [`EndTxnRequest`]: the marker is in the log.
+/// Response to [`EndTxnRequest`]: the marker is in the log.
 pub type EndTxnOutcome = Result<(), GroupError>;
 
-/// OffsetDelete. The caller has already taken out topics that do not exist.
+/// OffsetDelete. The caller has already removed topics that do not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetDeleteRequest {
     /// Id of the group.
@@ -59,5 +59,5 @@ pub struct OffsetDeleteRequest {
     pub topics: Vec<(String, Vec<i32>)>,
 }
 
-/// Answer to [`OffsetDeleteRequest`]; a partition without an offset is not an error.
+/// Response to [`OffsetDeleteRequest`]; a partition without an offset is not an error.
 pub type OffsetDeleteOutcome = Result<Vec<CommittedTopic>, GroupError>;

@@ -26,7 +26,7 @@ pub struct ShareHeartbeatRequest {
     pub topics: Option<Vec<String>>,
 }
 
-/// Answer to [`ShareHeartbeatRequest`].
+/// Response to [`ShareHeartbeatRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareBeat {
     /// Id of the member.
@@ -39,7 +39,7 @@ pub struct ShareBeat {
     pub assigned: Option<Partitions>,
 }
 
-/// Answer to [`ShareHeartbeatRequest`], or why not.
+/// Response to [`ShareHeartbeatRequest`], or an error.
 pub type ShareHeartbeatOutcome = Result<ShareBeat, GroupError>;
 
 /// AlterShareGroupOffsets. The caller has removed topics without permission.
@@ -63,8 +63,8 @@ pub struct StartOffsetTopic {
 /// Start offsets by topic and partition; -1 for the group's own rule.
 pub type StartOffsets = BTreeMap<Uuid, BTreeMap<i32, i64>>;
 
-/// Answer to [`AlterShareOffsetsRequest`], or why not. An error of the share coordinator about the
-/// whole request goes to every partition.
+/// Response to [`AlterShareOffsetsRequest`], or an error. An error of the share coordinator about
+/// the whole request applies to every partition.
 pub type AlterShareOffsetsOutcome = Result<Vec<AlteredTopic>, GroupError>;
 
 /// One topic of an [`AlterShareOffsetsOutcome`].
@@ -87,7 +87,7 @@ pub struct DeleteShareOffsetsRequest {
     pub topics: Vec<String>,
 }
 
-/// Answer to [`DeleteShareOffsetsRequest`], or why not. Topics without an error come first.
+/// Response to [`DeleteShareOffsetsRequest`], or an error. Topics without an error come first.
 pub type DeleteShareOffsetsOutcome = Result<Vec<DeletedTopic>, GroupError>;
 
 /// One topic of a [`DeleteShareOffsetsOutcome`].

@@ -49,7 +49,7 @@ pub struct StreamsHeartbeatRequest {
     pub shutdown_application: bool,
 }
 
-/// Answer to [`StreamsHeartbeatRequest`].
+/// Response to [`StreamsHeartbeatRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamsBeat {
     /// Id of the member.
@@ -60,7 +60,7 @@ pub struct StreamsBeat {
     pub heartbeat_interval_ms: i32,
     /// Shortest time between two reports of task offsets; 0 for a member that has left.
     pub task_offset_interval_ms: i32,
-    /// Number of records that a task may lack to become active; -1 for a member that has left.
+    /// Most records that a task may lag to become active; -1 for a member that has left.
     pub acceptable_recovery_lag: i64,
     /// States of the group that its members should know.
     pub status: Vec<StreamsStatus>,
@@ -77,7 +77,7 @@ pub struct StreamsBeat {
 /// A state of a group that its members should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamsStatus {
-    /// Code, one of those below.
+    /// Code, one of the constants below.
     pub code: i8,
     /// Explanation for people.
     pub detail: String,
@@ -92,9 +92,9 @@ impl StreamsStatus {
     pub const INCORRECTLY_PARTITIONED_TOPICS: i8 = 2;
     /// Internal topics do not exist.
     pub const MISSING_INTERNAL_TOPICS: i8 = 3;
-    /// A member has asked all members to shut down.
+    /// A member has requested all members to shut down.
     pub const SHUTDOWN_APPLICATION: i8 = 4;
-    /// The assignment comes later.
+    /// The assignment is delayed.
     pub const ASSIGNMENT_DELAYED: i8 = 5;
     /// The member lacks tags that the group requires.
     pub const MISSING_CLIENT_TAGS: i8 = 6;
@@ -111,5 +111,5 @@ pub struct EndpointPartitions {
     pub standby: Vec<(String, Vec<i32>)>,
 }
 
-/// Answer to a heartbeat of a streams group.
+/// Response to a heartbeat of a streams group, or an error.
 pub type StreamsHeartbeatOutcome = Result<StreamsBeat, GroupError>;

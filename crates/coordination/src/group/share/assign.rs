@@ -149,7 +149,7 @@ impl<K: Copy + Eq + JavaHash> Division<K> {
         }
     }
 
-    /// A member has had a partition so far.
+    /// Keeps a partition with a member that has had it so far.
     fn keep(&mut self, index: usize, key: K) {
         self.holders.entry(key, JavaMap::new).insert(number(index), ());
         self.held.entry(number(index), JavaMap::new).insert(key, ());
@@ -198,8 +198,8 @@ impl<K: Copy + Eq + JavaHash> Division<K> {
         self.lost.push((index(member), key));
     }
 
-    /// Partitions with too few members get some of the members with too few partitions, in turns.
-    /// If no such member can take a partition, the division ends: Kafka leaves it there.
+    /// Partitions with too few members get members with too few partitions, in turns. If no such
+    /// member can take a partition, the division ends there, as in Kafka.
     fn give_missing(&mut self) {
         let held_by =
             |division: &Self, index: usize| division.held.get(&number(index)).map_or(0, JavaMap::len);
@@ -237,7 +237,7 @@ impl<K: Copy + Eq + JavaHash> Division<K> {
         }
     }
 
-    /// Makes the division the assignment of the members.
+    /// Sets the computed division as the assignment of the members.
     fn apply(self, members: &mut [Subscriber], partition: impl Fn(K) -> (Uuid, i32)) {
         for (index, key) in self.lost {
             let (topic, index_of) = partition(key);

@@ -33,7 +33,7 @@ pub(in crate::group) struct ShareBeatDraft {
 }
 
 impl ShareGroup {
-    /// A member joins or stays. The request has been checked for itself.
+    /// Processes the heartbeat of a member that joins or stays, after the checks of its fields.
     pub(in crate::group) fn heartbeat(
         &self,
         request: &ShareHeartbeatRequest,

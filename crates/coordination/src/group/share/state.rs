@@ -1,6 +1,6 @@
-//! State of partitions at the share coordinator, as the group knows it: begun, there, or to be
-//! deleted. Partitions come and go in this record only; the coordinator's host does the work at the
-//! share coordinator in between.
+//! State of partitions at the share coordinator, as the group records it: being initialized,
+//! initialized, or to be deleted. This record changes only here; the coordinator's host does the
+//! work at the share coordinator in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,12 @@ use super::{ShareDraft, ShareGroup};
 use crate::group::records::{NamedPartitions, Partitions, ShareRecord, StatePartitions};
 use crate::group::topics::Topics;
 
-/// Name of a topic that does not exist any more.
+/// Name of a topic that no longer exists.
 const UNKNOWN_TOPIC: &str = "<UNKNOWN>";
 
 impl ShareGroup {
-    /// The partitions of subscribed topics without state, by topic. Partitions whose
-    /// initialization has begun do not count, unless that is longer ago than the interval.
+    /// The partitions of subscribed topics without state, by topic. Partitions whose initialization
+    /// has begun are excluded, unless it began longer ago than the interval.
     pub(super) fn uninitialized(
         &self,
         topics: &dyn Topics,
@@ -48,8 +48,8 @@ impl ShareGroup {
         topics.map(|(id, topic)| (*id, topic.partitions.clone())).collect()
     }
 
-    /// The group once the state of these partitions is initialized. Leaves out partitions whose
-    /// state was deleted meanwhile, and partitions of topics that no longer exist.
+    /// The group once the state of these partitions is initialized. Omits partitions whose state
+    /// has been deleted in the meantime, and partitions of topics that no longer exist.
     pub(in crate::group) fn initialized(
         &self,
         partitions: &Partitions,
@@ -89,8 +89,8 @@ impl ShareGroup {
         })
     }
 
-    /// The group without state of topics that are deleted. The share coordinator deletes the state
-    /// of such topics by itself.
+    /// The group without state of deleted topics. The share coordinator deletes the state of such
+    /// topics independently.
     pub(in crate::group) fn without_topics(
         &self,
         gone: &BTreeSet<Uuid>,
@@ -104,8 +104,8 @@ impl ShareGroup {
         self.with_state(state, topics, steady_ms)
     }
 
-    /// The group before it is deleted, and the partitions whose state has to be deleted first: all,
-    /// also those whose deletion has begun before. None if the group has no state.
+    /// The group before its deletion, and the partitions whose state must be deleted first: all,
+    /// including those whose deletion has begun before. None if the group has no state.
     pub(in crate::group) fn begin_deletion(
         &self,
         topics: &dyn Topics,
@@ -149,8 +149,8 @@ impl ShareGroup {
 }
 
 impl ShareDraft {
-    /// Notes that the initialization of partitions begins. State of a topic that was to be deleted
-    /// is not any more.
+    /// Records that the initialization of partitions begins. State of a topic that was to be
+    /// deleted is kept then.
     pub(super) fn begin_initializing(&mut self, partitions: &Partitions, topics: &dyn Topics) {
         if partitions.is_empty() {
             return;
@@ -166,7 +166,7 @@ impl ShareDraft {
     }
 }
 
-/// The name of a topic, also of one that does not exist any more.
+/// The name of a topic, including one that no longer exists.
 pub(super) fn name_of(id: Uuid, topics: &dyn Topics) -> String {
     topics.by_id(id).map_or_else(|| UNKNOWN_TOPIC.to_owned(), |(name, _)| name)
 }

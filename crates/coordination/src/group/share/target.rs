@@ -11,8 +11,8 @@ use crate::group::records::{EpochValue, Partitions, ShareRecord, TargetEpoch};
 use crate::group::topics::Topics;
 
 impl ShareGroup {
-    /// True if initialized partitions of some subscribed topic are not those that members are to
-    /// have. A topic that is gone, and whose state is not yet, does not count.
+    /// True if initialized partitions of a subscribed topic are not in the target assignment. A
+    /// deleted topic whose state still exists does not count.
     pub(super) fn finds_unassigned(&self, topics: &dyn Topics) -> bool {
         let Some(state) = self.state.as_ref().filter(|_| !self.members.is_empty()) else { return false };
         let mut initialized = state.initialized.iter();
@@ -69,8 +69,8 @@ impl ShareDraft {
         is_raised
     }
 
-    /// Makes the target assignment of the group's epoch, unless there is one, or the last one was
-    /// made less than an interval ago.
+    /// Computes the target assignment of the group's epoch, unless there is one, or the last one
+    /// was computed less than an interval ago.
     pub(super) fn assign(&mut self, topics: &dyn Topics, interval_ms: i32, now_ms: i64) {
         let group = &self.group;
         let since_ms = now_ms.saturating_sub(group.target.timestamp_ms);

@@ -62,7 +62,7 @@ fn in_java_order(one: &str, other: &str) -> Ordering {
     one.encode_utf16().cmp(other.encode_utf16())
 }
 
-/// A task, by the place of its subtopology in the order of their ids, and its partition.
+/// A task: the index of its subtopology in the order of ids, and its partition.
 type Task = (usize, i32);
 
 /// Largest number of tasks that a member may have while tasks stay where they were. It falls when
@@ -220,7 +220,7 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Gives an active task to a member that had it, if the member may have one more.
+    /// Assigns an active task to a member that had it, if the member may have one more.
     fn keep_active(&mut self, member: usize, task: Task) -> bool {
         if self.members[member].count >= self.active_quota.of_member {
             return false;
@@ -253,7 +253,7 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Gives a standby task to a member that had the task and may have it; true if there is one.
+    /// Assigns a standby task to a member that had the task and may have it; true if there is one.
     fn keep_standby(&mut self, task: Task) -> bool {
         let has_room = |this: &Self, member: usize| this.members[member].count < this.quota.of_member;
         let active = self.active_before.get(&task).copied();
@@ -266,7 +266,7 @@ impl<'a> Assignment<'a> {
     }
 
     /// The member with the lowest load among those that have some of the task's state. With
-    /// `without`, processes that have the task are passed over.
+    /// `without`, processes that have the task are skipped.
     fn least_loaded_before(&self, task: Task, without: bool) -> Option<usize> {
         let load = |member: usize| self.processes[self.members[member].process].load();
         let is_less = |one: usize, other: usize| {

@@ -47,7 +47,7 @@ impl StreamsLimits {
 pub(in crate::group) struct StreamsBeatDraft {
     /// Changes; none if nothing changes.
     pub(in crate::group) draft: Option<StreamsDraft>,
-    /// The answer; it lacks the heartbeat interval.
+    /// The response; it lacks the heartbeat interval.
     pub(in crate::group) beat: StreamsBeat,
     /// True if the first assignment is to wait from now on.
     pub(in crate::group) delays: bool,
@@ -56,7 +56,7 @@ pub(in crate::group) struct StreamsBeatDraft {
 }
 
 impl StreamsGroup {
-    /// A member joins or stays. The request has been checked for itself.
+    /// Processes the heartbeat of a member that joins or stays, after the checks of its fields.
     pub(in crate::group) fn heartbeat(
         &self,
         request: &StreamsHeartbeatRequest,
@@ -117,7 +117,7 @@ impl StreamsGroup {
     }
 
     /// True if a heartbeat changes nothing: the member has its target assignment, and the request
-    /// brings nothing new.
+    /// contains no change.
     fn is_settled(
         &self,
         member: &StreamsMember,
@@ -181,7 +181,7 @@ impl StreamsGroup {
         Ok(())
     }
 
-    /// The answer to a member, with the statuses of all members.
+    /// The response to a member, with the statuses of all members.
     fn answer(
         &self,
         request: &StreamsHeartbeatRequest,
@@ -296,8 +296,8 @@ impl StreamsDraft {
         }
     }
 
-    /// Raises the epoch if it must, if tasks can be assigned or cannot any more, or if the settings
-    /// of the assignor have changed.
+    /// Raises the epoch if it must, if its topology has become assignable or is so no longer, or if
+    /// the settings of the assignor have changed.
     fn raise_epoch(&mut self, must: bool, limits: &StreamsLimits) {
         let group = &self.group;
         let configs = limits.assignment_configs();

@@ -17,7 +17,7 @@ const TASKS_MAX: i64 = 1 << 17;
 pub(super) struct Configured {
     /// The parts by id; none if source topics are missing or numbers of partitions do not fit.
     parts: Option<BTreeMap<String, ConfiguredPart>>,
-    /// Internal topics that are missing, in the order in which Kafka has them.
+    /// Internal topics that are missing, in Kafka's order.
     pub(super) missing: Vec<InternalTopic>,
     /// Reason why tasks cannot be assigned.
     pub(super) reason: Option<Reason>,
@@ -55,7 +55,7 @@ impl Configured {
     }
 }
 
-/// A reason against a topology: of its topics, or of the topology itself.
+/// A fault of a topology: of its topics, or of the topology itself.
 enum Fault {
     Topics(Reason),
     Topology(GroupError),
@@ -94,7 +94,7 @@ struct Between<'a> {
 struct Configuration<'a> {
     topology: &'a Topology,
     topics: &'a dyn Topics,
-    /// The parts in the order in which Kafka has them.
+    /// The parts, in Kafka's order.
     parts: Vec<&'a Subtopology>,
     /// Numbers of partitions of internal topics.
     decided: BTreeMap<&'a str, i32>,
@@ -199,8 +199,8 @@ impl<'a> Configuration<'a> {
         Ok(())
     }
 
-    /// Gives the topics between parts of a group the same number of partitions as the external
-    /// topics, which must agree; without those, the number that is stated, or the largest.
+    /// Sets the topics between parts of a group to the number of partitions of the external topics,
+    /// which must agree; without those, to the stated number, or the largest.
     fn enforce(&mut self, names: &BTreeSet<&'a str>, between: &Between<'a>) -> Result<(), Fault> {
         let Between { fixed, flexible, stated } = between;
         let counts: BTreeMap<&'a str, i32> =
@@ -265,7 +265,7 @@ impl<'a> Configuration<'a> {
         })
     }
 
-    /// Internal topics that do not exist; those that exist must have the right number.
+    /// Internal topics that do not exist; existing ones must have the right number of partitions.
     fn missing(&self, parts: &BTreeMap<String, ConfiguredPart>) -> Result<Vec<InternalTopic>, Fault> {
         let mut expected = JavaMap::new();
         for topic in parts.values().flat_map(|part| part.repartition.values().chain(part.changelogs.values()))

@@ -49,7 +49,7 @@ impl StreamsGroup {
         self.members.get(member_id).is_some_and(is_it)
     }
 
-    /// True if a member has got no further than in an earlier state of the group.
+    /// True if a member's state has not changed since an earlier state of the group.
     pub(in crate::group) fn is_where(&self, before: &Self, member_id: &str) -> bool {
         let current = |group: &Self| group.members.get(member_id).map(|member| member.current.clone());
         current(self) == current(before)

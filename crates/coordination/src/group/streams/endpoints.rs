@@ -9,7 +9,7 @@ use crate::group::request::EndpointPartitions;
 use crate::group::topics::Topics;
 
 impl StreamsGroup {
-    /// The endpoints of all members that have one; that of the asking member is last.
+    /// The endpoints of all members that have one; that of the requesting member is last.
     pub(super) fn endpoints(&self, asking: &str, topics: &dyn Topics) -> Vec<EndpointPartitions> {
         let others = self.members.iter().filter(|(id, _)| *id != asking);
         let all = others.map(|(_, member)| member).chain(self.members.get(asking));

@@ -1,5 +1,5 @@
-//! Static members: a member with an instance id that leaves for a while keeps its tasks, and the
-//! next member with the id takes its place.
+//! Static members: a member with an instance id that leaves temporarily keeps its tasks, and the
+//! next member with the id replaces it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::group::error::GroupError;
 use crate::group::records::{HeldTasks, StreamsMemberMetadata, StreamsRecord};
 use crate::group::request::StreamsHeartbeatRequest;
 
-/// Epoch of a static member that has left for a while.
+/// Epoch of a static member that has left temporarily.
 const AWAY: i32 = -2;
 
 impl StreamsGroup {
@@ -19,7 +19,7 @@ impl StreamsGroup {
         members.find(|(_, member)| is_it(member)).map(|(id, member)| (id.as_str(), member))
     }
 
-    /// The id of the static member whose place the request takes.
+    /// The id of the static member that the request replaces.
     ///
     /// # Errors
     /// Another member has the instance id, or none has it and the request does not join.
@@ -38,7 +38,7 @@ impl StreamsGroup {
         }
     }
 
-    /// Checks that one more member may join. A static member that comes back is none.
+    /// Checks that one more member may join. A returning static member does not count.
     pub(super) fn check_room(
         &self,
         request: &StreamsHeartbeatRequest,
@@ -63,8 +63,8 @@ impl StreamsGroup {
         draft
     }
 
-    /// A member leaves by request, and returns the draft and true if it is gone: a static member
-    /// may leave for a while.
+    /// Removes a member that leaves by request. Returns the draft, and true if the member is
+    /// removed: a static member may leave temporarily.
     ///
     /// # Errors
     /// The group has no such member, or another member has the instance id.
@@ -87,7 +87,7 @@ impl StreamsGroup {
 }
 
 impl StreamsDraft {
-    /// The member of the request takes the place of a static member; it is returned.
+    /// Replaces a static member by the member of the request, which is returned.
     pub(super) fn replace(&mut self, old: &str, request: &StreamsHeartbeatRequest) -> StreamsMember {
         let member_id = &request.member_id;
         let mut member = self.group.members.get(old).cloned().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Reconciliation of a member's tasks with its target: the member first gives tasks up, then takes
-//! those that no other process holds. A task that only changes its kind is not given up: it keeps
+//! Reconciliation of a member's tasks with its target: the member first revokes tasks, then takes
+//! those that no other process holds. A task that only changes its type is not revoked: it keeps
 //! its state.
 
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use crate::group::records::{EpochTasks, HeldTasks, StreamsCurrentValue, TaskSets
 pub(super) const STABLE: i8 = 1;
 /// The member has yet to give tasks up.
 pub(super) const UNREVOKED: i8 = 2;
-/// Other processes have not yet given up tasks of the member's target assignment.
+/// Other processes have not yet revoked tasks of the member's target assignment.
 pub(super) const UNRELEASED: i8 = 3;
 
 /// Target of a member.
@@ -104,7 +104,7 @@ fn has(tasks: &Tasks, (id, partition): (&str, i32)) -> bool {
 }
 
 impl StreamsGroup {
-    /// The member's next state on the way to its goal.
+    /// The member's next state on the way to its target.
     ///
     /// # Errors
     /// If the member's state is unknown and it has not given everything up: it must rejoin.
@@ -141,7 +141,7 @@ fn owns_any(owned: Option<&TaskSets>, tasks: &HeldTasks) -> bool {
     active || shares(&owned.standby, &tasks.standby) || shares(&owned.warmup, &tasks.warmup)
 }
 
-/// Tasks of one kind: those that the member may run from now on, and those to give up.
+/// Tasks of one type: those that the member may run from now on, and those to revoke.
 struct Change {
     kept: EpochTasks,
     revoking: EpochTasks,
@@ -220,9 +220,9 @@ impl Changes {
         Self { active, standby, warmup }
     }
 
-    /// Takes immediately the tasks that the member has as tasks of another kind: an active task
-    /// that becomes a standby task, and standby and warm-up tasks that become each other. Copies
-    /// that become active are not given up.
+    /// Converts immediately the tasks that the member has with another type: an active task that
+    /// becomes a standby task, and standby and warm-up tasks that become each other. Copies that
+    /// become active are not revoked.
     fn convert(&mut self, held: &HeldTasks, target: &TaskSets) {
         for (id, tasks) in &held.active {
             tasks.keys().for_each(|partition| self.standby.take_now((id, *partition)));

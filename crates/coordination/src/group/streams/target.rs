@@ -8,8 +8,8 @@ use crate::group::records::{StreamsRecord, TargetEpoch, TaskSets};
 use crate::group::request::StreamsStatus;
 
 impl StreamsDraft {
-    /// Makes the target assignment of the group's epoch, unless there is one; returns the status if
-    /// that must wait.
+    /// Computes the target assignment of the group's epoch, unless there is one; returns the status
+    /// if that must wait.
     pub(super) fn assign(&mut self, is_delayed: bool, limits: &StreamsLimits) -> Option<StreamsStatus> {
         let delayed = |detail: &str| {
             Some(StreamsStatus { code: StreamsStatus::ASSIGNMENT_DELAYED, detail: detail.to_owned() })
@@ -56,8 +56,8 @@ impl StreamsGroup {
         })
     }
 
-    /// True if the last target assignment was made less than an interval ago. A clock that was set
-    /// back does not delay the next one.
+    /// True if the last target assignment was computed less than an interval ago. A clock that was
+    /// set back does not delay the next one.
     fn is_early(&self, limits: &StreamsLimits) -> bool {
         let since_ms = limits.now_ms.saturating_sub(self.target.timestamp_ms);
         self.target.timestamp_ms != 0 && (0..i64::from(limits.assignment_interval_ms)).contains(&since_ms)

@@ -1,4 +1,4 @@
-//! Decisions on single operations: the refusals of each kind in Kafka's order, the answer, and the
+//! Decisions on single operations: the refusals of each type in Kafka's order, the result, and the
 //! record that it needs.
 
 use levada_wire::Uuid;
@@ -10,7 +10,7 @@ use crate::share_state::records::Record;
 use crate::share_state::request::{InitializePart, Operation, PartAnswer, ReadPart, StateSummary, WritePart};
 use crate::share_state::share::{NO_EPOCH, Share};
 
-/// The answer to an operation, and the record with which it holds.
+/// The result of an operation, and the record that must be stored first.
 type Decision = (PartAnswer, Option<Record>);
 
 impl Coordinator {
@@ -131,8 +131,8 @@ impl Coordinator {
         }
     }
 
-    /// A write adds at most two state batches for each of its own. The result is counted only if
-    /// those might be too many.
+    /// A write adds at most two state batches for each of its own. The resulting batches are only
+    /// counted if they might exceed the limit.
     fn check_batches(&self, share: &Share, part: &WritePart) -> Result<(), ShareStateError> {
         if part.batches.len() > self.config.key_batches_max {
             return Err(ShareStateError::TOO_MANY_BATCHES);

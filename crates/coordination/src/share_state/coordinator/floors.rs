@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// The offsets of the records that keys need. Appends take effect in their order, so that every
-/// record under way has a higher offset than all records here.
+/// record in flight has a higher offset than all records here.
 #[derive(Debug)]
 pub(super) struct Floors {
     /// Offset of the last snapshot of each key: replay of a key begins there.
@@ -21,7 +21,7 @@ impl Default for Floors {
 }
 
 impl Floors {
-    /// A key needs records from another offset on, or none any more.
+    /// Updates the offset from which on a key needs records; none if it needs none.
     pub(super) fn replace(&mut self, before: Option<i64>, next: Option<i64>) {
         if let Some(before) = before {
             self.floors.remove(&before);

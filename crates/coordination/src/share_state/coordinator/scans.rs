@@ -38,7 +38,7 @@ impl Scans {
 }
 
 impl Coordinator {
-    /// Runs the scans whose time has come, and schedules the others.
+    /// Runs the scans that are due, and schedules the others.
     pub(super) fn scan(&mut self, now_ms: i64) {
         if self.timers.is_cold_scan_due() {
             self.begin_cold_scan();
@@ -106,8 +106,8 @@ impl Coordinator {
         }
     }
 
-    /// A key without a topic in two scans is removed: its topic was deleted while no coordinator
-    /// served. In one scan alone, the announcement of the topic may be on its way.
+    /// Removes a key that has no topic in two scans: its topic was deleted while no coordinator
+    /// served. In a single scan, the announcement of the topic may still be pending.
     fn visit(&mut self, key: &ShareKey, rewrites: bool, now_ms: i64) {
         let is_orphan = self.topics.is_some() && self.partition_count(key.topic_id).is_none();
         if self.slots.mark_orphan(key, is_orphan) {

@@ -55,7 +55,7 @@ impl Slots {
         self.slots.len()
     }
 
-    /// Number of state batches, with those of drafts.
+    /// Number of state batches, including those of drafts.
     pub(super) fn batches(&self) -> usize {
         self.batches
     }
@@ -98,8 +98,8 @@ impl Slots {
         slots.map(|(key, _)| key.clone()).take(most).collect()
     }
 
-    /// Drafts the next state of a key. The draft is the latest state; `change` makes the next one
-    /// of it and notes the place of the record.
+    /// Drafts the next state of a key. The draft becomes the latest state; `change` modifies it and
+    /// records the position of the record.
     pub(super) fn draft(&mut self, key: &ShareKey, change: impl FnOnce(&mut Draft)) {
         let slot = self.slots.entry(key.clone()).or_default();
         if slot.draft.is_none() {
@@ -155,7 +155,7 @@ impl Slots {
         self.slots.entry(key.clone()).or_default().waiting.push_back(waiter);
     }
 
-    /// The operation that has waited longest for a key; none if it still has to wait.
+    /// The operation that has waited longest for a key; none if it must wait longer.
     pub(super) fn next_waiter(&mut self, key: &ShareKey) -> Option<Waiter> {
         let slot = self.slots.get_mut(key)?;
         if slot.is_busy() {
@@ -177,7 +177,7 @@ impl Slots {
         std::mem::replace(&mut slot.is_orphan, is_orphan) && is_orphan
     }
 
-    /// Forgets a key that has nothing left.
+    /// Drops a key without state, drafts and waiters.
     fn tidy(&mut self, key: &ShareKey) {
         if self.slots.get(key).is_some_and(Slot::is_empty) {
             self.slots.remove(key);

@@ -17,7 +17,7 @@ impl Coordinator {
         self.slots.stored(key).map(Share::stored)
     }
 
-    /// Number of state batches in memory, with those that are being written.
+    /// Number of state batches in memory, including those that are being written.
     pub fn batch_count(&self) -> usize {
         self.slots.batches()
     }

@@ -73,7 +73,7 @@ fn decide_classic(
     }
 }
 
-/// Answer to a repeated request; none if this request ends the transaction.
+/// Response to a repeated request; none if this request ends the transaction.
 fn judge(current: &Transaction, request: &EndRequest) -> Result<Option<ProducerIdentity>, TxnError> {
     let EndRequest { producer_id, producer_epoch, commit, .. } = *request;
     if current.producer_id != producer_id && !current.ran_over_from(producer_id, producer_epoch) {

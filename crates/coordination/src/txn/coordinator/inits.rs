@@ -38,8 +38,8 @@ impl Coordinator {
     }
 }
 
-/// The coordinator itself decides to abort an open transaction: the producer has been replaced, or
-/// was too slow. The epoch this leads to is sent to no client.
+/// The coordinator's own decision to abort an open transaction, because the producer was replaced
+/// or was too slow. No client receives the resulting epoch.
 pub(super) fn decide_abort(current: &Transaction, spare_ids: &mut Vec<i64>, now_ms: i64) -> Decision {
     let mut next_producer_id = NO_PRODUCER;
     if current.is_exhausted() {

@@ -17,7 +17,8 @@ pub(super) struct Marking {
 }
 
 impl Coordinator {
-    /// The decision is in the log. Answers with the producer's new state, if it changes.
+    /// Carries out a decision that is in the log. Responds with the producer's new state, if it
+    /// changes.
     pub(super) fn carry_out(&mut self, transactional_id: &str, now_ms: i64) -> Option<ProducerIdentity> {
         let entry = self.entries.get_mut(transactional_id)?;
         let completed = entry.current.completed(now_ms);

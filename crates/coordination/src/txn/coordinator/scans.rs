@@ -6,8 +6,7 @@ use super::inits::decide_abort;
 use super::{Coordinator, Decision, Held};
 use crate::txn::transaction::TxnState;
 
-/// More tombstones than this go into separate batches, so that no batch exceeds the partition's
-/// limit.
+/// Tombstones per batch, so that no batch exceeds the partition's limit.
 const RECORDS_PER_APPEND: usize = 1_000;
 
 impl Coordinator {

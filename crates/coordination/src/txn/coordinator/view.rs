@@ -38,7 +38,7 @@ pub struct ListFilter {
     pub longer_than_ms: i64,
 }
 
-/// Answer to ListTransactions.
+/// Response to ListTransactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     /// The transactional ids, in order.
@@ -122,7 +122,7 @@ impl Coordinator {
     }
 
     /// The partitions in which this coordinator will end a transaction of one of these producers:
-    /// an open one, or a decided one that lacks markers. With the producer ids.
+    /// an open one, or a decided one that lacks markers. Returned with the producer ids.
     ///
     /// # Errors
     /// While the coordinator loads, and when it has been unloaded.

@@ -49,12 +49,12 @@ pub struct InternalTopic {
     pub configs: Vec<(String, String)>,
 }
 
-/// Topics that must have the same number of partitions, by their places in the lists of the part.
+/// Topics that must have the same number of partitions, by their indexes in the lists of the part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CopartitionGroup {
     /// Among the source topics.
     pub source_topics: Vec<i16>,
-    /// Places among the expressions.
+    /// Indexes of expressions.
     pub source_topic_regex: Vec<i16>,
     /// Among the topics between parts that the part reads.
     pub repartition_source_topics: Vec<i16>,
