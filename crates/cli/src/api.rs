@@ -1,4 +1,4 @@
-//! `levada api`: a request by name with JSON, and the answer as JSON, for debugging.
+//! `levada api`: sends a request by name with JSON, and prints the response as JSON, for debugging.
 
 use std::io::{self, Read, Write};
 
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     ask(client, api, (version, &request), out)
 }
 
-/// Sends the request and prints the answer. No answer is awaited where none comes.
+/// Sends the request and prints the response. Does not wait if the API has none.
 fn ask(
     client: &mut Connection,
     api: &JsonApi,

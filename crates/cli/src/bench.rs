@@ -49,7 +49,7 @@ struct Extent {
     format: FormatArgs,
 }
 
-/// The time that is measured where neither a time nor a count is given.
+/// Duration of the measurement if neither a time nor a count is given.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 impl Extent {

@@ -83,7 +83,7 @@ impl Dev {
     }
 }
 
-/// The authority of the directory: the existing one, else a new one.
+/// The authority of the directory: the existing one, otherwise a new one.
 fn authority(directory: &Path) -> Result<CertifiedIssuer<'static, KeyPair>, Failure> {
     let path = directory.join("ca.key");
     let key = match fs::read_to_string(&path) {

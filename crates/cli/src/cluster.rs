@@ -50,7 +50,7 @@ pub(crate) struct BrokerArgs {
 const DEFAULT_BROKER: &str = "127.0.0.1:9092";
 
 impl BrokerArgs {
-    /// Connects to the first of the brokers that answers.
+    /// Connects to the first of the brokers that responds.
     pub(crate) fn connect(&self) -> Result<Cluster, Failure> {
         let target = self.target()?;
         let login = target.login()?;

@@ -47,7 +47,7 @@ enum Kind {
     Brokers,
 }
 
-/// Time for an answer: a person waits for it.
+/// Longest wait for a response, since a user waits for the completion.
 const LIMIT: Duration = Duration::from_millis(500);
 
 /// Commands whose arguments are names of a kind: a noun and its verbs. A command without verbs has
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints names, or nothing if no broker answers in time.
+/// Prints names, or nothing if no broker responds in time.
 pub(crate) fn names(args: NamesArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let (sender, receiver) = mpsc::channel();
     // The thread ends with the process, which does not wait for a broker that hangs.

@@ -40,7 +40,7 @@ pub(crate) struct Args {
     format: FormatArgs,
 }
 
-/// The ways from file to file.
+/// Paths from file to file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum CopyPath {
     /// Share blocks (FICLONE).
@@ -192,8 +192,8 @@ impl TemporaryCopy {
         Ok(Self { file: made.map_err(failed)?, path, destination: destination.to_owned() })
     }
 
-    /// Renames the copy to its final name. Without `replace` a file that has that name meanwhile is
-    /// an error.
+    /// Renames the copy to its final name. Without `replace`, a file that has been created with
+    /// that name is an error.
     fn keep(self, mode: u32, replace: bool) -> io::Result<()> {
         self.file.set_permissions(fs::Permissions::from_mode(mode))?;
         if replace {
@@ -219,7 +219,7 @@ impl Drop for TemporaryCopy {
     }
 }
 
-/// A bar on a terminal, for files that take long enough to be watched.
+/// A progress bar on a terminal, for files whose copy takes some time.
 fn progress(len: u64) -> ProgressBar {
     const WORTH_WATCHING_BYTES: u64 = 64 << 20;
     let shown = len >= WORTH_WATCHING_BYTES && io::stderr().is_terminal();

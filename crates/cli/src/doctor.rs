@@ -74,7 +74,7 @@ struct Report {
     thresholds: InForce,
 }
 
-/// The sizes that transfers turn on.
+/// The thresholds by which transfers choose their paths.
 #[derive(Debug, Serialize)]
 struct InForce {
     /// Their origin; `None`: the defaults.

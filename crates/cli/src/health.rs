@@ -214,7 +214,7 @@ fn verdict(address: &Address<'_>, path: &str) -> Result<Verdict, Failure> {
 }
 
 impl Verdict {
-    /// Prints the verdict; fails if something is wrong.
+    /// Prints the verdict; fails if there is a problem.
     fn tell(&self, (format, verbose): (Format, bool), out: &mut dyn Write) -> Result<(), Failure> {
         let printed = match format {
             Format::Json => output::json(out, self),
@@ -283,7 +283,7 @@ impl Problem {
     }
 }
 
-/// Problems of one broker: it does not answer or refuses, or one of its directories failed.
+/// Problems of one broker: it does not respond or refuses, or one of its directories failed.
 fn broker_problems(cluster: &mut Cluster, node: i32) -> Vec<Problem> {
     let problem = |what: String| Problem { broker: Some(node), topic: None, partition: None, what };
     let mut request = DescribeLogDirsRequest::default();

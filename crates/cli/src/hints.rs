@@ -1,5 +1,5 @@
-//! Forms of other programs: Kafka's option names, of which some are accepted with a note about ours
-//! and others have another form here, and `help` as a command.
+//! Syntax of other programs: Kafka's option names, some of which are accepted with a note about
+//! Levada's and others have another form here, and `help` as a command.
 
 use std::ffi::OsString;
 

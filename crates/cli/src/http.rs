@@ -6,10 +6,10 @@ use std::path::Path;
 
 use levada_terminal::failure::Failure;
 
-/// Environment variable of the token, as the broker itself takes it.
+/// Environment variable of the token; the broker reads the same one.
 const TOKEN: &str = "LEVADA_HTTP_TOKEN";
 
-/// Time that an answer may take.
+/// Longest wait for a response, in seconds.
 const TIMEOUT_SECONDS: u64 = 5;
 
 const UNAUTHORIZED: u16 = 401;
@@ -20,7 +20,7 @@ pub(crate) struct Address<'a> {
     token: Option<String>,
 }
 
-/// Answer of a broker.
+/// Response of a broker.
 pub(crate) struct Answer {
     pub(crate) url: String,
     pub(crate) status: u16,
@@ -28,7 +28,7 @@ pub(crate) struct Answer {
 }
 
 impl<'a> Address<'a> {
-    /// The address with the token of this file, or else of the environment.
+    /// The address with the token of this file, or otherwise of the environment.
     pub(crate) fn new(address: &'a str, token_file: Option<&Path>) -> Result<Self, Failure> {
         let given = env::var(TOKEN).ok().filter(|token| !token.is_empty());
         Ok(Self { address, token: token_file.map(read).transpose()?.or(given) })
@@ -39,7 +39,7 @@ impl<'a> Address<'a> {
         self.address
     }
 
-    /// Requests a page. Fails if the broker does not answer, or does not accept the token.
+    /// Requests a page. Fails if the broker does not respond, or refuses the token.
     pub(crate) fn get(&self, path: &str) -> Result<Answer, Failure> {
         let url = format!("http://{}{path}", self.address);
         let mut request = minreq::get(&url).with_timeout(TIMEOUT_SECONDS);

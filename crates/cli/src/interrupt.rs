@@ -28,13 +28,13 @@ fn handle(handler: impl FnMut() + Send + 'static) -> Result<(), Failure> {
     ctrlc::set_handler(handler).map_err(|error| Failure::new(format!("cannot catch signals: {error}")))
 }
 
-/// True once a signal has come.
+/// True once a signal has arrived.
 #[cfg(not(test))]
 pub(crate) fn is_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
-/// In a test, a signal comes to one thread.
+/// In a test, a signal is sent to one thread.
 #[cfg(test)]
 pub(crate) fn is_asked() -> bool {
     ASKED.load(Ordering::Relaxed) || fake::ASKED_HERE.get()

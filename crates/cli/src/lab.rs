@@ -1,5 +1,5 @@
-//! `levada lab`: the laboratory is a program of its own beside this one, which has checked the
-//! arguments.
+//! `levada lab`: runs the laboratory, a separate program in the same directory, after the arguments
+//! have been checked.
 
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;

@@ -74,7 +74,7 @@ impl Layout {
         Self { brokers: member.collect(), partitions }
     }
 
-    /// Brokers that serve: those that are not fenced, as far as that is known.
+    /// Brokers that serve: those that are not fenced, as far as known.
     pub(crate) fn serving(&self) -> BTreeSet<i32> {
         self.brokers.iter().filter(|(_, one)| one.fenced != Some(true)).map(|(id, _)| *id).collect()
     }
@@ -89,7 +89,7 @@ impl Layout {
         self.partitions.values().filter(|one| one.leader == Some(broker)).count()
     }
 
-    /// Number of partitions of which a broker holds a replica.
+    /// Number of partitions with a replica on a broker.
     pub(crate) fn replicas(&self, broker: i32) -> usize {
         self.partitions.values().filter(|one| one.replicas.contains(&broker)).count()
     }

@@ -133,7 +133,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(format!("cannot read {}: {error}", path.display()))
 }
 
-/// The offset that the name of a segment or an index begins with. A snapshot of the metadata,
+/// The base offset in the name of a segment or an index. A snapshot of the metadata,
 /// `END-EPOCH.checkpoint`, has its end in its name, and its batches begin at 0.
 fn base_offset(path: &Path) -> Option<i64> {
     let name = path.file_name()?.to_str()?;

@@ -46,7 +46,7 @@ pub(crate) struct Logs {
 /// A filter that can be replaced.
 type Filter = reload::Handle<Targets, Registry>;
 
-/// The log on stderr in its two forms, of which one is on.
+/// The log on stderr in its two formats, one of which is enabled.
 struct Lines {
     text: Filter,
     json: Filter,
@@ -185,7 +185,7 @@ impl Logs {
     }
 }
 
-/// One field of a line: the message by itself, anything else with its name.
+/// Writes one field of a line: the message without its name, any other field with its name.
 fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
     if field.name() != "message" {
         write!(writer, "{}=", field.name())?;

@@ -40,8 +40,8 @@ fn page(command: &clap::Command) -> Result<Vec<u8>, Failure> {
     Ok(page)
 }
 
-/// Writes the page of a command and those of its subcommands. `Command::build` has given each its
-/// full name.
+/// Writes the page of a command and those of its subcommands. `Command::build` has set their full
+/// names.
 fn write_all(dir: &Path, command: &clap::Command) -> Result<(), Failure> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     let path = dir.join(format!("{name}.1"));

@@ -10,8 +10,8 @@ use levada_web::WebError;
 /// Next step where a port below 1024 may not be listened on.
 const SMALL_PORT: &str = "use a port from 1024 on; a smaller port needs the capability CAP_NET_BIND_SERVICE (AmbientCapabilities= in a unit file)";
 
-/// An address that cannot be listened on; `key` names the setting it comes from, if there are
-/// several.
+/// Message about an address on which the program cannot listen; `key` names its setting, if there
+/// are several.
 fn not_listening(address: &str, key: &str, source: &io::Error, other: impl FnOnce() -> Failure) -> Failure {
     match source.kind() {
         io::ErrorKind::PermissionDenied => {

@@ -1,4 +1,4 @@
-//! Messages on stderr about what the client does on its own, and signals that end its waits.
+//! Messages on stderr about events in the client, and signals that end its waits.
 
 use levada_client::{BatchLabel, ClientError, Notice, Watch};
 use levada_terminal::failure::Failure;
@@ -6,7 +6,7 @@ use levada_terminal::output::{counted, stdout_is_closed};
 
 use crate::interrupt;
 
-/// Reports to the terminal until a signal comes.
+/// Reports to the terminal until a signal arrives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reporter;
 
@@ -71,7 +71,7 @@ fn report<E>(notice: Notice<'_, E>, line: impl Fn(&E) -> String) {
     }
 }
 
-/// Number of records, and of which lines.
+/// Text with the number of records, and their lines.
 fn records(batch: &BatchLabel) -> String {
     let records = counted(batch.records, "record", "records");
     match (batch.first, batch.last) {

@@ -61,7 +61,7 @@ struct Row {
     at: Option<Record>,
 }
 
-/// A record's place in its partition.
+/// Position of a record in its partition.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Record {
     offset: i64,

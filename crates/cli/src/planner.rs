@@ -1,6 +1,6 @@
-//! Plans of replicas over brokers, without a cluster: what evens their load, and what empties a
-//! broker. A plan keeps the number of replicas of each partition, and no plan puts the replicas of
-//! a partition into fewer racks.
+//! Plans of replicas over brokers, without a cluster: they balance the load, or empty a broker. A
+//! plan keeps the number of replicas of each partition, and no plan puts the replicas of a
+//! partition into fewer racks.
 
 mod balance;
 mod leaders;
@@ -20,7 +20,7 @@ pub(crate) struct Share {
     pub(crate) replicas: Vec<i32>,
     /// Bytes of one replica.
     pub(crate) bytes: u64,
-    /// True if the plan may change the replicas; otherwise they count as load alone.
+    /// True if the plan may change the replicas; otherwise they only count as load.
     pub(crate) is_movable: bool,
 }
 
@@ -35,14 +35,14 @@ pub(crate) struct Load {
 /// Replicas over brokers, which change step by step.
 #[derive(Clone, Debug)]
 pub(crate) struct Planner {
-    /// Racks of all brokers, also of those that get no replica.
+    /// Racks of all brokers, including those that get no replica.
     racks: BTreeMap<i32, Option<String>>,
     shares: Vec<Share>,
     /// The replicas before the plan.
     before: Vec<Vec<i32>>,
     /// Brokers that may get replicas, with their load.
     loads: BTreeMap<i32, Load>,
-    /// Places in `shares` of the partitions of each of these brokers.
+    /// Indexes in `shares` of the partitions of each of these brokers.
     held: BTreeMap<i32, BTreeSet<usize>>,
 }
 
@@ -69,7 +69,7 @@ impl Planner {
         Self::new(layout.racks(), candidates, shares.map(share).collect())
     }
 
-    /// A plan without changes. `candidates` may get replicas; replicas elsewhere stay.
+    /// A plan without changes. `candidates` may get replicas; replicas on other brokers stay.
     pub(crate) fn new(
         racks: BTreeMap<i32, Option<String>>,
         candidates: &BTreeSet<i32>,
@@ -108,7 +108,7 @@ impl Planner {
         if stuck.is_empty() { Ok(()) } else { Err(stuck) }
     }
 
-    /// The best broker for a replica of a broker that goes.
+    /// The best broker for a replica of a broker that is being emptied.
     fn successor(&self, index: usize, leaving: i32) -> Option<i32> {
         let present = &self.shares[index].replicas;
         let free = self.loads.iter().filter(|(id, _)| **id != leaving && !present.contains(id));
@@ -119,8 +119,8 @@ impl Planner {
         best.map(|(id, _)| *id)
     }
 
-    /// If a replica that is still to be copied has become the preferred leader, lets the replica
-    /// lead whose broker leads the fewest partitions.
+    /// If a replica that is still to be copied has become the preferred leader, promotes the
+    /// replica whose broker leads the fewest partitions.
     fn follow(&mut self, index: usize, target: i32) {
         let replicas = &self.shares[index].replicas;
         if replicas[0] != target {
@@ -155,7 +155,7 @@ impl Planner {
         &self.loads
     }
 
-    /// Number of racks of these brokers; a broker without a rack is a rack of its own.
+    /// Number of racks of these brokers; a broker without a rack counts as a separate rack.
     fn spread(&self, replicas: &[i32]) -> usize {
         let racks = replicas.iter().map(|id| match self.racks.get(id) {
             Some(Some(rack)) => (Some(rack), 0),
@@ -202,7 +202,7 @@ impl Planner {
         self.count(index);
     }
 
-    /// True if a replica may go from one broker to another.
+    /// True if a replica may move from one broker to another.
     fn may_replace(&self, index: usize, from: i32, to: i32) -> bool {
         let Share { replicas, is_movable, .. } = &self.shares[index];
         *is_movable

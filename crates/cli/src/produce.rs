@@ -215,8 +215,8 @@ fn feed_lines<R: Read + AsFd>(
     if is_asked() { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
-/// A bar on stderr if people watch and records do not come from their keyboard. It shows the part
-/// of an input whose size is known, else the acknowledged bytes.
+/// A progress bar on stderr if it is a terminal and records do not come from a keyboard. It shows
+/// the processed part of an input of known size, otherwise the acknowledged bytes.
 fn progress(size: Option<u64>) -> ProgressBar {
     if io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return ProgressBar::hidden();

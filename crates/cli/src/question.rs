@@ -18,7 +18,7 @@ pub(crate) const NOTHING_DELETED: &str = "nothing was deleted";
 
 impl Args {
     /// Asks for confirmation, unless `--yes` is given or stdin is not a terminal. Fails with
-    /// `refusal`, such as "nothing was deleted", if the answer is not yes.
+    /// `refusal`, such as "nothing was deleted", if the user does not confirm.
     pub(crate) fn ask(&self, what: &str, refusal: &str) -> Result<(), Failure> {
         if self.yes || !io::stdin().is_terminal() {
             return Ok(());

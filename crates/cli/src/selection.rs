@@ -12,7 +12,7 @@ use crate::hints;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Selection {
     pattern: String,
-    /// Partitions of the topic; `None` stands for all of them.
+    /// Partitions of the topic; `None` stands for all.
     partitions: Vec<i32>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn chosen<'a>(
     Ok(all.filter(is_chosen).collect())
 }
 
-/// Topics by names and patterns: a name stands for itself, a pattern for the topics that match it.
+/// Topics by names and patterns: a name selects one topic, a pattern the topics that match it.
 /// Internal topics match patterns that begin with `_`.
 ///
 /// # Errors
@@ -127,7 +127,7 @@ pub(crate) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?'])
 }
 
-/// True if the name matches the pattern: `*` stands for any characters, `?` for one. Topics have
+/// True if the name matches the pattern: `*` matches any characters, `?` one character. Topics have
 /// names of ASCII.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());

@@ -13,7 +13,7 @@ use crate::config::SourceArgs;
 use crate::logging;
 use crate::not_started;
 
-/// Said by a broker that is not registered yet.
+/// Message of a broker that is not registered yet.
 const JOINING: &str =
     "waiting for the controllers of the cluster; the broker accepts connections once they have unfenced it";
 
@@ -101,7 +101,7 @@ fn say(is_json: bool, line: std::fmt::Arguments<'_>) {
     }
 }
 
-/// Shows the progress of the recovery: a bar on a terminal, lines of the log elsewhere.
+/// Shows the progress of the recovery: a progress bar on a terminal, log lines otherwise.
 fn show_recovery(recovery: &Recovery) {
     let on_terminal = std::io::stderr().is_terminal();
     let style = ProgressStyle::with_template("recovering {bar:30} {pos} of {len} partitions, {msg} checked")

@@ -105,7 +105,7 @@ impl Setting {
 /// The header over [`Setting::row`].
 pub(crate) const HEADER: [&str; 3] = ["KEY", "VALUE", "SOURCE"];
 
-/// The settings of one resource by key, those named or all.
+/// The settings of one resource by key: the named ones, or all.
 pub(crate) fn describe(
     cluster: &mut Cluster,
     resource: &Resource,
@@ -155,7 +155,7 @@ pub(crate) fn of_topics(
     Ok(settings)
 }
 
-/// The answers of a broker about settings of many topics; some may be refusals.
+/// The results of a broker about settings of many topics; some may be refusals.
 pub(crate) fn raw_of_topics(
     cluster: &mut Cluster,
     topics: &[&str],
@@ -204,7 +204,7 @@ pub(crate) fn alter(
 /// A key that Levada's brokers and topics have, and Kafka's have not.
 const LEVADAS: &str = "levada.ack.durability";
 
-/// The key that distinguishes a broker of a cluster from one that is its own controller.
+/// The key that distinguishes a broker of a cluster from one without a cluster.
 const ROLES: &str = "process.roles";
 
 /// Prints the keys that the broker stores and shows but does not use. Prints nothing for a broker
@@ -250,7 +250,7 @@ impl Resource {
         }
     }
 
-    /// A resource whose settings identify the program: a topic itself, or a broker.
+    /// A resource whose settings identify the program: the topic itself, or a broker.
     fn witness(&self, cluster: &mut Cluster) -> Result<Self, Failure> {
         if self.kind == Kind::Topic || self.node()?.is_some() {
             return Ok(self.clone());
@@ -310,7 +310,7 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 /// The value of a key in milliseconds may be a duration such as 7d, and that of a key in bytes a
-/// size such as 10GiB. Anything else is the broker's to judge.
+/// size such as 10GiB. The broker checks everything else.
 fn in_basic_unit(key: &str, value: &str) -> String {
     let key = key.trim_end_matches(['+', '-']);
     if value.parse::<f64>().is_ok() {

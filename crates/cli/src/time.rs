@@ -11,14 +11,14 @@ pub(crate) fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The moment before which this duration has begun, not before 1970: a negative time would be the
-/// name of an offset in Kafka's protocol.
+/// The time at which this duration began, at least 1970: a negative time would name a special
+/// offset in Kafka's protocol.
 pub(crate) fn before_now(duration_ms: i64) -> i64 {
     now_ms().saturating_sub(duration_ms).max(0)
 }
 
-/// A moment, in milliseconds since 1970: such a number itself, or a date with or without time and
-/// offset. Without offset it is UTC's.
+/// A time in milliseconds since 1970: such a number itself, or a date with or without time and
+/// offset. Without an offset it is UTC.
 pub(crate) fn moment(text: &str) -> Result<i64, String> {
     const EXPECTED: &str =
         "expected a time such as 2026-11-21T06:30:00Z, 2026-11-21 or milliseconds since 1970";
@@ -44,7 +44,7 @@ pub(crate) fn duration(text: &str) -> Result<i64, String> {
     if milliseconds < 0.0 { Err(EXPECTED.to_owned()) } else { Ok(milliseconds as i64) }
 }
 
-/// A moment as RFC 3339 in UTC, to the millisecond; the number itself where no calendar reaches.
+/// A time as RFC 3339 in UTC, to the millisecond; the number itself where the calendar ends.
 pub(crate) fn shown(milliseconds: i64) -> String {
     match Timestamp::from_millisecond(milliseconds) {
         Ok(timestamp) => format!("{timestamp:.3}"),
@@ -52,8 +52,8 @@ pub(crate) fn shown(milliseconds: i64) -> String {
     }
 }
 
-/// A moment in UTC in at most 11 characters, for a narrow terminal: the time of day if it is of the
-/// day of `now_ms`, without the year if it is of its year, else the date.
+/// A time in UTC in at most 11 characters, for a narrow terminal: the time of day if the date is
+/// that of `now_ms`, the date without the year if the year is, otherwise the whole date.
 pub(crate) fn shown_briefly(milliseconds: i64, now_ms: i64) -> String {
     let (Ok(moment), Ok(now)) =
         (Timestamp::from_millisecond(milliseconds), Timestamp::from_millisecond(now_ms))

@@ -151,7 +151,8 @@ fn principal(text: &str) -> Result<Principal, String> {
     Ok(Principal { kind: kind.to_owned(), name: name.to_owned() })
 }
 
-/// Reads the life of a token. The protocol has no way to say 0: it means the broker's default.
+/// Parses the lifetime of a token. The protocol cannot express 0, which stands for the broker's
+/// default.
 fn lifetime(text: &str) -> Result<i64, String> {
     match time::duration(text)? {
         0 => Err("a token lives for at least 1 ms".to_owned()),

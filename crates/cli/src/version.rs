@@ -8,7 +8,7 @@ use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};
 use serde::Serialize;
 
-/// Text in place of the commit in a program that `cargo xtask dist` has not built.
+/// Text instead of the commit in a program that was not built by `cargo xtask dist`.
 const DEV: &str = "dev";
 /// The newest release of Kafka whose APIs and features the program has.
 const KAFKA: &str = "4.4";

@@ -1,4 +1,4 @@
-//! Connections to a cluster: the first broker that answers, and the leaders that its metadata
+//! Connections to a cluster: the first broker that responds, and the leaders that its metadata
 //! names.
 
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ const COMING_POLL: Duration = Duration::from_millis(25);
 /// Kafka's port, where an address has none.
 const DEFAULT_PORT: u16 = 9092;
 
-/// A cluster that answers requests. Every method blocks until the response, or until a timeout of
+/// A cluster that accepts requests. Every method blocks until the response, or until a timeout of
 /// the connections.
 #[derive(Debug)]
 pub struct Cluster {
@@ -60,7 +60,7 @@ pub struct Topic {
     pub leaders: BTreeMap<i32, i32>,
 }
 
-/// Broker id in place of the leader of a partition that has none.
+/// Broker id that stands for the missing leader of a partition.
 pub const NO_LEADER: i32 = -1;
 
 /// Partitions of a topic that a caller needs leaders of.
@@ -68,14 +68,14 @@ pub const NO_LEADER: i32 = -1;
 pub enum Led<'a> {
     /// All partitions.
     Every,
-    /// A list, as far as its partitions exist; of an empty list, any partition: the caller waits
-    /// for the others itself.
+    /// The listed partitions, as far as they exist; for an empty list, any partition: the caller
+    /// waits for the others itself.
     These(&'a [i32]),
 }
 
 impl Cluster {
     /// Connects to the first of these brokers (`host:port` or `host`, separated by commas) that
-    /// answers.
+    /// responds.
     ///
     /// # Errors
     /// The list is empty, or the last broker does not answer or refuses the login.
@@ -86,7 +86,7 @@ impl Cluster {
         Ok(Self { login, options, bootstrap, first, addresses: BTreeMap::new(), leaders: BTreeMap::new() })
     }
 
-    /// Replaces every connection by a new one to the first broker that answers.
+    /// Replaces every connection by a new one to the first broker that responds.
     pub(crate) fn reconnect(&mut self) -> Result<(), ClientError> {
         self.first = dial(&self.login, &self.options, self.bootstrap.iter().chain(self.addresses.values()))?;
         self.leaders.clear();
@@ -148,8 +148,8 @@ impl Cluster {
         self.broker(node)
     }
 
-    /// A new connection to a broker of the cluster, for the caller alone, and a handle of its
-    /// socket to wait by.
+    /// A new connection to a broker of the cluster, for exclusive use, and a handle of its socket
+    /// to wait on.
     ///
     /// # Errors
     /// Same as [`Cluster::broker`].
@@ -281,7 +281,7 @@ fn fault(name: &str, topic: &MetadataResponseTopic, led: Led<'_>) -> (i16, Opera
     }
 }
 
-/// The leader of a partition that can be asked.
+/// The leader of a partition that can receive requests.
 fn leader_of(partition: &MetadataResponsePartition) -> i32 {
     if partition.error_code == 0 { partition.leader_id.max(NO_LEADER) } else { NO_LEADER }
 }
@@ -326,7 +326,7 @@ fn is_closed(socket: &TcpStream) -> bool {
     poll(&mut polled, Some(&AT_ONCE)).is_ok_and(|count| count > 0)
 }
 
-/// A connection to the first of these addresses that answers.
+/// A connection to the first of these addresses that responds.
 fn dial<'a>(
     login: &Login,
     options: &ConnectionOptions,

@@ -16,8 +16,7 @@ use crate::cluster::{Cluster, TopicPartition};
 use crate::error::ClientError;
 use crate::refusal::{Coordinated, Operation, Refusal};
 
-/// From version 10 on topics have ids in place of names, which topics that were deleted no longer
-/// have.
+/// Last version with names of topics: later ones have ids, and deleted topics have none.
 const NEWEST_WITH_NAMES: i16 = 9;
 
 /// A committed offset.
@@ -58,7 +57,7 @@ pub fn fetch(cluster: &mut Cluster, group: &str) -> Result<BTreeMap<TopicPartiti
     Ok(offsets)
 }
 
-/// The committed offsets of these partitions, as Kafka's consumers ask for them.
+/// The committed offsets of these partitions, only stable ones, as Kafka's consumers fetch them.
 ///
 /// # Errors
 /// Same as [`fetch`].
@@ -100,7 +99,7 @@ fn check_fetched(
     Ok(Refusal::check(one.error_code, None, || fetching(group, place))?)
 }
 
-/// The answers for all partitions with a committed offset, or for these partitions, of which the
+/// The results for all partitions with a committed offset, or for these partitions, of which the
 /// coordinator then returns stable offsets only. Requests with groups have the field for that in
 /// all versions.
 fn ask(

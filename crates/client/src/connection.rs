@@ -12,14 +12,14 @@ use levada_wire::frame::{self, FrameBuffer, FrameError};
 use levada_wire::messages::{ApiVersionsRequest, ApiVersionsResponse, KafkaRequest, RequestResponsePair};
 use levada_wire::{DecodeError, EncodeError, StrBytes, decode_response, encode_request};
 
-/// The version of the first ApiVersions request; a broker that does not support it answers with
+/// The version of the first ApiVersions request; a broker that does not support it responds in
 /// version 0.
 const FIRST_API_VERSIONS: i16 = 4;
 
 /// Options of a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionOptions {
-    /// The client's name for itself.
+    /// The client id in requests.
     pub client_id: String,
     /// Time limit for connecting, and for each read and write.
     pub timeout: Duration,
@@ -99,7 +99,7 @@ impl Connection {
         Self::connect_over_unnegotiated(address, options, |_, socket| Ok(Box::new(socket)))
     }
 
-    /// Both: over what `channel` makes, and without sending anything.
+    /// Like [`connect_over`](Connection::connect_over), without sending anything.
     ///
     /// # Errors No server answers, or `channel` fails.
     pub fn connect_over_unnegotiated(

@@ -19,7 +19,7 @@ pub enum ClientError {
     /// The broker does not accept the credentials.
     #[error(transparent)]
     Login(#[from] LoginError),
-    /// The broker answered with an error code.
+    /// The broker responded with an error code.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// A refusal of a member that no further heartbeat changes: the group is of another type.
@@ -69,7 +69,7 @@ pub enum ClientError {
     /// A batch that cannot be encoded.
     #[error("cannot encode a batch: {0}")]
     Encode(io::Error),
-    /// The caller asked to stop.
+    /// The caller requested a stop.
     #[error("stopped before the end")]
     Stopped,
 }
@@ -79,14 +79,14 @@ pub enum ClientError {
 pub enum Cause {
     /// The connection was refused or broke: the broker may be restarting.
     Connection,
-    /// The broker answered with this error code.
+    /// The broker responded with this error code.
     Code(i16),
     /// Any other error.
     Other,
 }
 
 impl Cause {
-    /// The broker's error, if it answered with a code of the catalogue.
+    /// The broker's error, if it responded with a code of the catalogue.
     #[must_use]
     pub fn code(self) -> Option<ErrorCode> {
         match self {
@@ -106,8 +106,8 @@ impl Cause {
     }
 }
 
-/// An error whose cause decides about a retry: that of this crate, or one that a caller makes of
-/// it.
+/// An error whose cause decides about a retry: that of this crate, or one that a caller derives
+/// from it.
 pub trait Caused: From<ClientError> {
     /// Cause of the error.
     fn cause(&self) -> Cause;

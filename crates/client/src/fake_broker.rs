@@ -1,5 +1,5 @@
-//! A broker for unit tests, also those of crates that use this one (feature `testing`): it answers
-//! each request as its closure does.
+//! A broker for unit tests, also those of crates that use this one (feature `testing`): its closure
+//! responds to each request.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
@@ -110,8 +110,8 @@ impl FakeBroker {
         Self { address: format!("127.0.0.1:{port}"), closed }
     }
 
-    /// A broker with a topic `clicks`, which gives each batch to `take`, with its partition; the
-    /// result is the error code of the answer.
+    /// A broker with a topic `clicks`, which passes each batch to `take`, with its partition; the
+    /// result is the error code of the response.
     pub fn storing(
         leaders: &'static [i32],
         mut take: impl FnMut(&Asked, i32, Bytes) -> i16 + Send + 'static,
@@ -190,7 +190,7 @@ impl Asked {
         self.port
     }
 
-    /// Closes the connection after the answer.
+    /// Closes the connection after the response.
     pub fn close(&self) {
         self.is_last.set(true);
     }

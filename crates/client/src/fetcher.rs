@@ -39,7 +39,7 @@ const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 
 /// An offset for each partition.
 pub type Offsets = BTreeMap<TopicPartition, i64>;
-/// Topics by name, each with the partitions to read alone.
+/// Topics by name, each with the only partitions to read.
 pub type Topics = BTreeMap<String, Topic>;
 
 /// A reader of partitions, without a group. It knows which topics to read and from where; a caller
@@ -48,11 +48,12 @@ pub type Topics = BTreeMap<String, Topic>;
 pub struct Fetcher {
     topics: Topics,
     positions: Offsets,
-    /// Partitions whose start is not known, because they had no leader so far.
+    /// Partitions without a start position, because they have had no leader so far.
     unplaced: Vec<TopicPartition>,
     ends: Option<Ends>,
     isolation: Isolation,
-    /// Requests so far: each begins with another partition, since an answer is full after some.
+    /// Number of requests so far: each begins with another partition, because a response may be
+    /// full before its last partition.
     turn: usize,
     assigned_at: Instant,
     /// Leaders may have changed since the topics were assigned.
@@ -101,7 +102,7 @@ impl Fetcher {
         &self.positions
     }
 
-    /// True if this partition is read, or will be as soon as it has a leader.
+    /// True if this partition is being read, or will be once it has a leader.
     #[must_use]
     pub fn holds(&self, place: &TopicPartition) -> bool {
         self.positions.contains_key(place) || self.unplaced.contains(place)
@@ -251,8 +252,8 @@ impl Fetcher {
         Ok(has_moved)
     }
 
-    /// The partitions that are not at their end, by leader; under [`NO_LEADER`] also those whose
-    /// start is not known.
+    /// The partitions that are not at their end, by leader; those without a start position are
+    /// under [`NO_LEADER`] too.
     fn by_leader(&self) -> BTreeMap<i32, Vec<TopicPartition>> {
         let mut by_leader: BTreeMap<i32, Vec<TopicPartition>> = BTreeMap::new();
         for (place, position) in &self.positions {
@@ -402,9 +403,9 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Ends earlier if the log has become shorter, as an election of a replica that was not in sync
-    /// makes it: its earlier end may never come. A new leader does not answer before it knows its
-    /// high watermark.
+    /// Lowers the ends if the log has become shorter, as after the election of a replica that was
+    /// not in sync: the former end may never be reached. A new leader does not respond before it
+    /// knows its high watermark.
     fn shorten(
         &mut self,
         cluster: &mut Cluster,

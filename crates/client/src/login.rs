@@ -31,7 +31,7 @@ pub enum SettingsError {
     /// A property has no value that can be used. The reason never contains a secret.
     #[error("{place}: {reason}")]
     Property {
-        /// The place of the properties.
+        /// The source of the properties, for errors.
         place: String,
         /// The property, and the allowed values.
         reason: String,
@@ -93,7 +93,7 @@ impl Login {
         Ok(Self { tls, credentials })
     }
 
-    /// The user as whom a broker knows this client; `None` if only the broker knows the name, as
+    /// The user name with which a broker knows this client; `None` if only the broker knows it, as
     /// with certificates and tokens.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
@@ -184,8 +184,8 @@ pub fn authenticate(
     Ok(u64::try_from(lifetime_ms).ok().filter(|ms| *ms > 0).map(Duration::from_millis))
 }
 
-/// The token of the file in `sasl.oauthbearer.token.endpoint.url`, else the given one. Errors do
-/// not repeat it.
+/// The token of the file in `sasl.oauthbearer.token.endpoint.url`, otherwise the given one. Errors
+/// do not repeat it.
 fn token<'a>(value: impl Fn(&str) -> Option<&'a str>, given: Option<String>) -> Result<String, String> {
     const URL: &str = "sasl.oauthbearer.token.endpoint.url";
     let text = match (value(URL).filter(|url| !url.is_empty()), given) {

@@ -42,7 +42,7 @@ pub struct Member {
     /// The partitions that it may read, `None` before the coordinator has assigned any.
     assigned: Option<BTreeSet<(Uuid, i32)>>,
     next_beat: Instant,
-    /// Answers in a row by which the member has joined and has no partition.
+    /// Consecutive responses that have shown the member as joined and without a partition.
     idle_beats: u32,
 }
 
@@ -71,14 +71,14 @@ impl Member {
         &self.id
     }
 
-    /// True if two answers in a row gave the member no partition. One is not enough: a coordinator
-    /// may look up the topics of a pattern after the member has joined.
+    /// True if two consecutive responses gave the member no partition. One is not enough: a
+    /// coordinator may look up the topics of a pattern after the member has joined.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.idle_beats >= 2
     }
 
-    /// Lets [`Member::is_idle`] wait for another heartbeat.
+    /// Makes [`Member::is_idle`] wait for another heartbeat.
     pub fn wait_for_a_heartbeat(&mut self) {
         self.idle_beats = 1;
     }
@@ -229,7 +229,7 @@ impl Member {
         done
     }
 
-    /// Names in place of ids.
+    /// Names for the ids of topics.
     fn places(
         &mut self,
         cluster: &mut Cluster,

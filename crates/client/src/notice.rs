@@ -37,7 +37,7 @@ pub enum Notice<'a, E> {
         /// The last failure.
         error: &'a E,
     },
-    /// A batch was given up.
+    /// A batch was abandoned.
     NotAcknowledged {
         /// The batch.
         batch: &'a BatchLabel,
@@ -62,7 +62,7 @@ pub enum Notice<'a, E> {
     Beyond {
         /// Partition and its topic.
         place: Place<'a>,
-        /// Position of the consumer, which lies after the log end.
+        /// Position of the consumer, which is after the log end.
         position: i64,
         /// The new position: the end of the log.
         end: i64,
@@ -79,7 +79,7 @@ pub enum Notice<'a, E> {
 /// A topic's name and a partition's number.
 pub type Place<'a> = (&'a str, i32);
 
-/// The records of a batch, by the numbers that the caller gave to them.
+/// The records of a batch, by the numbers that the caller assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchLabel {
     /// The topic.

@@ -25,7 +25,7 @@ const QUIET: Duration = Duration::from_secs(5);
 /// Failures since the last success.
 #[derive(Debug)]
 pub struct Outage {
-    /// Time that a broker or a leader may be away; `None` if there is no limit.
+    /// Longest outage of a broker or a leader; `None` if there is no limit.
     limit: Option<Duration>,
     since: Option<Instant>,
     pause: Duration,
@@ -34,8 +34,9 @@ pub struct Outage {
 }
 
 impl Outage {
-    /// No failure so far. A broker or a leader may be away for `limit`; without one, a topic may be
-    /// missing for a minute and offsets be in an open transaction for 15 minutes.
+    /// A state without failures. The outage of a broker or a leader may last for `limit`. Without a
+    /// limit, a topic may be missing for a minute, and offsets may be in an open transaction for 15
+    /// minutes.
     #[must_use]
     pub fn none(limit: Option<Duration>) -> Self {
         Self { limit, since: None, pause: FIRST_PAUSE, is_told: false, is_refusal_told: false }

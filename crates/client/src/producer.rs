@@ -60,10 +60,9 @@ impl Default for ProducerOptions {
     }
 }
 
-/// A producer to one topic. Its methods block while a request is under way, and while 32 MiB wait
-/// for their partitions. It sends nothing by itself: the caller decides when to
-/// [`flush`](Self::flush), and repeats requests by calling [`tend`](Self::tend) several times a
-/// second.
+/// A producer to one topic. Its methods block while a request is in flight, and while 32 MiB wait
+/// for their partitions. It has no thread: the caller decides when to [`flush`](Self::flush), and
+/// repeats requests by calling [`tend`](Self::tend) several times a second.
 pub struct Producer<'a> {
     cluster: Cluster,
     topic: Topic,
@@ -77,7 +76,7 @@ pub struct Producer<'a> {
     outage: Outage,
     /// The leaders may have changed.
     is_stale: bool,
-    /// The first failure of a batch that was given up.
+    /// The first failure of an abandoned batch.
     lost: Option<ClientError>,
     /// Since when a record waits in `pending`.
     waiting_since: Option<Instant>,
@@ -240,9 +239,8 @@ impl<'a> Producer<'a> {
 
     /// Sends every batch, and waits until each is acknowledged or has waited for too long.
     ///
-    /// # Errors
-    /// The first failure of a batch that was given up, also in an earlier call. After a request to
-    /// stop, the failure of the last attempt.
+    /// # Errors The first failure of an abandoned batch, also in an earlier call. After a request
+    /// to stop, the failure of the last attempt.
     pub fn finish(&mut self) -> Result<(), ClientError> {
         self.flush()?;
         while !self.waiting.is_empty() {
@@ -279,8 +277,8 @@ impl<'a> Producer<'a> {
         Ok(())
     }
 
-    /// Sends a batch once. Returns the batch if it has to wait. A batch that has waited for too
-    /// long is given up, and others go on.
+    /// Sends a batch once. Returns the batch if it has to wait. A batch that has waited too long is
+    /// abandoned, and others continue.
     ///
     /// # Errors
     /// The failure is not one of this partition alone, or does not pass.
@@ -345,8 +343,8 @@ impl<'a> Producer<'a> {
     }
 }
 
-/// True for failures of a request after which the broker may have the batch: it also answers with
-/// these codes after it has appended a batch.
+/// True for failures of a request after which the broker may have the batch: it also returns these
+/// codes after it has appended a batch.
 fn leaves_doubt(cause: Cause) -> bool {
     match cause {
         Cause::Connection => true,

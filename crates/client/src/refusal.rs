@@ -1,4 +1,4 @@
-//! The answer of a broker that carries an error code, and the operation that it refuses.
+//! The response of a broker with an error code, and the operation that it refuses.
 
 use std::error::Error;
 use std::fmt;
@@ -14,14 +14,14 @@ pub enum Coordinated {
     Transaction = 1,
 }
 
-/// A request of this crate, by what it is about. Its text is a phrase such as `fetch clicks/0 at
-/// offset 7`.
+/// A request of this crate, described by its subject. Its text is a phrase such as
+/// `fetch clicks/0 at offset 7`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of the fields say everything")]
 pub enum Operation {
     /// Metadata of a topic.
     Topic { topic: String },
-    /// The leader of a partition, and those of the `others` that have none either.
+    /// The lookup of the leader of a partition, and the number of `others` without one.
     Leader { topic: String, partition: i32, others: usize },
     /// The broker that coordinates a group or a transactional id.
     FindCoordinator { kind: Coordinated, key: String },
@@ -107,7 +107,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// An answer with an error code.
+/// A response with an error code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The refused operation.

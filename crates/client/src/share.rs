@@ -75,7 +75,8 @@ pub struct ShareMember {
 }
 
 impl ShareMember {
-    /// A member that has not joined yet; it subscribes to the topics of these names when it joins.
+    /// A member that has not joined yet; it subscribes to the topics with these names when it
+    /// joins.
     pub fn new<'a>(group: &str, names: impl Iterator<Item = &'a str>) -> Self {
         Self {
             group: group.to_owned(),
@@ -103,7 +104,7 @@ impl ShareMember {
         self.assigned.as_ref().is_some_and(|assigned| !assigned.is_empty())
     }
 
-    /// Duration of the locks of acquired records, as the last response had it.
+    /// Duration of the locks of acquired records, from the last response.
     #[must_use]
     pub fn lock_duration(&self) -> Option<Duration> {
         self.lock_ms.map(Duration::from_millis)
@@ -246,7 +247,7 @@ impl ShareMember {
         fault.map_or(Ok(Vec::new()), Err)
     }
 
-    /// Sends the acknowledgements for leaders from which nothing is fetched any more.
+    /// Sends the acknowledgements for leaders from which nothing is fetched any longer.
     fn flush_former(
         &mut self,
         cluster: &mut Cluster,

@@ -17,7 +17,7 @@ use crate::cluster::{Cluster, TopicPartition};
 use crate::error::ClientError;
 use crate::refusal::{Coordinated, Operation, Refusal};
 
-/// The place of a share group in a partition.
+/// The position of a share group in a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareOffset {
     /// Offset of the first record whose delivery is not complete; none until a member has fetched
@@ -32,7 +32,7 @@ pub struct ShareOffset {
     pub error_code: i16,
 }
 
-/// The place of the group in each partition that has state of it; nothing if there is no such
+/// The position of the group in each partition with state of the group; empty if there is no such
 /// group.
 ///
 /// # Errors

@@ -22,7 +22,8 @@ impl Failure {
         Self { text: text.into(), code: 2 }
     }
 
-    /// A program that does not start: exit code 127 if it does not exist, else 126, as in a shell.
+    /// The result for a program that does not start: exit code 127 if it does not exist, otherwise
+    /// 126, as in a shell.
     pub(crate) fn not_started(program: &str, error: &std::io::Error) -> Self {
         let code = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
         Self { text: format!("cannot run {program}: {error}"), code }

@@ -19,8 +19,8 @@ const LOG_DIRS: [&str; 4] = ["LEVADA_LOG_DIRS", "LEVADA_LOG_DIR", "KAFKA_LOG_DIR
 /// A variable that the start adds.
 pub(crate) type Variable = (&'static str, &'static str);
 
-/// Variables for what users of Kafka's images mount: a data directory, if nothing else names one,
-/// and a configuration.
+/// Variables for mounts that users of Kafka's images expect to work: a data directory, unless
+/// another setting names one, and a configuration.
 pub(crate) fn variables(mounts: &str, has_config: bool, is_set: impl Fn(&str) -> bool) -> Vec<Variable> {
     let mut variables = Vec::new();
     let is_mounted = mounts.lines().any(|line| line.split(' ').nth(4) == Some(KAFKAS_DATA));

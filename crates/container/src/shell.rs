@@ -1,6 +1,6 @@
 //! `sh` and `bash` of the image: the part of the shell language that start scripts, health checks
-//! and compose files use. A script with anything else is refused before its first command runs; the
-//! message names the line and the construct.
+//! and compose files use. A script with any other construct is refused before its first command
+//! runs; the message names the line and the construct.
 
 use std::fs;
 

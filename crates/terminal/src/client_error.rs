@@ -178,7 +178,7 @@ fn needed(operation: &Operation, code: Option<ErrorCode>) -> Option<(&'static st
     }
 }
 
-/// Next step where no connection comes about.
+/// Next step if a connection cannot be opened.
 fn remedy(address: &str, error: &io::Error) -> &'static str {
     match error.kind() {
         _ if address.contains('/') => "HOST:PORT alone, without http:// or a path",
@@ -198,7 +198,7 @@ fn remedy(address: &str, error: &io::Error) -> &'static str {
     }
 }
 
-/// The answer was no frame of Kafka's: its first four bytes show the likely protocol.
+/// The error for a response that is no Kafka frame: its first four bytes show the likely protocol.
 fn not_kafka(first: u32, what: String) -> Failure {
     match first.to_be_bytes() {
         [b'H', b'T', b'T', b'P'] => Failure::with_next(

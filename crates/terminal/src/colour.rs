@@ -18,7 +18,7 @@ pub enum Style {
 static ON_STDOUT: AtomicBool = AtomicBool::new(false);
 static ON_STDERR: AtomicBool = AtomicBool::new(false);
 
-/// Looks once at where the streams go; until then nothing is coloured.
+/// Checks once where the streams go; before that, nothing is coloured.
 pub fn decide() {
     ON_STDOUT.store(wanted(stdout().is_terminal(), |name| env::var(name).ok()), Ordering::Relaxed);
     ON_STDERR.store(wanted(stderr().is_terminal(), |name| env::var(name).ok()), Ordering::Relaxed);

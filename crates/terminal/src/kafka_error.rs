@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// A code with its meaning and remedy.
 struct Row(ErrorCode, &'static str, Option<&'static str>);
 
-/// Codes that answers to the command line's requests carry. A catalogue.
+/// Codes in responses to requests of the command line. A catalogue.
 const ROWS: &[Row] = &[
     Row(ErrorCode::OffsetOutOfRange, "the log does not hold this offset", Some("consume with -o earliest")),
     Row(
@@ -276,7 +276,7 @@ fn row(code: i16) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.0.code() == code)
 }
 
-/// Kafka's name of a code that has a row, and the number of any other.
+/// Kafka's name of a code with a row, and the number of any other code.
 #[must_use]
 pub fn name(code: i16) -> String {
     row(code).map_or_else(|| format!("error code {code}"), |row| row.0.name().to_owned())
@@ -301,8 +301,8 @@ pub fn check(code: i16, doing: &str, said: Option<&str>) -> Result<(), Failure> 
     Err(failure.because(Cause::Code(code)))
 }
 
-/// The text without the name of a Java exception, which brokers put into some texts and which says
-/// less than the rest.
+/// The text without the name of a Java exception, with which some texts of brokers begin and which
+/// helps no user.
 fn without_class(text: &str) -> String {
     let Some(start) = text.find("org.apache.kafka.") else { return text.to_owned() };
     match text[start..].split_once(": ") {

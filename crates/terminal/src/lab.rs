@@ -245,7 +245,7 @@ pub struct CalibrateArgs {
     pub run: RunArgs,
 }
 
-/// Records, and the place of the result.
+/// Records, and the path of the result.
 #[derive(Debug, clap::Args)]
 pub struct ClaimsArgs {
     /// Record of `levada lab`
@@ -267,7 +267,7 @@ pub struct CompareArgs {
     pub format: FormatArgs,
 }
 
-/// Records, and the place of the result.
+/// Records, and the path of the result.
 #[derive(Debug, clap::Args)]
 pub struct GoalsArgs {
     /// Record of `levada lab broker` or `levada lab files`
@@ -278,7 +278,7 @@ pub struct GoalsArgs {
     pub docs: PathBuf,
 }
 
-/// A record, and the place of the page.
+/// A record, and the path of the page.
 #[derive(Debug, clap::Args)]
 pub struct ReportArgs {
     /// Record of `levada lab`

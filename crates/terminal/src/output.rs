@@ -80,8 +80,8 @@ pub fn table(out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>) -> Re
     Ok(())
 }
 
-/// Prints the first of several forms of a table that the terminal has room for, or else the last
-/// one. Without a terminal that is the first one.
+/// Prints the first of several forms of a table that fits into the terminal, or otherwise the last
+/// one. Without a terminal it prints the first one.
 pub fn table_in_forms(out: &mut dyn Write, forms: Vec<(Vec<&str>, Vec<Vec<String>>)>) -> Result<(), Failure> {
     let width = terminal_width().map(usize::from);
     let fits = |(header, rows): &(Vec<&str>, Vec<Vec<String>>)| {

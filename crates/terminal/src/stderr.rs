@@ -1,4 +1,4 @@
-//! Messages on stderr, whose reader may be gone: `eprintln!` would panic, after the work is done.
+//! Messages on stderr, which may be closed: `eprintln!` would panic then, after the work is done.
 //! Messages contain text of brokers and of their other clients, so that control characters are
 //! escaped.
 
@@ -17,12 +17,12 @@ pub fn tell_headed(head: &str, message: &str) {
     write(&format!("{head} {}\n", plain(message)));
 }
 
-/// Prints a question, after which the answer is typed.
+/// Prints a prompt, after which the user types.
 pub fn ask(question: &str) {
     write(&plain(question));
 }
 
-/// Lines in which no character controls the terminal.
+/// Text in which no character controls the terminal.
 fn plain(text: &str) -> String {
     let lines: Vec<String> = text.split('\n').map(|line| printable(line.as_bytes())).collect();
     lines.join("\n")

@@ -60,8 +60,8 @@ fn word(name: &str) -> String {
     name.to_lowercase().replace('_', "-")
 }
 
-/// Operations other than ALL that requests ask for on resources of this type, as `kafka-acls` has
-/// them, and Delete on the cluster, for which DeleteTopics asks.
+/// Operations, except ALL, that some request needs on resources of this type, as in `kafka-acls`,
+/// and Delete on the cluster, which DeleteTopics needs.
 fn operations(kind: ResourceType) -> Vec<Operation> {
     let further = (kind == ResourceType::Cluster).then_some(Operation::Delete);
     let mut all: Vec<Operation> = kind.operations().iter().copied().chain(further).collect();
@@ -69,7 +69,7 @@ fn operations(kind: ResourceType) -> Vec<Operation> {
     all
 }
 
-/// Fails for an operation that no request asks for on resources of this type.
+/// Fails for an operation that no request needs on resources of this type.
 pub(super) fn check_effect(kind: ResourceType, operation: Operation) -> Result<(), Failure> {
     let known = operations(kind);
     if operation == Operation::All || known.contains(&operation) {

@@ -1,4 +1,4 @@
-//! The load: a schedule that does not wait for answers, and records that do not compress.
+//! The load: a schedule that does not wait for responses, and records that do not compress.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use levada_terminal::failure::Failure;
 
 use crate::time;
 
-/// Times at even distances, independent of the answers.
+/// Times at equal intervals, independent of the responses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Schedule {
     start: Instant,
@@ -47,7 +47,7 @@ impl Records {
         Self { noise, size, compression }
     }
 
-    /// A batch of `count` records, of which `first` is the number of the first.
+    /// A batch of `count` records, numbered from `first` on.
     pub(super) fn batch(&self, first: u64, count: u64) -> Result<Bytes, Failure> {
         let mut builder = Builder::new().compression(self.compression);
         let now_ms = time::now_ms();

@@ -15,7 +15,7 @@ use super::Extent;
 use crate::interrupt;
 use levada_terminal::failure::Failure;
 
-/// Latencies are kept in microseconds with three digits; a longer one counts as an hour.
+/// Longest latency that is counted, in microseconds; a longer one counts as this value.
 const LONGEST_US: u64 = 3_600_000_000;
 const DIGITS: u8 = 3;
 
@@ -47,7 +47,7 @@ pub(super) struct Tally {
     pub(super) records: u64,
     pub(super) bytes: u64,
     pub(super) latencies: Histogram<u64>,
-    /// The last time that something was counted.
+    /// Time of the last counted record.
     pub(super) last: Option<Instant>,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Done {
     pub(super) since: Instant,
     pub(super) records: u64,
     pub(super) bytes: u64,
-    /// False with acks=0: without answers there is no latency.
+    /// False with acks=0: without responses there is no latency.
     pub(super) is_answered: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A connection on which produce requests leave without waiting for the answers to earlier ones.
+//! A connection that sends produce requests without waiting for the responses to earlier ones.
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
@@ -40,7 +40,7 @@ impl<'a> Pipeline<'a> {
         Ok(Self { client, socket, version, topic, acks, meter, in_flight: VecDeque::new() })
     }
 
-    /// The number of requests without an answer.
+    /// The number of requests without a response.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
@@ -58,7 +58,8 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Waits until an answer comes or the time has passed, and takes all answers that have come.
+    /// Waits until a response arrives or the time has passed, and processes all responses that have
+    /// arrived.
     pub(super) fn take(&mut self, wait: Duration) -> Result<(), Failure> {
         let mut wait = wait;
         while self.client.has_frame() || is_readable(&self.socket, wait)? {
@@ -68,7 +69,7 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Waits for every answer.
+    /// Waits for every response.
     pub(super) fn drain(&mut self) -> Result<(), Failure> {
         while !self.in_flight.is_empty() {
             self.take_one()?;

@@ -16,8 +16,8 @@ use super::report::Report;
 use crate::produce::{Acks, Codec};
 use levada_terminal::failure::Failure;
 
-/// Requests without an answer on a connection, where no rate is given: as many as Kafka's producers
-/// have.
+/// Most requests without a response on a connection, where no rate is given: the default of Kafka's
+/// producers.
 const IN_FLIGHT_MAX: usize = 5;
 
 /// At a rate, a batch holds the records of this part of a second.

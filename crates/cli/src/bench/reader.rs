@@ -24,7 +24,8 @@ pub(super) struct Reader<'a> {
     positions: BTreeMap<i32, i64>,
     /// Longest wait of the broker for new records.
     wait_ms: i32,
-    /// Requests so far: each begins with another partition, since an answer is full after some.
+    /// Number of requests so far: each begins with another partition, because a response may be
+    /// full before its last partition.
     turn: usize,
 }
 
@@ -47,12 +48,12 @@ impl<'a> Reader<'a> {
         Ok(Self { client, version, topic, positions, wait_ms, turn: 0 })
     }
 
-    /// Moves the place in a partition.
+    /// Sets the position in a partition.
     pub(super) fn seek(&mut self, partition: i32, offset: i64) {
         self.positions.insert(partition, offset);
     }
 
-    /// The place in a partition.
+    /// The position in a partition.
     pub(super) fn position(&self, partition: i32) -> i64 {
         self.positions.get(&partition).copied().unwrap_or(0)
     }

@@ -32,7 +32,8 @@ pub(crate) struct Describe {
 struct Description {
     #[serde(flatten)]
     row: Row,
-    /// Lowest and highest level of metadata.version that it supports; `None` if it does not answer.
+    /// Lowest and highest level of metadata.version that the broker supports; `None` if it does not
+    /// respond.
     metadata_version: Option<(i16, i16)>,
     /// Number of APIs that it serves.
     apis: Option<usize>,

@@ -1,4 +1,4 @@
-//! `levada broker drain`: moves all replicas and leaders away from a broker.
+//! `levada broker drain`: moves all replicas and leaders to other brokers.
 
 use std::io::Write;
 

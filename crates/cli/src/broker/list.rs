@@ -1,4 +1,4 @@
-//! `levada broker list`: the brokers of the cluster, with what each of them holds.
+//! `levada broker list`: the brokers of the cluster, with their leaders, replicas and bytes.
 
 use std::cmp::Reverse;
 use std::io::Write;
@@ -47,7 +47,7 @@ pub(super) struct Row {
     pub(super) fenced: Option<bool>,
     /// Partitions that it leads.
     pub(super) leaders: usize,
-    /// Partitions of which it holds a replica.
+    /// Partitions with a replica on the broker.
     pub(super) replicas: usize,
     /// Number of the broker's replicas that are not in sync.
     pub(super) out_of_sync: usize,

@@ -1,4 +1,4 @@
-//! `levada config get`: the settings of a running cluster, with the place each value comes from.
+//! `levada config get`: the settings of a running cluster, with the source of each value.
 
 use std::io::Write;
 
@@ -111,7 +111,7 @@ impl Get {
         Ok(answers.filter(|answer| !answer.settings.is_empty()).collect())
     }
 
-    /// A key that nothing has is a mistake that must not look like an empty answer.
+    /// Fails for a key that no resource has: a mistake must not look like an empty result.
     fn check_keys(&self, cluster: &mut Cluster, answers: &[Answer]) -> Result<(), Failure> {
         let known = |key: &String| answers.iter().flat_map(|one| &one.settings).any(|one| one.key == *key);
         let Some(key) = self.keys.iter().find(|key| !known(key)) else { return Ok(()) };

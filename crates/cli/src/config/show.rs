@@ -1,5 +1,5 @@
-//! `levada config show`: the configuration that `levada serve` would run with, and where each value
-//! comes from.
+//! `levada config show`: the configuration with which `levada serve` would run, and the source of
+//! each value.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ impl SourceArgs {
         self.kafka_environment
     }
 
-    /// Sets a key as if by `-o`, after all that were given.
+    /// Sets a key like an `-o` after all given ones.
     pub(crate) fn set(&mut self, key: &str, value: &str) {
         self.options.push(format!("{key}={value}"));
     }
@@ -84,7 +84,8 @@ impl SourceArgs {
     }
 }
 
-/// A setting without effect, and why. The name of a variable stands for its origin too.
+/// A setting without effect, its origin and the reason. An environment variable without a key is
+/// named once.
 fn shown_note(note: &Note) -> String {
     match &note.origin {
         origin @ Origin::Environment(variable) if *variable == note.key => {

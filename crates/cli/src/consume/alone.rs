@@ -18,7 +18,7 @@ use crate::output;
 /// Interval between checks for new partitions, and for new topics that match a pattern.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Time that a broker may be away before a command that ends by itself gives up.
+/// Longest outage of a broker, after which a command with an end fails.
 pub(super) const AWAY_LIMIT: Duration = Duration::from_secs(120);
 
 struct Reading<'a> {
@@ -27,7 +27,7 @@ struct Reading<'a> {
     limit: &'a Limit,
     cluster: Cluster,
     fetcher: Fetcher,
-    /// Partitions of the start that had no leader so far, for which `-o` holds.
+    /// Partitions without a leader since the start, which begin at the position of `-o`.
     starting: BTreeSet<TopicPartition>,
     looked: Instant,
 }

@@ -27,15 +27,16 @@ struct Reading<'a> {
     cluster: Cluster,
     member: Member,
     fetcher: Fetcher,
-    /// The partitions of the last heartbeat's answer, until they are taken over.
+    /// The partitions of the last heartbeat response, until the member takes them over.
     assigned: Option<Held>,
     held: Held,
     /// Committed offsets of the partitions that are read, as the group has them.
     committed: Offsets,
-    /// Held partitions that are not read yet: an open transaction has an offset of the group.
+    /// Assigned partitions that are not read yet, because an open transaction has an offset of the
+    /// group.
     unstable: BTreeSet<TopicPartition>,
-    /// Places that were reached in printing and are not committed, with the ids of their topics.
-    /// After a time without membership these records are not printed again.
+    /// Positions after the last printed records that are not committed, with the ids of the topics.
+    /// After a lost membership these records are not printed again.
     printed: BTreeMap<TopicPartition, (Uuid, i64)>,
     /// With `--exit`: the coordinator intends no partition for this member.
     has_nothing_to_read: bool,
@@ -202,8 +203,8 @@ impl Reading<'_> {
         Ok(positions)
     }
 
-    /// Reads these topics from these positions, and partitions without a position as `-o` says, but
-    /// none that is `unstable`.
+    /// Reads these topics from these positions, and partitions without a position as `-o` says;
+    /// omits those in `unstable`.
     fn assign(&mut self, mut topics: Topics, mut positions: Offsets) -> Result<(), Failure> {
         for topic in topics.values_mut() {
             let is_stable = |index: i32| !self.unstable.contains(&(topic.name.clone(), index));
@@ -223,9 +224,9 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// The topics of these partitions, with these partitions alone. Topics that were deleted are
-    /// not among them, and their offsets are forgotten: the coordinator takes such partitions back,
-    /// and assigns those of a new topic with the name.
+    /// The topics of these partitions, with only these partitions. Omits deleted topics and drops
+    /// their offsets: the coordinator revokes such partitions, and assigns those of a new topic
+    /// with the name.
     fn topics(&mut self, held: &Held) -> Result<Topics, Failure> {
         let names: BTreeSet<&str> = held.keys().map(|(name, _)| name.as_str()).collect();
         let names: Vec<&str> = names.into_iter().collect();
@@ -242,7 +243,7 @@ impl Reading<'_> {
         Ok(topics)
     }
 
-    /// Notes the places that were reached, once the output has taken the records.
+    /// Records the positions after the records, once they are written to the output.
     fn note_printed(&mut self) {
         for (place, position) in self.fetcher.positions() {
             if self.committed.get(place) != Some(position)

@@ -11,7 +11,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 /// Longest wait for a key in one call.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// True if the user can see what is asked, and press a key.
+/// True if stdin and stdout are terminals, so that the user can see a prompt and press a key.
 pub(super) fn are_available() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
@@ -51,7 +51,7 @@ impl Keys {
         }
     }
 
-    /// Shows the answer, and gives the terminal back.
+    /// Shows the chosen key, and restores the terminal.
     pub(super) fn close(self, answer: &str) {
         tell!("{answer}");
     }

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 /// Largest payload that is decoded, and its largest JSON.
 const LIMITS: Limits = Limits { payload: 16 << 20, json: 64 << 20 };
-/// Causes of which each is told once.
+/// Most causes of which each is reported once.
 const TOLD_MAX: usize = 50;
 
 /// The decoder of a command.
 pub(super) struct Reader {
     schemas: Schemas,
-    /// Causes that were told.
+    /// Causes that were reported.
     told: HashSet<String>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Parts {
 pub(super) type Part = Result<Decoded, Arc<Fault>>;
 
 impl Parts {
-    /// The JSON of a part, or else its bytes.
+    /// The JSON of a part, or otherwise its bytes.
     pub(super) fn shown<'p>(part: Option<&'p Part>, bytes: Option<&'p [u8]>) -> Option<&'p [u8]> {
         match part {
             Some(Ok(decoded)) => Some(decoded.json.as_bytes()),
@@ -44,7 +44,7 @@ impl Reader {
         Self { schemas, told: HashSet::new() }
     }
 
-    /// Decodes a record, and tells the first of each cause why a part cannot be decoded.
+    /// Decodes a record, and reports the first failure of each cause.
     pub(super) fn decode(&mut self, record: &Record) -> Parts {
         let mut part = |side: Side, bytes: Option<&[u8]>| {
             let header = record.headers.iter().find(|header| header.key == side.header().as_bytes());

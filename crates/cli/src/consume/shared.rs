@@ -18,8 +18,8 @@ use super::topics::Wanted;
 use crate::notices::OutputReporter;
 use crate::{interrupt, kafka_error, output};
 
-/// Fetches in a row without a record, after which `--exit` ends: the first one may come while the
-/// leaders still load the state of the group.
+/// Consecutive fetches without a record after which `--exit` ends the command: the first one may
+/// precede the load of the group's state by the leaders.
 const EMPTY_FETCHES: u32 = 3;
 
 /// Value of `--ack`.
@@ -126,7 +126,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Prints records, and acknowledges them once the output has taken them.
+    /// Prints records, and acknowledges them once they are written to the output.
     fn print_all(
         &mut self,
         records: &[AcquiredRecord],
@@ -165,8 +165,8 @@ impl Reading<'_> {
         Ok(self.member.flush(&mut self.cluster)?)
     }
 
-    /// Keeps the membership and the lock of the record until a key is pressed. None: a signal has
-    /// come.
+    /// Keeps the membership and the lock of the record until a key is pressed; none if a signal
+    /// arrives first.
     fn wait_for_key(&mut self, record: &AcquiredRecord) -> Result<Option<Ack>, Failure> {
         let keys = keys::Keys::open("accept (a), release (r) or reject (x)? ")?;
         let mut locked = Instant::now();

@@ -38,7 +38,7 @@ impl<'a> Sink<'a> {
         self.left
     }
 
-    /// True once `--count` records are printed, or a signal has come.
+    /// True once `--count` records are printed, or a signal has arrived.
     pub(super) fn is_done(&self) -> bool {
         self.is_full() || interrupt::is_asked()
     }

@@ -12,7 +12,7 @@ use levada_terminal::failure::Failure;
 #[derive(Debug)]
 pub(super) struct Wanted {
     names: BTreeSet<String>,
-    /// The names as given, and compiled to match whole names.
+    /// The given names, each with the expression that matches whole names.
     patterns: Vec<(String, Regex)>,
 }
 
@@ -43,7 +43,7 @@ impl Wanted {
         }
     }
 
-    /// The present topics, with these partitions alone, or all. Waits for a leader of topics that
+    /// The existing topics, with only these partitions, or all. Waits for a leader of topics that
     /// are being created; a name without a topic is an error, a pattern without one is not.
     pub(super) fn find(&self, cluster: &mut Cluster, partitions: &[i32]) -> Result<Topics, Failure> {
         let led = Led::These(partitions);

@@ -70,7 +70,7 @@ struct Row {
     /// End of the log; none if there is no such partition, or it has no leader.
     end: Option<i64>,
     lag: Option<i64>,
-    /// Id of the member that has the partition.
+    /// Id of the member to which the partition is assigned.
     member: Option<String>,
     client_id: Option<String>,
 }

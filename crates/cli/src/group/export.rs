@@ -18,7 +18,7 @@ use crate::kafka_error;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, FormatArgs};
 
-/// Longest file that is taken for one with offsets.
+/// Largest file of offsets that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Print the committed offsets of groups, for levada group import and Kafka's tools
@@ -140,7 +140,7 @@ impl Import {
     }
 }
 
-/// The topics of these partitions, with these partitions alone.
+/// The topics of these partitions, with only these partitions.
 fn topics(cluster: &mut Cluster, wanted: &BTreeMap<TopicPartition, i64>) -> Result<Vec<Topic>, Failure> {
     let names: Vec<&str> = wanted.keys().map(|(name, _)| name.as_str()).collect();
     let mut topics = cluster.topics(Some(&names))?;
@@ -189,8 +189,8 @@ pub(super) fn rows(text: &str) -> Result<Vec<Row>, String> {
         .collect()
 }
 
-/// `topic,partition,offset`, with the group before it or not. Names of topics contain no commas;
-/// those of groups may, in quotes.
+/// `topic,partition,offset`, with or without the group before them. Names of topics contain no
+/// commas; those of groups may, in quotes.
 fn row(line: &str) -> Option<Row> {
     let (rest, offset) = line.trim().rsplit_once(',')?;
     let (rest, partition) = rest.rsplit_once(',')?;

@@ -114,7 +114,7 @@ impl Kick {
         kafka_error::needing(checked, "read", &format!("--group {}", self.group))
     }
 
-    /// Returns the error code of each member in the answer.
+    /// Returns the error code of each member in the response.
     fn kick_from_classic_group(
         &self,
         cluster: &mut Cluster,

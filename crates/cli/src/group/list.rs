@@ -104,8 +104,7 @@ pub(super) fn kind(cluster: &mut Cluster, id: &str) -> Result<Option<String>, Fa
     Ok(rows.into_iter().find(|row| row.group == id).map(|row| row.kind))
 }
 
-/// Names for these words; a word that stands for no name is an error, because its list would be
-/// empty.
+/// Names for these words; an unknown word is an error, because its list would be empty.
 fn known(words: &[String], names: &[&'static str], what: &str) -> Result<Vec<StrBytes>, Failure> {
     let name = |word: &String| {
         let found = names.iter().find(|name| name.eq_ignore_ascii_case(word));

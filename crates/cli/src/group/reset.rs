@@ -72,7 +72,7 @@ struct GoalArgs {
     shift_by: Option<i64>,
 }
 
-/// A topic with the chosen partitions; an empty list stands for all.
+/// A topic with the chosen partitions; an empty list stands for all partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Chosen {
     topic: String,
@@ -257,7 +257,7 @@ impl Reset {
         plan.carry_out(cluster, self.format.format, out)
     }
 
-    /// The chosen topics, each with the chosen partitions alone.
+    /// The chosen topics, each with only the chosen partitions.
     fn topics(
         &self,
         cluster: &mut Cluster,

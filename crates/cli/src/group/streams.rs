@@ -40,7 +40,7 @@ struct Subtopology {
     changelog_topics: Vec<String>,
 }
 
-/// Fields of members of streams groups alone.
+/// Fields that only members of streams groups have.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct StreamsMember {
     /// Instances of an application have one id for all of their threads.

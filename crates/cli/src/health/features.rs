@@ -205,7 +205,7 @@ fn changes(levels: &[(String, i16)], rows: &[Row]) -> Result<Vec<LevelChange>, F
 }
 
 impl Change {
-    /// Makes the changes by one request, after the confirmation.
+    /// Makes the changes by one request, after a confirmation.
     fn make(
         &self,
         cluster: &mut Cluster,
@@ -291,7 +291,8 @@ impl LevelChange {
     }
 }
 
-/// The features that all brokers support. The answer with the newest levels has the ones in force.
+/// The features that all brokers support. The response with the newest epoch has the levels in
+/// force.
 fn rows(answers: &[ApiVersionsResponse]) -> Vec<Row> {
     let newest = answers.iter().max_by_key(|answer| answer.finalized_features_epoch);
     let finalized = newest.map(|answer| &answer.finalized_features[..]).unwrap_or_default();

@@ -12,11 +12,11 @@ use levada_wire::messages::describe_log_dirs_response::DescribeLogDirsResult;
 
 use crate::kafka_error;
 
-/// Directories of the brokers that answered.
+/// Directories of the brokers that responded.
 #[derive(Debug, Default)]
 pub(crate) struct Directories {
     pub(crate) known: Vec<Directory>,
-    /// Brokers without an answer, with the reason.
+    /// Brokers without a response, with the reason.
     pub(crate) unknown: BTreeMap<i32, Failure>,
 }
 
@@ -45,8 +45,8 @@ pub(crate) struct Replica {
 }
 
 impl Directories {
-    /// Asks brokers for the sizes of all replicas, or of some partitions. A broker that does not
-    /// answer or refuses is in `unknown`.
+    /// Requests the sizes of all replicas, or of some partitions, from the brokers. A broker that
+    /// does not respond or refuses is in `unknown`.
     pub(crate) fn ask(
         cluster: &mut Cluster,
         brokers: impl IntoIterator<Item = i32>,
@@ -68,7 +68,7 @@ impl Directories {
         directories
     }
 
-    /// Prints a warning for each broker that did not answer. Users without permission get no
+    /// Prints a warning for each broker that did not respond. Users without permission get no
     /// sizes, and no warning.
     pub(crate) fn warn(&self) {
         let is_refusal =
@@ -87,7 +87,7 @@ impl Directories {
         present.collect()
     }
 
-    /// Bytes of all replicas on a broker; `None` if it did not answer or one of its directories
+    /// Bytes of all replicas on a broker; `None` if it did not respond or one of its directories
     /// does not work.
     pub(crate) fn bytes(&self, broker: i32) -> Option<u64> {
         let mut own = self.known.iter().filter(|directory| directory.broker == broker).peekable();

@@ -66,7 +66,7 @@ fn dump_counted(
     }
 }
 
-/// Lines of key and value, of which one key must be there.
+/// Prints lines of key and value; one key must be present.
 pub(super) fn dump_pairs(
     text: &str,
     separator: char,

@@ -1,4 +1,4 @@
-//! Conditions of a plan that hold before anything changes.
+//! Checks of a plan before anything changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

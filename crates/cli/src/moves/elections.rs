@@ -1,4 +1,4 @@
-//! Elections of leaders that a person asks for.
+//! Elections of leaders on request of an operator.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,8 @@ pub(crate) fn elect(
     Ok(elected)
 }
 
-/// Lets the first replicas of moved partitions lead, and prints a note about each that cannot.
+/// Makes the first replicas of moved partitions leaders, and prints a note about each that cannot
+/// lead.
 pub(super) fn prefer(cluster: &mut Cluster, moves: &[Move]) -> Result<(), Failure> {
     let layout = Layout::ask(cluster)?;
     let is_led_by_another = |place: &TopicPartition| {

@@ -82,7 +82,7 @@ pub(super) fn start(cluster: &mut Cluster, moves: &[Move]) -> (Vec<Move>, Vec<Fa
     (started, failures)
 }
 
-/// Cancels moves: the replicas that are being added go again. One result for each partition.
+/// Cancels moves: the replicas that are being added are removed. Returns one result per partition.
 pub(crate) fn cancel(cluster: &mut Cluster, places: &[TopicPartition]) -> Vec<Result<(), Failure>> {
     let asked: Vec<_> = places.iter().map(|place| (place.clone(), None)).collect();
     alter(cluster, &asked)

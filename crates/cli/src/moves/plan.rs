@@ -1,5 +1,5 @@
-//! Plans in files: those of Kafka's `kafka-reassign-partitions`, and the JSON that this command
-//! prints.
+//! Plans in files: in the form of Kafka's `kafka-reassign-partitions`, or the JSON that this
+//! command prints.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -51,7 +51,7 @@ struct KafkasEntry {
     replicas: Vec<i32>,
 }
 
-/// Reads a plan; `-` is stdin. Partitions that are where the plan wants them are left out.
+/// Reads a plan; `-` is stdin. Partitions that already have the planned replicas are omitted.
 pub(crate) fn read_plan(path: &Path, layout: &Layout) -> Result<Vec<Move>, Failure> {
     let shown = path.display();
     let text = if path == Path::new("-") { stdin() } else { fs::read_to_string(path) };

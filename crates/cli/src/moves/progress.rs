@@ -15,11 +15,11 @@ use crate::layout::{Directories, Layout, listed};
 use crate::notices::Reporter;
 use crate::{interrupt, sizes, time};
 
-/// Pauses between two looks: the first and the longest.
+/// Intervals between two checks: the first and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Time for which no broker may answer.
+/// Longest time without a response of any broker.
 const OUTAGE_LIMIT: Duration = Duration::from_secs(120);
 
 /// Time after the end of a move until a broker shows the new replicas.

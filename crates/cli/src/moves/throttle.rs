@@ -15,7 +15,7 @@ const RATES: [&str; 2] = ["leader.replication.throttled.rate", "follower.replica
 const REPLICAS: [&str; 2] =
     ["leader.replication.throttled.replicas", "follower.replication.throttled.replicas"];
 
-/// Sources of values that a broker or a topic has for itself.
+/// Sources of values that a broker or a topic sets itself.
 const OWN: [&str; 2] = ["dynamic-broker", "topic"];
 
 /// Settings that this process has made.
@@ -101,7 +101,7 @@ pub(crate) fn remove_leftovers(cluster: &mut Cluster, layout: &Layout) -> Result
     Ok(())
 }
 
-/// Deletes those of the settings that the resource has for itself.
+/// Deletes those of the settings that the resource sets itself.
 fn delete(cluster: &mut Cluster, resource: &Resource, settings: &[Setting]) -> Result<(), Failure> {
     let own = settings.iter().filter(|setting| OWN.contains(&setting.source.as_str()));
     let changes: Vec<Change> = own.map(|setting| Change::Delete(setting.key.clone())).collect();
@@ -132,7 +132,7 @@ pub(super) fn removal(key: &str, present: Option<&str>, entries: &str) -> Change
     }
 }
 
-/// Values that a resource has for itself.
+/// Values that a resource sets itself.
 fn own(cluster: &mut Cluster, resource: &Resource, keys: &[&str; 2]) -> Result<[Option<String>; 2], Failure> {
     let described = settings::describe(cluster, resource, &keys.map(str::to_owned))?;
     let value = |key: &str| {

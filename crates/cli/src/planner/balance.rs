@@ -12,11 +12,11 @@ const TOLERANCE: u64 = 10;
 /// Most rounds of all steps.
 const ROUNDS: usize = 16;
 
-/// Partitions near the best size that a step looks at.
+/// Number of partitions near the best size that a step examines.
 const NEIGHBOURS: usize = 16;
 
-/// A change that evens the bytes of two brokers: a replica that goes, and perhaps one that comes
-/// back in its place.
+/// A change that balances the bytes of two brokers: a replica that moves, and optionally one that
+/// moves in the opposite direction.
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
     there: usize,
@@ -51,8 +51,8 @@ impl Planner {
         }
     }
 
-    /// An exchange that gives a leader to a broker that leads at least two fewer, if the order of
-    /// replicas alone does not do it. The bytes of the two do not become less even than the
+    /// An exchange that gives a leader to a broker that leads at least two fewer, if a new order of
+    /// replicas is not enough. The difference of the bytes of the two does not grow beyond the
     /// tolerance.
     fn idle_leader(&self) -> Option<(i32, i32, Exchange)> {
         let slack = self.slack();
@@ -110,8 +110,8 @@ impl Planner {
         })
     }
 
-    /// Moves replicas until their numbers differ by at most one, or racks forbid more. Of the
-    /// replicas of the fuller broker, the one goes whose size evens the bytes as well.
+    /// Moves replicas until their numbers differ by at most one, or racks prevent more. Prefers the
+    /// replica of the fuller broker whose size also balances the bytes.
     fn even_replicas(&mut self) {
         while let Some((index, from, to)) = self.excess() {
             self.replace(index, from, to);
@@ -174,15 +174,15 @@ impl Planner {
         None
     }
 
-    /// The exchange that brings two brokers nearest to each other; of those that are about as good,
-    /// the one with the fewest bytes to copy.
+    /// The exchange that best balances two brokers; of nearly equal ones, the one with the fewest
+    /// bytes to copy.
     fn exchange(&self, (from, to): (i32, i32), gap: u64, slack: u64) -> Option<Exchange> {
         let helps = self.exchanges((from, to)).into_iter().filter(|one| (1..gap).contains(&one.shift));
         helps.min_by_key(|one| (one.shift.abs_diff(gap / 2) / slack.max(1), one.copied, one.there, one.back))
     }
 
-    /// Exchanges between two brokers. For each replica that goes, those that may come back are near
-    /// the size that evens the bytes.
+    /// Exchanges between two brokers. For each replica that moves, only those near the size that
+    /// balances the bytes may move back.
     fn exchanges(&self, (from, to): (i32, i32)) -> Vec<Exchange> {
         let movable = |from: i32, to: i32| {
             self.held[&from].iter().copied().filter(move |index| self.may_replace(*index, from, to))

@@ -1,4 +1,4 @@
-//! Even numbers of preferred leaders, by another order of the replicas alone: no byte moves.
+//! Balances the numbers of preferred leaders only by another order of the replicas: no byte moves.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};

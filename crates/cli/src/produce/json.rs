@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::schemas::Encoders;
 
-/// A line. Topic and offset are those of the original record, and so are the schemas and the
+/// An input line. Topic and offset are those of the original record, as are the schemas and the
 /// reasons why a part was not decoded.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -88,7 +88,7 @@ fn string(name: &str, json: Option<Box<RawValue>>) -> Result<Option<String>, Str
     parsed.map(Some).map_err(|_| format!("{name}: expected a string; other JSON needs --{name}-schema"))
 }
 
-/// The error with its column alone: the text is one line of the input.
+/// The error with only its column: the text is one line of the input.
 fn shown(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

@@ -29,8 +29,8 @@ impl<'a> Reader<'a> {
         Self { input, separator, headers, partition, encoders, lines: 0, with_separator: 0 }
     }
 
-    /// The record of a line, with the headers of `--header` after its own, and the partition of
-    /// `--partition` in place of its own.
+    /// The record of a line, with the headers of `--header` after its headers, and the partition of
+    /// `--partition` instead of its partition.
     pub(super) fn read<'l>(&mut self, line: &'l [u8], number: u64) -> Result<Record<'l>, Failure>
     where
         'a: 'l,
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Prints a note if a separator was given and no line had it.
+    /// Prints a note if a separator was given and no line contained it.
     pub(super) fn warn(&self) {
         if let Some(separator) = self.separator
             && self.lines > 0

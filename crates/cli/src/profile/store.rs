@@ -1,4 +1,4 @@
-//! The file of the profiles: TOML, for its owner alone.
+//! The profile file: TOML, readable only by its owner.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -43,7 +43,7 @@ pub(crate) struct Profiles {
     content: Content,
 }
 
-/// Makes the path of a store independent of the working directory.
+/// Makes the path of a key or trust store independent of the working directory.
 pub(super) fn make_absolute(key: &str, value: &mut String) {
     if key.ends_with(".location")
         && let Ok(path) = std::path::absolute(&*value)
@@ -155,7 +155,7 @@ impl Profiles {
         Ok(())
     }
 
-    /// Makes a profile the current one, or none.
+    /// Selects the current profile, or none.
     pub(super) fn make_current(&mut self, name: Option<&str>) -> Result<(), Failure> {
         if let Some(name) = name {
             self.profile(name)?;
@@ -173,7 +173,7 @@ impl Profiles {
         Ok(())
     }
 
-    /// Replaces the file as a whole, for the owner alone.
+    /// Replaces the whole file, readable only by its owner.
     pub(super) fn save(&self) -> Result<(), Failure> {
         let path = self.path.as_ref().ok_or_else(|| {
             Failure::with_next(

@@ -1,5 +1,5 @@
-//! `levada storage remote check|restore`: the objects of the remote store against the metadata of
-//! segments, and data directories from the store alone.
+//! `levada storage remote check|restore`: compares the objects of the remote store with the
+//! metadata of segments, and restores data directories from the store.
 
 mod restore;
 

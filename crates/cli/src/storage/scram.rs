@@ -8,9 +8,9 @@ use levada_metadata::records::UserScramCredentialRecord;
 use levada_security::nonce;
 use levada_security::scram::{ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism};
 
-/// `SCRAM-SHA-512=[name=alice,password=…,iterations=8192]`; in the place of the password there may
-/// be `salt` and `saltedpassword`, both in base64. Messages do not repeat the text: it has a
-/// password in it.
+/// `SCRAM-SHA-512=[name=alice,password=…,iterations=8192]`; instead of the password, `salt` and
+/// `saltedpassword` may be given, both in base64. Messages do not repeat the text, which contains a
+/// password.
 pub(super) fn credential(text: &str) -> Result<UserScramCredentialRecord, String> {
     let wrong =
         || "expected SCRAM-SHA-512=[name=USER,password=PASSWORD], and iterations=COUNT if wanted".to_owned();

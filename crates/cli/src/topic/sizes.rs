@@ -14,15 +14,15 @@ use levada_terminal::failure::Failure;
 #[derive(Debug, Default)]
 pub(crate) struct TopicSizes {
     bytes: BTreeMap<String, u64>,
-    /// Brokers without an answer, or with a failed directory: sizes of topics with a replica there
+    /// Brokers without a response, or with a failed directory: sizes of topics with a replica there
     /// are incomplete.
     incomplete: BTreeSet<i32>,
 }
 
 impl TopicSizes {
     /// Sends requests to the brokers of the cluster and the brokers with replicas of these topics,
-    /// and prints a warning about each broker that does not answer or has a failed directory. Users
-    /// without permission get no sizes, and no warning.
+    /// and prints a warning about each broker that does not respond or has a failed directory.
+    /// Users without permission get no sizes, and no warning.
     pub(crate) fn ask(cluster: &mut Cluster, topics: &[MetadataResponseTopic]) -> Result<Self, Failure> {
         let partitions = topics.iter().flat_map(|topic| &topic.partitions);
         let holders = partitions.flat_map(|partition| partition.replica_nodes.iter().copied());
@@ -62,7 +62,7 @@ impl TopicSizes {
     }
 
     /// Adds the replicas of a broker; returns the first failed directory and its error. A replica
-    /// on its way to another directory counts in its present directory alone.
+    /// that is moving to another directory counts only in its present directory.
     fn add(&mut self, node: i32, response: &DescribeLogDirsResponse) -> Option<String> {
         for topic in response.results.iter().flat_map(|directory| &directory.topics) {
             let present = topic.partitions.iter().filter(|one| !one.is_future_key);

@@ -32,7 +32,7 @@ fn not_empty(password: String, user: &str) -> Result<String, Failure> {
     }
 }
 
-/// Asks twice: a typing mistake in an invisible password would lock the user out.
+/// Prompts twice: a typing mistake in an invisible password would lock the user out.
 fn typed_twice(user: &str) -> Result<String, Failure> {
     let failed = |error: io::Error| Failure::new(format!("cannot read the password of {user}: {error}"));
     let before = tcgetattr(io::stdin()).map_err(|error| failed(error.into()))?;

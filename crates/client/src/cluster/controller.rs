@@ -1,4 +1,4 @@
-//! Changes that only the controller makes.
+//! Changes that only the controller can make.
 
 use std::thread;
 use std::time::Instant;

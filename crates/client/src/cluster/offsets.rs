@@ -18,7 +18,7 @@ pub const LATEST: i64 = -1;
 pub const EARLIEST: i64 = -2;
 /// Timestamp for the record with the greatest timestamp.
 pub const MAX_TIMESTAMP: i64 = -3;
-/// Timestamp for the first record on the leader's disk: those before it are in remote storage. From
+/// Timestamp for the first record on the leader's disk: earlier records are in remote storage. From
 /// ListOffsets 8 on.
 pub const EARLIEST_LOCAL: i64 = -4;
 /// Timestamp for the last record in remote storage. From ListOffsets 9 on.
@@ -27,7 +27,7 @@ pub const LATEST_TIERED: i64 = -5;
 /// The first version of ListOffsets with [`MAX_TIMESTAMP`].
 const MAX_TIMESTAMP_VERSION: i16 = 7;
 
-/// Error of a leader until it has its partition.
+/// Errors of a leader that is not ready for its partition yet.
 const COMING: [i16; 3] = [
     ErrorCode::UnknownTopicOrPartition.code(),
     ErrorCode::LeaderNotAvailable.code(),
@@ -119,8 +119,8 @@ impl Cluster {
         self.look_up(&asked, isolation)
     }
 
-    /// Sends requests to the leaders, and repeats them for up to 10 s while a leader has not taken
-    /// over its partition.
+    /// Sends requests to the leaders, and repeats them for up to 10 s while a leader is not ready
+    /// for its partition.
     ///
     /// # Errors
     /// A request gets no response, or a leader refuses a partition.

@@ -7,9 +7,9 @@ use levada_wire::messages::fetch_response::AbortedTransaction;
 
 /// The aborted transactions of one response for one partition. Batches are shown to it in order.
 pub(super) struct Aborted {
-    /// Aborted transactions whose first batch is still to come, by first offset.
+    /// Aborted transactions whose first batch is still to be read, by first offset.
     coming: VecDeque<(i64, i64)>,
-    /// Producers whose transaction is under way and will be aborted.
+    /// Producers with an open transaction that will be aborted.
     open: BTreeSet<i64>,
 }
 

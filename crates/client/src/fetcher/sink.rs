@@ -5,7 +5,7 @@ use levada_base::batch::Record;
 use crate::error::ClientError;
 use crate::notice::Notice;
 
-/// A record with its place.
+/// A record with its topic, partition and offset.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchedRecord<'a> {
     /// The topic's name.
@@ -30,7 +30,7 @@ pub trait Sink {
     /// True once it takes no further record. A record that it did not take is fetched again.
     fn is_done(&self) -> bool;
 
-    /// Takes the next record of a partition.
+    /// Consumes the next record of a partition.
     ///
     /// # Errors
     /// The consumer fails: the record counts as not taken, and the fetch ends.

@@ -16,11 +16,11 @@ pub struct Record<'l> {
     pub headers: Vec<Header<'l>>,
     /// Milliseconds since 1970; by default, the present time.
     pub timestamp_ms: Option<i64>,
-    /// The partition; by default by the key and without one, each partition in turn.
+    /// The partition; by default determined by the key and, without a key, each partition in turn.
     pub partition: Option<i32>,
 }
 
-/// Most bytes that the numbers of a record take, and those of a header.
+/// Largest encoded size of the numbers of a record, and of those of a header, in bytes.
 const RECORD_OVERHEAD_BYTES: usize = 21;
 const HEADER_OVERHEAD_BYTES: usize = 10;
 

@@ -34,7 +34,7 @@ impl Sequences {
         Ok(Self::of(response.producer_id, response.producer_epoch))
     }
 
-    /// The numbers of a producer that has sent nothing yet.
+    /// The sequence numbers of a producer that has sent nothing yet.
     pub(super) fn of(id: i64, epoch: i16) -> Self {
         Self { id, epoch, next: BTreeMap::new() }
     }

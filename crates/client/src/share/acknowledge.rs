@@ -25,7 +25,7 @@ pub enum Acknowledgement {
     Reject = 3,
 }
 
-/// Acknowledgements of a partition that had no effect: the locks had ended, so that the records are
+/// Acknowledgements of a partition without effect: the locks had expired, so that the records are
 /// delivered again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostAcknowledgement {
@@ -127,8 +127,8 @@ impl ShareMember {
         Ok(())
     }
 
-    /// Fails for the error code of a whole response. The next fetch opens a session in place of one
-    /// that the leader does not know.
+    /// Fails for the error code of a whole response. If the leader does not know the session, the
+    /// next fetch opens a new one.
     pub(super) fn check_session(
         &mut self,
         node: i32,

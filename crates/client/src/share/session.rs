@@ -62,7 +62,7 @@ impl Session {
     }
 
     /// Topics of a fetch of these partitions, with the acknowledgements that are due; and topics
-    /// with partitions that are not fetched any more.
+    /// with partitions that are no longer fetched.
     pub(super) fn fetch(&self, wanted: &BTreeSet<Place>) -> (Vec<FetchTopic>, Vec<ForgottenTopic>) {
         let mut named: BTreeMap<Uuid, Vec<FetchPartition>> = BTreeMap::new();
         let new = wanted.difference(&self.partitions).copied();

@@ -1,4 +1,4 @@
-//! Commands that the shell runs itself. The image has no other programs than Levada's.
+//! Commands that the shell runs itself. The image contains only Levada's programs.
 
 use std::fs::{self, File, Permissions};
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! Values of words: variables and the output of commands in place of their names.
+//! Expansion of words: variables and the output of commands replace their names.
 
 use super::lexer::{Part, Word};
 use super::run::Shell;

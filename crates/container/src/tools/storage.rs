@@ -19,8 +19,8 @@ const SPECS: [Spec; 9] = [
     value("--add-scram"),
 ];
 
-/// The file that the start of `confluentinc/cp-kafka` writes from the environment. Here the
-/// environment itself has these keys.
+/// The file that the start of `confluentinc/cp-kafka` writes from the environment. Levada reads
+/// these keys from the environment itself.
 const WRITTEN: &str = "/etc/kafka/kafka.properties";
 
 pub(super) fn action(words: &[String]) -> Result<Action, Failure> {

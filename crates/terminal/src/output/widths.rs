@@ -1,4 +1,4 @@
-//! Widths of the columns of a table on a terminal: those with which the fewest rows fold.
+//! Widths of the columns of a table on a terminal: those with the fewest wrapped rows.
 
 /// Rows that decide; a longer table is like its beginning.
 const ROWS_MAX: usize = 300;
@@ -6,7 +6,7 @@ const ROWS_MAX: usize = 300;
 /// Narrowest column that cells fold in.
 const WIDTH_MIN: usize = 4;
 
-/// A folded header counts as this number of folded rows: it is read first.
+/// Number of wrapped rows as which a wrapped header counts, because headers are read first.
 const HEADER_WEIGHT: usize = 3;
 
 /// Columns between two cells.

@@ -105,7 +105,7 @@ fn releases(facts: &Facts) -> Check {
     }
 }
 
-/// Replicas in sync: the broker to be replaced must not be the last one that has a record.
+/// Checks the replicas in sync: the broker to be replaced must not be the only one with a record.
 fn replicas(facts: &Facts, own: Option<i32>) -> Check {
     let mut missing = Vec::new();
     let mut total = 0;

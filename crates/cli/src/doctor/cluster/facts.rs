@@ -1,4 +1,4 @@
-//! Facts about a cluster, as its brokers answer.
+//! Facts about a cluster, from the responses of its brokers.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) struct Facts {
     pub(super) cluster_id: String,
     pub(super) brokers: Vec<DescribeClusterBroker>,
     pub(super) topics: Vec<MetadataResponseTopic>,
-    /// Answers to ApiVersions, by broker.
+    /// Responses to ApiVersions, by broker.
     pub(super) versions: BTreeMap<i32, ApiVersionsResponse>,
     /// Settings of topics that may be described.
     pub(super) settings: BTreeMap<String, TopicSettings>,

@@ -22,7 +22,7 @@ use levada_terminal::output::{self, Format};
 /// Time between the two samples.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Time for which no broker may answer.
+/// Longest time without a response of any broker.
 const OUTAGE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Clears a terminal from its upper left corner on.
@@ -160,8 +160,8 @@ fn of_all(
     topics.iter().flat_map(|topic| topic.partitions.iter().map(move |partition| (topic, partition)))
 }
 
-/// Sizes of the replicas of partitions that are not in sync everywhere. A broker that does not
-/// answer has none.
+/// Sizes of the replicas of partitions that are not fully in sync. A broker that does not respond
+/// has none.
 fn sizes(
     cluster: &mut Cluster,
     brokers: &[DescribeClusterBroker],

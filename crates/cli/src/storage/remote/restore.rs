@@ -1,4 +1,4 @@
-//! `levada storage remote restore`: new data directories from the remote store alone.
+//! `levada storage remote restore`: creates data directories from the remote store only.
 
 use std::io::Write;
 
