@@ -13,11 +13,11 @@ pub struct Append {
     /// The version of its producer's transaction protocol: with 2, an unknown producer starts a
     /// transaction at sequence 0 and every marker raises the epoch.
     pub transaction_version: u8,
-    /// The leader epoch in which the batch was checked, or [`ANY_LEADER_EPOCH`].
+    /// Leader epoch in which the batch was checked, or [`ANY_LEADER_EPOCH`].
     pub leader_epoch: i32,
 }
 
-/// Leader epoch of a batch that is valid in any epoch in which the log is led.
+/// Leader epoch of a batch that is valid in every epoch in which this broker leads the log.
 pub const ANY_LEADER_EPOCH: i32 = -1;
 
 impl Append {

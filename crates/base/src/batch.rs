@@ -26,7 +26,7 @@ pub use rewrite::{emptied, rewrite};
 
 /// Bytes before the first record.
 pub const HEADER_LEN: usize = 61;
-/// Bytes before the range of the length field: base offset and the length itself.
+/// Bytes that the length field does not count: the base offset and the length itself.
 pub const PREFIX_LEN: usize = 12;
 /// The only batch format in use since Kafka 4.
 pub const MAGIC: i8 = 2;
@@ -54,7 +54,7 @@ const TRANSACTIONAL: i16 = 1 << 4;
 const CONTROL: i16 = 1 << 5;
 const DELETE_HORIZON: i16 = 1 << 6;
 
-/// One batch: its header's fields, read in place. Copies nothing and owns nothing.
+/// One batch: the fields of its header, read in place. Copies nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchView<'a> {
     bytes: &'a [u8],
@@ -275,7 +275,7 @@ pub enum BatchError {
         /// Records really found, once counted.
         found: Option<i32>,
     },
-    /// Producer id, epoch and sequence do not go together.
+    /// Producer id, epoch and sequence contradict each other.
     #[error("producer id {producer_id}, epoch {epoch} and sequence {sequence} are not a valid combination")]
     Producer {
         /// Producer id.

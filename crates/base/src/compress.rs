@@ -23,7 +23,7 @@ pub enum Compression {
     None,
     /// RFC 1952.
     Gzip,
-    /// Snappy blocks, alone or in the framing of the xerial library that Java clients use.
+    /// Snappy: a raw block, or blocks in the framing of the xerial library that Java clients use.
     Snappy,
     /// The LZ4 frame format.
     Lz4,
@@ -147,10 +147,9 @@ pub fn compress_at(
     Ok(())
 }
 
-/// From this level on zstd would take windows and tables of up to 700 MiB for an input that is
-/// large enough.
+/// First level at which zstd would allocate windows and tables of up to 700 MiB for a large input.
 const ZSTD_GREEDY_LEVEL: i32 = 20;
-/// The window of the level below, as a power of two, in place of the level's own.
+/// Largest window, as a power of two: that of the level below [`ZSTD_GREEDY_LEVEL`].
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
 /// A compressor for one input of this number of bytes, with memory in proportion.
@@ -163,8 +162,8 @@ fn zstd_context(level: i32, input_bytes: usize) -> io::Result<Compressor<'static
     Ok(compressor)
 }
 
-/// Appends one frame. The compressor gets the length of the input, and makes its tables no larger
-/// than needed.
+/// Appends one frame. The compressor is given the length of the input, so that its tables are no
+/// larger than needed.
 fn zstd_whole(compressor: &mut Compressor<'_>, input: &[u8], output: &mut Vec<u8>) -> io::Result<()> {
     let frame = compressor.compress(input)?;
     output.extend_from_slice(&frame);
@@ -210,7 +209,7 @@ thread_local! {
     static ZSTD: RefCell<Option<ZstdDecoder<'static>>> = const { RefCell::new(None) };
 }
 
-/// A context that has put out more than this may have a window of up to 128 MB, and is not kept.
+/// Most output bytes of a context that is kept: with more it may have a window of up to 128 MB.
 const KEEP: usize = 1 << 20;
 
 fn unzstd(input: &[u8], output: &mut Vec<u8>, limit: usize) -> Result<(), CompressError> {

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 /// Maximum number of lines in a burst about events that clients can cause.
 const BURST: u32 = 10;
 
-/// The time that brings one more.
+/// Time after which one more line may be written, ms.
 const EVERY_MS: i64 = 1000;
 
 /// Bytes of a text that any client can make long, such as the name of a user.
@@ -68,7 +68,7 @@ impl LogPace {
         Some(std::mem::take(&mut state.left_out))
     }
 
-    /// Counts lines that were left out without asking.
+    /// Counts suppressed lines without a call of `admit`.
     pub fn leave_out(&self, count: u64) {
         self.state.lock().left_out += count;
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Bits of an IPv6 address that name a network: each client has a whole one.
 const NETWORK_BITS: u32 = 64;
 
-/// Party whose requests share turns: a principal, or the address of an unauthenticated client.
+/// Party whose requests share one queue: a principal, or the address of an unauthenticated client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Requester {
     /// An address, or the network of an IPv6 address.
@@ -15,7 +15,7 @@ pub enum Requester {
     User(Arc<str>),
     /// A share group, for its members together.
     ShareGroup(Arc<str>),
-    /// The broker itself, for clients together.
+    /// The broker itself, for work on behalf of all clients.
     Broker,
 }
 

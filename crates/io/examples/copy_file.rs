@@ -1,4 +1,4 @@
-//! Copies a file by the best path there is, and says which it was.
+//! Copies a file by the best available path, and prints the path.
 //!
 //! ```text
 //! cargo run --release -p levada-io --example copy_file -- FROM TO

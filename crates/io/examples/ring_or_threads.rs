@@ -27,7 +27,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 type Outcomes<T> = Result<T, Box<dyn Error>>;
 
-/// Bytes sent in a round, in answers of this size.
+/// Bytes sent in a round, in responses of this size.
 const ROUND_BYTES: u64 = 256 << 20;
 const ANSWER_BYTES: u64 = 1 << 20;
 const ROUNDS: usize = 5;
@@ -155,7 +155,7 @@ fn by_warmer(file: &Arc<File>, sender: TcpStream) -> Outcomes<Vec<Duration>> {
     Ok(waits)
 }
 
-/// Into registered buffers, and from there by plain sends: what a route that copies allows.
+/// Reads into registered buffers, and sends from them by plain sends, as on a route that copies.
 fn by_ring(file: &Arc<File>, sender: TcpStream, access: InflowOptions) -> Outcomes<Vec<Duration>> {
     let mut ring = Ring::new(&RingOptions::default())?;
     let pool = BufferPool::new(256 << 10, 12)?;
@@ -192,7 +192,7 @@ fn by_ring(file: &Arc<File>, sender: TcpStream, access: InflowOptions) -> Outcom
     Ok(waits)
 }
 
-/// The same reads by a thread that waits for each, an answer ahead.
+/// The same reads by a thread that waits for each, one response ahead.
 fn by_thread(file: &Arc<File>, mut sender: TcpStream) -> Outcomes<Vec<Duration>> {
     let pool = BufferPool::new(1 << 20, 3)?;
     let (there, wait) = mpsc::sync_channel(1);
@@ -218,7 +218,8 @@ fn by_thread(file: &Arc<File>, mut sender: TcpStream) -> Outcomes<Vec<Duration>>
     Ok(waits)
 }
 
-/// One answer of 200 bytes at a time to a socket that has room: what most responses are.
+/// Sends one response of 200 bytes at a time to a socket with free buffer space, like most
+/// responses.
 fn small_answers() -> Outcomes<()> {
     const ANSWERS: u32 = 50_000;
     let answer = Bytes::from_static(&[7; 200]);
@@ -243,7 +244,7 @@ fn small_answers() -> Outcomes<()> {
     Ok(())
 }
 
-/// Four files that each had a page written, synced together.
+/// Syncs four files together, each with one page written.
 fn syncs(path: &Path) -> Outcomes<()> {
     const SYNCS: u32 = 100;
     let names = [0, 1, 2, 3].map(|at| path.with_extension(at.to_string()));

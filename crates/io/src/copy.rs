@@ -39,13 +39,13 @@ mod splice;
 /// Options of a copy.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CopyOptions<'a> {
-    /// The only path to use, one of [`COPY_PATHS`]. By default each is tried in turn.
+    /// The only path to use, one of [`COPY_PATHS`]. By default one after the other is tried.
     pub only: Option<Path>,
     /// Counters to update, in addition to the result.
     pub counters: Option<&'a Counters>,
 }
 
-/// The ways from file to file, best first.
+/// The paths from file to file, best first.
 pub const COPY_PATHS: [Path; 4] = [Path::Reflink, Path::CopyFileRange, Path::Splice, Path::ReadWrite];
 
 /// Copied bytes, by path.
@@ -185,7 +185,8 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
         self.only.is_none_or(|only| only == path)
     }
 
-    /// A path does not work: an error if it was requested, else the next path follows.
+    /// Handles a path that does not work: an error if it was requested, otherwise the next path
+    /// follows.
     fn refused(&self, path: Path, errno: Errno) -> Result<(), CopyError> {
         if self.only.is_some() {
             return Err(CopyError::Refused { path, cause: errno.into() });
@@ -211,7 +212,7 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
         StepRange { offset: start, len: hole.clamp(start, end) - start }
     }
 
-    /// Copies one range by the last of `ways`; removes ways that refuse.
+    /// Copies one range by the last of `ways`; removes paths that refuse it.
     fn segment(&mut self, data: StepRange, ways: &mut Vec<Path>) -> Result<(), CopyError> {
         let end = data.offset + data.len;
         let mut offset = data.offset;

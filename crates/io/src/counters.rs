@@ -18,7 +18,7 @@ pub struct Counters {
     dropped_behind: AtomicU64,
 }
 
-/// A system call that took longer than this held its thread up.
+/// Duration from which on a system call counts as a stall of its thread.
 pub const STALL: Duration = Duration::from_millis(1);
 
 /// The reason why bytes left by another way than planned.
@@ -26,7 +26,7 @@ pub const STALL: Duration = Duration::from_millis(1);
 pub enum Fallback {
     /// The engine has as many pipes as it may, all of them kept by blocked transfers.
     PipesInUse,
-    /// The kernel gave no pipe: out of descriptors or memory.
+    /// The kernel created no pipe: out of descriptors or memory.
     NoPipe,
     /// The kernel created a pipe that is too small to be useful, because this user has too many
     /// pipes.
@@ -112,7 +112,7 @@ impl Counters {
         }
     }
 
-    /// Makes one system call for `path`, counted, and as a stall if it takes too long.
+    /// Performs one system call for `path` and counts it; also as a stall if it takes too long.
     pub(crate) fn call<T>(&self, path: Path, call: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = call();
@@ -133,13 +133,13 @@ impl Counters {
         self.copied.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The kernel copied `count` bytes that were to go by reference.
+    /// Counts bytes that were to be sent by reference and that the kernel copied.
     pub(crate) fn copied_by_kernel(&self, count: u64) {
         self.copied_by_kernel.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// A [`Warmer`](crate::residency::Warmer) brought `count` bytes into the page cache, or found
-    /// them there.
+    /// Counts bytes that a [`Warmer`](crate::residency::Warmer) read into the page cache, or found
+    /// there.
     pub(crate) fn warmed(&self, count: u64) {
         self.warmed.fetch_add(count, Ordering::Relaxed);
     }
@@ -149,7 +149,7 @@ impl Counters {
         self.dropped_behind.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// A planned path was not taken.
+    /// Counts a planned path that was not taken.
     pub(crate) fn fell_back(&self, cause: Fallback) {
         self.fallbacks[cause as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -169,8 +169,9 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Bytes that sockets, or files copied to, took by `path`; those under [`Path::UringRead`] came
-    /// into memory, and count again under the path by which they leave.
+    /// Bytes that sockets, or target files of copies, accepted by `path`. Those under
+    /// [`Path::UringRead`] were read into memory, and count again under the path by which they are
+    /// sent.
     pub fn bytes(&self, path: Path) -> u64 {
         self.bytes[path as usize]
     }
@@ -206,13 +207,13 @@ impl Snapshot {
         self.copied_by_kernel
     }
 
-    /// Bytes that a [`Warmer`](crate::residency::Warmer) brought into the page cache, so that no
-    /// other thread waited for them.
+    /// Bytes that a [`Warmer`](crate::residency::Warmer) read into the page cache, so that no other
+    /// thread waited for them.
     pub fn warmed(&self) -> u64 {
         self.warmed
     }
 
-    /// Bytes to be dropped from the page cache because their only reader had read them.
+    /// Bytes dropped from the page cache because their only reader had read them.
     pub fn dropped_behind(&self) -> u64 {
         self.dropped_behind
     }

@@ -13,7 +13,7 @@ pub enum TransferError {
     /// The connection broke: the peer closed or reset it, or the network lost it.
     #[error("the connection failed with {remaining} bytes left to send: {cause}")]
     Peer {
-        /// Bytes that the kernel had not taken.
+        /// Bytes that the kernel had not accepted.
         remaining: u64,
         /// Error of the socket.
         cause: io::Error,

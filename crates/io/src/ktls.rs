@@ -113,7 +113,7 @@ impl Suites {
         self.works[version as usize][cipher as usize]
     }
 
-    /// Tries everything; `connection` makes a fresh connection each time.
+    /// Probes all suites; `connection` creates a new connection each time.
     pub(crate) fn probe<S: std::os::fd::AsFd>(connection: impl Fn() -> io::Result<(S, S)>) -> Self {
         let mut suites = Self::default();
         let keys = |version, cipher: Cipher| Keys {

@@ -66,8 +66,8 @@ impl FileMap {
         Self::open_for(file, len, Access::Random)
     }
 
-    /// Like [`open`](FileMap::open), for the given way of access. [`Access::Populated`] waits until
-    /// the whole mapping is read.
+    /// Like [`open`](FileMap::open), for the given access pattern. [`Access::Populated`] waits
+    /// until the whole mapping is read.
     ///
     /// # Errors
     /// Same as for [`open`](FileMap::open), and a kernel without huge pages for [`Access::Huge`].
@@ -91,7 +91,7 @@ impl FileMap {
         self.len == 0
     }
 
-    /// True if anything read so far may be zeroes instead of the contents of the file, or anything
+    /// True if anything read so far may be zeros instead of the contents of the file, or anything
     /// written may be lost, because the file was truncated or its disk failed. The mark is
     /// permanent: map the file again.
     pub fn is_lost(&self) -> bool {
@@ -166,7 +166,7 @@ impl FileMap {
     }
 }
 
-/// Makes blocks real where the file system has no `fallocate`.
+/// Allocates blocks by writing zeros where the file system has no `fallocate`.
 fn write_zeroes(file: &File, len: u64) -> io::Result<()> {
     use std::os::unix::fs::FileExt;
 

@@ -26,7 +26,7 @@ pub enum Path {
     CopyFileRange,
     /// From file to file by sharing blocks (`FICLONE`): nothing is moved.
     Reflink,
-    /// From a file into a buffer through a ring; how the buffer is sent counts on its own.
+    /// From a file into a buffer through a ring; the send of the buffer counts separately.
     UringRead,
     /// From memory through a ring, copied once.
     UringSend,
@@ -124,7 +124,8 @@ const _: () = {
 /// The paths that a [`Transfer`](crate::Transfer) sends a range of a file by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SocketPath {
-    /// [`Path::ReadWrite`]; bytes from memory leave by the same call, and count as [`Path::Send`].
+    /// [`Path::ReadWrite`]; bytes from memory are sent by the same call, and count as
+    /// [`Path::Send`].
     ReadWrite,
     /// [`Path::MmapWrite`]: planned where the kernel copies pages for `splice`.
     MmapWrite,

@@ -1,4 +1,4 @@
-//! The pipes that `splice` goes through: large, bounded in number, reused while they are empty.
+//! The pipes for `splice`: large, limited in number, reused while they are empty.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -95,21 +95,21 @@ impl Pipe {
         self.filled == 0
     }
 
-    /// Notes that `count` bytes went in.
+    /// Records that `count` bytes were written to the pipe.
     pub(crate) fn put(&mut self, count: u64) {
         let room = self.capacity - self.filled;
         assert!(count <= room, "{count} bytes went into a pipe with room for {room}");
         self.filled += count;
     }
 
-    /// Notes that `count` bytes came out.
+    /// Records that `count` bytes were read from the pipe.
     pub(crate) fn drained(&mut self, count: u64) {
         assert!(count <= self.filled, "{count} bytes came out of a pipe that held {}", self.filled);
         self.filled -= count;
     }
 }
 
-/// A place among the pipes that may exist; given up when the pipe is closed, wherever that happens.
+/// A permit for one of the limited pipes; released when the pipe is closed.
 #[derive(Debug)]
 struct Permit {
     alive: Arc<AtomicUsize>,

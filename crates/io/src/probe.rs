@@ -57,7 +57,7 @@ pub struct Caps {
     pub reflink: Support,
 }
 
-/// The capabilities that a transfer turns on with every piece, as flags.
+/// The capabilities that determine the path of each piece of a transfer, as flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Means {
     /// `splice` from file to socket.
@@ -98,8 +98,8 @@ pub enum Support {
     },
 }
 
-/// Variable of the environment that makes the probe assume that the kernel copies pages, for tests
-/// of the paths that a process takes then.
+/// Environment variable that makes the probe assume that the kernel copies pages, for tests of the
+/// paths that a process uses then.
 const ASSUME_COPIES: &str = "LEVADA_ASSUME_COPYING_SPLICE";
 
 const COPIES_REMEDY: &str = "none is needed: ranges of 256 KiB and more are sent from mappings (mmap_write), copied once; \
@@ -115,7 +115,7 @@ const REGISTERED_BYTES: usize = 256 << 10;
 /// Time that one attempt may take.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Enough to fill several pages, so that more than one page reference travels.
+/// Test data that fills several pages, so that more than one page reference is passed.
 static SAMPLE: [u8; 16_384] = [0x4c; 16_384];
 
 impl Caps {

@@ -69,11 +69,11 @@ pub use warm::{QueueFull, Warm, Warmed, Warmer, WarmerLimits};
 pub enum Residency {
     /// All of the range: reading does not wait for the disk.
     Resident,
-    /// Some of it, or all of it but some pages are still being read in.
+    /// Some of it, or all of it while some pages are still being read.
     Partly,
     /// None of the range.
     Cold,
-    /// Unknown: this kernel cannot tell for this file.
+    /// Unknown: this kernel has no information about this file.
     Unknown,
 }
 
@@ -97,7 +97,8 @@ pub fn of(extent: &Extent, means: Means) -> Residency {
 }
 
 /// Number of bytes of `extent` in pages of the page cache, up to its length; pages that are still
-/// being read count. `None`: the kernel has no `cachestat` (Linux 6.5), or the file no page cache.
+/// being read count. `None`: the kernel has no `cachestat` (Linux 6.5), or the file does not use
+/// the page cache.
 pub fn cached_bytes(extent: &Extent) -> Option<u64> {
     if extent.len == 0 {
         return Some(0);
@@ -106,8 +107,8 @@ pub fn cached_bytes(extent: &Extent) -> Option<u64> {
     Some(pages.saturating_mul(rustix::param::page_size() as u64).min(extent.len))
 }
 
-/// Beginning of a range: a number of bytes that can be sent immediately, or that must come from the
-/// disk first.
+/// Start of a range: a number of bytes that can be sent immediately, or that must first be read
+/// from the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lead {
     /// Number of bytes in the page cache.
@@ -122,10 +123,11 @@ pub enum Lead {
 pub const ISLAND_BYTES: u64 = 64 << 10;
 const _: () = assert!(ISLAND_BYTES.is_power_of_two(), "a whole number of pages, whatever their size");
 
-/// Beginning of `extent` at this time. `None`: it is empty, or this kernel and this file cannot
-/// tell. Never waits for the disk.
+/// Start of `extent` at this time. `None`: it is empty, or residency is unknown for this kernel and
+/// file. Never waits for the disk.
 ///
-/// Costs one question as [`of`] where all or nothing is there, and some twenty more calls else.
+/// Costs one call, like [`of`], if all or nothing is present, and about twenty more calls
+/// otherwise.
 pub fn lead(extent: &Extent, means: Means) -> Option<Lead> {
     if extent.len == 0 {
         return None;
@@ -212,7 +214,7 @@ fn bytes_of(extent: &Extent, count: u64) -> u64 {
 /// Maximum number of bytes that one query reads where `cachestat` is missing.
 pub const SAMPLES: u64 = 64;
 
-/// The distance of those bytes in ranges that are short enough for it: no more than common
+/// Distance of the sampled bytes in ranges that are short enough for it: no more than common
 /// read-ahead.
 const SAMPLE_BYTES: u64 = 64 << 10;
 

@@ -69,7 +69,7 @@ pub use crate::sys::uring::operation::{Caching, Handle, Memory, Operation, Targe
 pub use crate::sys::uring::options::{Mode, RingOptions};
 pub use crate::sys::uring::slots::Key;
 
-/// The ring has no room for these operations now, and returns them. Take completions, then retry.
+/// The ring is full, and returns the operations. Process completions, then retry.
 #[derive(Debug, thiserror::Error)]
 #[error("the ring has no room for {} more operations", .0.len())]
 pub struct RingFull(pub Vec<Operation>);
@@ -93,12 +93,12 @@ pub enum Event {
         /// Memory of the operation, which the caller owns again.
         memory: Memory,
     },
-    /// A zero-copy send has its result, also after a failure. [`Event::Released`] follows.
+    /// A zero-copy send has its result, even after a failure. [`Event::Released`] follows.
     Sent {
         /// Bytes, or why not.
         result: io::Result<usize>,
     },
-    /// The kernel no longer refers to the memory of a zero-copy send any more.
+    /// The kernel no longer refers to the memory of a zero-copy send.
     Released {
         /// Memory of the operation, which the caller owns again.
         memory: Memory,
@@ -113,8 +113,8 @@ const USAGE_COPIED: i32 = i32::MIN;
 /// An `io_uring` of one thread. See the [module](self).
 pub struct Ring {
     core: Core,
-    /// Places in the table of files: free places, and released places that the kernel has not been
-    /// notified of.
+    /// The slots of the file table: free ones, and released ones of which the kernel is not yet
+    /// notified.
     files: Rc<RefCell<FileTable>>,
     calls: u64,
 }
@@ -183,7 +183,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Takes the available completions. Makes a call only if the kernel has signalled some.
+    /// Returns the available completions. Makes a system call only if the kernel has signalled
+    /// some.
     pub fn reap(&mut self) -> Vec<Completion> {
         if self.core.has_work() {
             self.calls += 1;
@@ -214,7 +215,7 @@ impl Ring {
         self.core.register_buffers(pool.region())
     }
 
-    /// Makes a table for `count` files, once for the ring's life.
+    /// Creates a table for `count` files, once in the ring's lifetime.
     ///
     /// # Errors
     /// More than the limit of open files allows.
@@ -267,7 +268,7 @@ impl Ring {
         self.core.room()
     }
 
-    /// Number of operations that are under way; those whose memory is still referred to count.
+    /// Number of operations in flight, including those whose memory is still referenced.
     pub fn in_flight(&self) -> usize {
         self.core.live()
     }

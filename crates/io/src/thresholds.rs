@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The sizes that the plan and the engine turn on.
+/// The sizes by which the plan and the engine choose paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
     /// Extents up to this size are copied and leave together with their neighbours.
@@ -19,7 +19,8 @@ pub struct Thresholds {
     pub copy_bytes: usize,
     /// The requested size of a pipe.
     pub pipe_bytes: usize,
-    /// A pipe that came out smaller than this is no better than `sendfile`'s own and is not used.
+    /// Smallest useful size of a pipe: a smaller one is no better than `sendfile`'s internal one
+    /// and is not used.
     pub pipe_floor_bytes: usize,
     /// Number of pipes one engine may have.
     pub pipes: usize,
@@ -27,8 +28,8 @@ pub struct Thresholds {
     pub zero_copy_send_bytes: usize,
     /// Registered buffers from this size on are sent by reference, where the route does not copy.
     pub registered_send_bytes: usize,
-    /// Bytes of an extent that are looked up at a time when cold pages are reported, rounded up to
-    /// whole pages.
+    /// Bytes of an extent whose residency is checked in one call when cold pages are reported,
+    /// rounded up to whole pages.
     pub cold_window_bytes: u64,
 }
 

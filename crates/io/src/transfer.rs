@@ -23,11 +23,11 @@ use plan::{Tls, next_best};
 use queue::Queue;
 pub use sealed::{Seal, SealedTransfer};
 
-/// Bytes that a fair turn sends by reference.
+/// Bytes of one turn that are sent by reference.
 const TURN_BYTES: u64 = 1 << 20;
 
-/// Bytes of a fair turn in which the processor copies or encrypts them: a fourth, because that
-/// takes several times as long.
+/// Bytes of one turn that the processor copies or encrypts: a quarter, because that takes several
+/// times as long.
 pub const COSTLY_TURN_BYTES: u64 = TURN_BYTES / 4;
 
 /// Pieces on their way to one socket.
@@ -48,16 +48,16 @@ pub struct Transfer {
 /// The reason why a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// The kernel has taken every byte.
+    /// The kernel has accepted every byte.
     Done,
     /// The socket would block (`EAGAIN`): step again when it is writable.
     Blocked,
-    /// The budget is spent and the socket takes more: let others go first, then step again without
-    /// waiting.
+    /// The budget is spent and the socket accepts more: let others continue first, then step again
+    /// without waiting.
     Yield,
-    /// The next pages of a file are not in the cache: have them brought in ([`Transfer::cold`]),
-    /// then step again. Only on an engine that [reports cold pages](Engine::report_cold), and once
-    /// for a range: another step continues in any case.
+    /// The next pages of a file are not in the cache: have them read ([`Transfer::cold`]), then
+    /// step again. Only on an engine that [reports cold pages](Engine::report_cold), and once for a
+    /// range: another step continues in any case.
     Cold,
 }
 
@@ -72,8 +72,8 @@ impl Transfer {
         Self { queue: Queue::new(Tls::Kernel, pieces), cold: None }
     }
 
-    /// Appends a piece after those that are left; an empty one is left out. A transfer that is
-    /// done can be used again in this way, and needs no memory that it does not have already.
+    /// Appends a piece after the remaining ones; an empty piece is omitted. A finished transfer can
+    /// be reused in this way, without a new allocation.
     pub fn push(&mut self, piece: Piece) {
         self.queue.push(piece);
     }
@@ -86,21 +86,19 @@ impl Transfer {
         self.queue.expect_more(is_expected);
     }
 
-    /// Number of bytes that the kernel has not taken.
+    /// Number of bytes that the kernel has not accepted.
     pub fn remaining(&self) -> u64 {
         self.queue.remaining()
     }
 
-    /// Number of bytes to send from memory next, before a range of a file comes or the end: the
-    /// kernel copies those, so that a turn of as many takes some times as long as one of pages that
-    /// it refers to.
+    /// Number of bytes to send from memory, before the next range of a file or the end. The kernel
+    /// copies them, which takes several times as long as sending pages by reference.
     pub fn in_memory(&self) -> u64 {
         self.queue.in_memory()
     }
 
-    /// Number of bytes for the next step, by which a thread with many connections stays fair:
-    /// 1 MiB by reference, or [`COSTLY_TURN_BYTES`] if more than these come [from
-    /// memory](Transfer::in_memory).
+    /// Number of bytes for the next step of a thread with many connections: 1 MiB by reference, or
+    /// [`COSTLY_TURN_BYTES`] if more than these are sent [from memory](Transfer::in_memory).
     pub fn turn_bytes(&self) -> u64 {
         if self.in_memory() <= COSTLY_TURN_BYTES { TURN_BYTES } else { COSTLY_TURN_BYTES }
     }
@@ -155,7 +153,7 @@ impl Transfer {
         Ok(Turn::Done)
     }
 
-    /// Range to bring into the page cache after [`Turn::Cold`] and before the next step, with up to
+    /// Range to read into the page cache after [`Turn::Cold`] and before the next step, with up to
     /// `ahead_bytes` of the range that is read after it.
     pub fn cold(&self, ahead_bytes: u64) -> Option<Warm> {
         let extent = self.cold.clone()?;

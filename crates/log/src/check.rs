@@ -42,7 +42,7 @@ pub struct RecordedState {
 pub enum Severity {
     /// Worth knowing; nothing is wrong.
     Note,
-    /// The next start mends it by itself, and nothing that was acknowledged goes.
+    /// The next start repairs it, without the loss of an acknowledged record.
     Mended,
     /// Records are lost, or the next start does not mend it.
     Damage,
@@ -55,7 +55,7 @@ pub struct Finding {
     pub severity: Severity,
     /// The file or directory.
     pub path: PathBuf,
-    /// Byte in the file, where that makes sense.
+    /// Position of the byte in the file, if there is one.
     pub position: Option<u64>,
     /// The log's offset there, where it is known.
     pub offset: Option<i64>,
@@ -163,7 +163,7 @@ const REPORT_BYTES: u64 = 1 << 20;
 const RESTORE: &str = "restore the file from a copy; without one, everything before can still be read, and \
     kafka-delete-records up to the next intact offset lets consumers pass";
 
-/// Place of a finding in its file and in the log, as far as known.
+/// Position of a finding in its file and in the log, as far as known.
 #[derive(Clone, Copy, Default)]
 struct Location {
     position: Option<u64>,

@@ -13,7 +13,7 @@ use crate::segment::Segment;
 use crate::writer::TieredState;
 use crate::{LogError, OpenOptions};
 
-/// A segment after which another begins. It does not change any more.
+/// A segment that is followed by another one, and no longer changes.
 #[derive(Debug)]
 pub struct ClosedSegment {
     partition: Arc<Partition>,

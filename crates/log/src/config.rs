@@ -4,8 +4,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-/// Highest offset that a checkpoint may name. No log gets so far by being appended to: a higher one
-/// is damage.
+/// Largest valid offset of a checkpoint. Appends never reach it: a larger one is damage.
 pub const OFFSET_MAX: i64 = i64::MAX / 2;
 
 /// Clock of a partition's timestamps: `message.timestamp.type`.
@@ -41,7 +40,7 @@ pub enum Tiering {
     ReadOnly,
 }
 
-/// A partition's configuration. Taken by value; hand a changed one to
+/// A partition's configuration. Passed by value; pass a changed one to
 /// [`crate::Writer::set_config`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
@@ -72,8 +71,8 @@ pub struct LogConfig {
     pub local_retention_bytes: i64,
     /// `local.retention.ms` of a log whose segments are copied: -1 for no limit.
     pub local_retention_ms: i64,
-    /// `delete.retention.ms`: how long compaction keeps tombstones, and markers of transactions of
-    /// which nothing is left.
+    /// `delete.retention.ms`: time for which compaction keeps tombstones, and markers of
+    /// transactions without remaining records.
     pub delete_retention_ms: i64,
     /// `min.compaction.lag.ms`: younger records are not compacted.
     pub min_compaction_lag_ms: i64,

@@ -37,7 +37,7 @@ pub trait ReadFiles: Send + Sync + fmt::Debug {
         regular(path)?;
         OpenOptions::new().read(true).write(true).open(path)
     }
-    /// Opens an existing file for reading alone, which one may do who may not write to it.
+    /// Opens an existing file only for reading, which needs no permission to write.
     fn open_to_read(&self, path: &Path) -> io::Result<File> {
         regular(path)?;
         File::open(path)
@@ -51,7 +51,7 @@ pub trait ReadFiles: Send + Sync + fmt::Debug {
         }
         fs::read(path)
     }
-    /// Fills `into` from `position` on, as far as the file goes; returns the bytes read.
+    /// Fills `into` from `position` on, up to the end of the file; returns the filled length.
     fn read_at(&self, file: &File, _path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
         let mut filled = 0;
         while filled < into.len() {
@@ -65,7 +65,7 @@ pub trait ReadFiles: Send + Sync + fmt::Debug {
         Ok(filled)
     }
     /// Like [`ReadFiles::read_at`], but never waits for the device: `WouldBlock` if a byte is not
-    /// in the page cache. If the file system cannot tell, it waits.
+    /// in the page cache. It waits if the file system does not support the check.
     fn read_cached(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
         self.read_at(file, path, into, position)
     }
@@ -100,7 +100,7 @@ pub trait Disk: ReadFiles {
     fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], position: u64) -> io::Result<()>;
     /// Writes the first `len` bytes of a file to the beginning of another.
     fn copy(&self, from: &File, from_path: &Path, into: (&File, &Path), len: u64) -> io::Result<()>;
-    /// Makes the file `len` bytes long; a longer one is sparse.
+    /// Sets the length of the file; a longer file becomes sparse.
     fn truncate(&self, file: &File, path: &Path, len: u64) -> io::Result<()>;
     /// Reserves blocks for a range, growing the file if need be.
     fn allocate(&self, file: &File, path: &Path, position: u64, len: u64) -> io::Result<()>;
@@ -109,8 +109,8 @@ pub trait Disk: ReadFiles {
         self.allocate(file, path, range.start, range.end - range.start)?;
         WriteMap::new(file, range)
     }
-    /// Writes to a range of a file that [`Disk::map`] gave. After an error any part may have been
-    /// written.
+    /// Writes to a range of a file that [`Disk::map`] returned. After an error any part may have
+    /// been written.
     fn write_mapped(&self, map: &mut WriteMap, _path: &Path, bytes: &[u8], position: u64) -> io::Result<()> {
         map.write(position, bytes);
         if map.is_lost() {
@@ -123,7 +123,7 @@ pub trait Disk: ReadFiles {
     fn set_modified(&self, file: &File, path: &Path, time: SystemTime) -> io::Result<()>;
     /// Waits until the file's bytes (and its length) are on the device.
     fn sync(&self, file: &File, path: &Path) -> io::Result<()>;
-    /// Drops a file's pages from the page cache, if they count as written and are not mapped.
+    /// Drops a file's pages from the page cache, if they are written back and not mapped.
     fn drop_cached(&self, file: &File, _path: &Path) {
         // Advice that is not taken leaves everything as it was.
         let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
@@ -338,8 +338,8 @@ impl Disk for RealDisk {
     }
 }
 
-/// Removes the files of a directory on another disk, and the link that leads there. A log has no
-/// directories in its own: they are not touched.
+/// Removes the files of a directory on another disk, and the symbolic link to it. A log has no
+/// subdirectories: they are kept.
 fn remove_linked(link: &Path) -> io::Result<()> {
     let target = match fs::canonicalize(link) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return fs::remove_file(link),
@@ -424,7 +424,7 @@ fn copy_by_hand(from: &File, into: &File, range: Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Allocates blocks where the file system cannot reserve them: writes every page back unchanged.
+/// Allocates blocks where the file system cannot reserve them: rewrites every page unchanged.
 fn allocate_by_writing(file: &File, position: u64, len: u64) -> io::Result<()> {
     let mut page = [0; 4096];
     let mut at = position;
@@ -438,7 +438,7 @@ fn allocate_by_writing(file: &File, position: u64, len: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// True if there is no room: that is the operator's to make, and the next attempt may succeed. Any
+/// True if the disk is full: an operator can free space, and the next attempt may succeed. Any
 /// other failed write leaves doubt.
 pub fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
@@ -492,7 +492,7 @@ pub(crate) fn rename_if_there(disk: &dyn Disk, from: &Path, to: &Path) -> Result
     }
 }
 
-/// A path with something after its name.
+/// A path with a suffix after its name.
 pub(crate) fn suffixed(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

@@ -59,7 +59,7 @@ impl Epochs {
         self.entries.last().map(|entry| entry.1)
     }
 
-    /// The given epochs, and later ones.
+    /// The given epochs, followed by later ones.
     pub(crate) fn followed_by(mut self, later: &Self) -> Self {
         for (epoch, offset) in &later.entries {
             self.assign(*epoch, *offset);
@@ -116,8 +116,8 @@ impl Epochs {
         before != self.entries.len()
     }
 
-    /// Lets the epoch that was current at the log's start begin there; returns true if this changes
-    /// the list.
+    /// Moves the start of the epoch that was current at the log's start to that offset; returns
+    /// true if this changes the list.
     pub(crate) fn truncate_start(&mut self, log_start: i64) -> bool {
         let covered = self.entries.partition_point(|entry| entry.1 <= log_start);
         let Some(current) = covered.checked_sub(1).filter(|at| *at > 0 || self.entries[0].1 < log_start)
@@ -142,7 +142,7 @@ impl Epochs {
         Ok(Self { entries })
     }
 
-    /// Writes the file again and renames it into place; the next flush makes it durable.
+    /// Writes a new file and renames it over the old one; the next flush makes it durable.
     pub(crate) fn store(&self, disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
         let path = dir.join(LEADER_EPOCHS);
         let text = leader_epochs_text(&self.entries);

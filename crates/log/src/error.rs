@@ -51,7 +51,7 @@ pub enum LogError {
         /// The partition's directory.
         dir: PathBuf,
     },
-    /// The storage of the log has refused records, and accepts none until it has room again.
+    /// The storage of the log has refused records, and accepts none until it has free space again.
     #[error(
         "partition {} accepts no records while its storage refuses them; free disk space, or raise the limit of file descriptors",
         dir.display()
@@ -60,7 +60,7 @@ pub enum LogError {
         /// The partition's directory.
         dir: PathBuf,
     },
-    /// An offset that the operation cannot be given.
+    /// An offset that is not valid for the operation.
     #[error("offset {offset} is outside the log ({log_start}..={log_end})")]
     OutOfRange {
         /// The requested offset.
@@ -78,7 +78,7 @@ impl LogError {
         Self::Io { operation, path: path.to_owned(), source: Arc::new(source) }
     }
 
-    /// The kernel's answer, where there was one.
+    /// The error of the kernel, if there was one.
     pub fn source_io(&self) -> Option<&io::Error> {
         match self {
             Self::Io { source, .. } => Some(source),
@@ -135,14 +135,14 @@ pub enum ReadError {
     /// The disk failed.
     #[error(transparent)]
     Storage(#[from] LogError),
-    /// The bytes at this place are not a batch.
+    /// The bytes at this position are not a batch.
     #[error("{} has no batch at position {position} (search for offset {offset})", path.display())]
     Corrupt {
         /// The segment.
         path: PathBuf,
         /// Position in it, bytes.
         position: u64,
-        /// The offset being looked for.
+        /// The requested offset.
         offset: i64,
     },
     /// A batch expands to more bytes than the reader permits.
@@ -154,7 +154,8 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// Turns `WouldBlock` of a file operation into [`Self::Cold`], for a reader that does not wait.
+    /// Converts `WouldBlock` of a file operation to [`Self::Cold`], for a reader that does not
+    /// wait.
     pub(crate) fn or_cold(self) -> Self {
         match self {
             Self::Storage(LogError::Io { source, .. }) if source.kind() == io::ErrorKind::WouldBlock => {
@@ -204,10 +205,11 @@ pub enum AppendError {
         producer_id: i64,
         /// The batch's first sequence.
         sequence: i32,
-        /// The value that should have come.
+        /// The expected value.
         expected: i32,
     },
-    /// An earlier batch of the producer was refused for a reason that passes, and comes first.
+    /// An earlier batch of the producer was refused for a temporary reason, and must be stored
+    /// first.
     #[error(
         "producer {producer_id} sent sequence {sequence} while sequence {refused} was refused for a reason that passes; the client sends both again"
     )]
@@ -237,18 +239,19 @@ pub enum AppendError {
         /// Coordinator epoch that the log has recorded.
         current: i32,
     },
-    /// The log is not led here any more, or in another leader epoch than the batch was checked in.
+    /// This broker no longer leads the log, or leads it in another epoch than the one in which the
+    /// batch was checked.
     #[error(
         "batch was checked in leader epoch {checked}, but the log is led in leader epoch {led} (-1 for none)"
     )]
     LeaderEpoch {
         /// Epoch in which the batch was checked.
         checked: i32,
-        /// Epoch in which the log is led, -1 if it is not.
+        /// Epoch in which this broker leads the log, -1 if it does not.
         led: i32,
     },
-    /// A batch of the leader that cannot lie after the batches of the log: offsets and leader
-    /// epochs never go back.
+    /// A batch of the leader that contradicts the log before it: offsets and leader epochs never
+    /// decrease.
     #[error(
         "the leader's batch does not continue this log: it has offset {offset} and leader epoch {epoch}, but the log ends at offset {log_end} in leader epoch {latest} (the leader's log starts at {leader_start})"
     )]

@@ -34,7 +34,7 @@ const RESERVE: u64 = 16 * 1024;
 /// Blocks and pages of a file system.
 const PAGE: u64 = 4096;
 const _: () = assert!(RESERVE.is_multiple_of(PAGE), "a reservation ends where a page does");
-/// The count of an index that has not been read yet.
+/// Value for the unknown count of an index that has not been read yet.
 const UNKNOWN: usize = usize::MAX;
 
 /// Entries of one width in one file.
@@ -49,7 +49,7 @@ pub(crate) struct Entries {
     growing: Mutex<()>,
 }
 
-/// The entries published when it was taken: what one lookup works on.
+/// The entries that were published when the view was created; one lookup uses one view.
 pub(crate) struct View<'a> {
     map: Guard<Option<Arc<FileMap>>>,
     path: &'a Path,
@@ -160,8 +160,8 @@ impl Entries {
         low
     }
 
-    /// Appends an entry and publishes it. `capacity` is the most entries the index may ever have.
-    /// Called by the writer alone.
+    /// Appends an entry and publishes it. `capacity` is the limit of the index. Called only by the
+    /// writer.
     pub(crate) fn append(&self, disk: &dyn Disk, entry: &[u8], capacity: usize) -> Result<(), LogError> {
         let count = self.view(disk)?.count;
         let position = count * self.width;
@@ -217,8 +217,8 @@ impl Entries {
         Ok(rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(page_end as u64)) == Err(Errno::NXIO))
     }
 
-    /// Cuts the file to its entries. Readers are not disturbed: none looks beyond the published
-    /// count.
+    /// Truncates the file to its entries. Readers are not disturbed: none reads beyond the
+    /// published count.
     pub(crate) fn trim(&self, disk: &dyn Disk) -> Result<(), LogError> {
         let count = self.count.load(Ordering::Acquire);
         if count == UNKNOWN || self.reserved.swap(0, Ordering::Relaxed) == 0 {

@@ -68,7 +68,7 @@ pub struct TornTail {
 }
 
 impl Journal {
-    /// Makes an empty log, which lasts once the caller has synced `dir`, unless there is one.
+    /// Creates an empty log unless there is one; it is durable once the caller has synced `dir`.
     /// Blocks.
     ///
     /// # Errors
@@ -214,7 +214,8 @@ impl Journal {
         Ok(())
     }
 
-    /// True if an error came between the journal and its file: it must not be used again.
+    /// True if it is unknown what the file contains after an error: the journal must not be used
+    /// again.
     pub fn is_in_doubt(&self) -> bool {
         self.in_doubt
     }
@@ -315,9 +316,9 @@ impl Scan<'_> {
     }
 }
 
-/// True if a whole batch exists anywhere after a damaged place. Batches are synced one by one, so
-/// only the last can be torn: if another follows, the damage is of another kind and a truncation
-/// would lose acknowledged records.
+/// True if a whole batch exists anywhere after a damaged position. Batches are synced one by one,
+/// so only the last can be torn: if another one follows, the damage has another cause, and a
+/// truncation would lose acknowledged records.
 fn batch_follows(bytes: &[u8], after: i64) -> bool {
     (1..bytes.len().saturating_sub(HEADER_LEN)).any(|position| {
         // The format byte first: looking at everything else for each position would take long.

@@ -28,7 +28,7 @@ pub(crate) struct Marks {
     first_open: AtomicI64,
     /// First offset of the oldest transaction that is open, or among `ended`.
     first_unstable: AtomicI64,
-    /// Offset of the first marker of those in `ended`.
+    /// Offset of the first marker in `ended`.
     first_marker: AtomicI64,
     /// First offset and marker of transactions whose marker is not below the high watermark.
     ended: Mutex<BTreeMap<i64, i64>>,
@@ -127,7 +127,7 @@ impl Marks {
         self.log_start.store(offset, Ordering::Release);
     }
 
-    /// Lowers the log end: afterwards no mark is above `end`.
+    /// Lowers the log end; no mark is above `end` afterwards.
     pub(crate) fn lower(&self, end: i64) {
         for mark in
             [&self.log_start, &self.high_watermark, &self.log_end, &self.recovery_point, &self.durable]
@@ -146,8 +146,8 @@ impl Marks {
         self.settle(&ended);
     }
 
-    /// Lets a log without local records end at `offset`, and begin there or, with a remote part,
-    /// before it. The caller has lowered all marks to these.
+    /// Makes a log without local records end at `offset`, and begin there or, with a remote part,
+    /// before it. The caller has lowered all marks to these offsets.
     pub(crate) fn restart(&self, log_start: i64, offset: i64) {
         let mut ended = self.ended.lock();
         ended.clear();

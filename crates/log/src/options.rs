@@ -45,8 +45,8 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// A partition in `dir` of which nothing is known: default configuration, and everything in it
-    /// is checked.
+    /// A partition in `dir` without prior knowledge: default configuration, and the whole log is
+    /// checked.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),

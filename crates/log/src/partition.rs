@@ -149,8 +149,8 @@ impl Partition {
         self.dir.load_full()
     }
 
-    /// Takes the place, the files and the watch of a copy of this log. Under the lock of the
-    /// flushes.
+    /// Takes over the directory, the files and the watch of a copy of this log. The caller holds
+    /// the lock of the flushes.
     pub(crate) fn adopt(&self, copy: &Self) {
         self.watch.store(copy.watch.load_full());
         self.publish_segments(Vec::clone(&copy.segments.load()));
@@ -398,7 +398,7 @@ impl Partition {
         Ok(aligned)
     }
 
-    /// A segment that was removed under the reader's feet means an offset that has left the log.
+    /// Converts the error for a segment that was removed during a read: its offset left the log.
     fn explain(&self, error: ReadError, offset: i64) -> ReadError {
         let (log_start, log_end) = (self.log_start(), self.log_end());
         match error {
@@ -476,9 +476,9 @@ impl Partition {
         self.report_failure(error);
     }
 
-    /// Has the directory give up its name, which `rename` does. Discarded segments keep their files
-    /// from then on: files of a new log at that place may have the same names. Waits for a sync
-    /// that runs.
+    /// Runs `rename`, by which the directory loses its name. Discarded segments keep their files
+    /// from then on: files of a new log with this path may have the same names. Waits for a running
+    /// sync.
     pub fn leave<T>(&self, rename: impl FnOnce() -> T) -> T {
         let _held = self.hold_flushes();
         self.has_left.store(true, Ordering::Release);

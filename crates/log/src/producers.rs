@@ -109,7 +109,8 @@ pub(crate) struct Completed {
 }
 
 impl Completed {
-    /// The part that holds the last stable offset back until the marker is replicated.
+    /// The ended transactions, which hold the last stable offset back until their markers are
+    /// replicated.
     pub(crate) fn ended(&self) -> Ended {
         Ended { first_offset: self.first_offset, marker_offset: self.last_offset }
     }
@@ -309,7 +310,7 @@ impl Producers {
         }
     }
 
-    /// Makes everything noted so far final.
+    /// Makes all recorded changes final.
     pub(crate) fn commit(&mut self) {
         self.undo.clear();
     }

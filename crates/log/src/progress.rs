@@ -4,7 +4,7 @@ use levada_base::batch::{BatchView, NO_TIMESTAMP};
 
 use crate::index::{OffsetEntry, TimeEntry};
 
-/// State on which the index entries depend; a copy goes ahead with batches that are not written
+/// State that determines the index entries; a copy is advanced with batches that are not written
 /// yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
@@ -12,11 +12,11 @@ pub(crate) struct Progress {
     since_index: u64,
     /// The largest timestamp of the first batch, which `segment.ms` counts from.
     pub(crate) first_timestamp: Option<i64>,
-    /// The largest timestamp, and the last offset of the batch that brought it.
+    /// The largest timestamp, and the last offset of its batch.
     pub(crate) latest: TimeEntry,
 }
 
-/// The entries that one batch brings.
+/// The entries that one batch adds.
 pub(crate) type NewEntries = Option<(OffsetEntry, TimeEntry)>;
 
 impl Progress {

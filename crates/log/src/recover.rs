@@ -79,7 +79,7 @@ pub(crate) struct Opened {
     pub(crate) created: bool,
 }
 
-/// The names in a partition's directory that mean something.
+/// The known file names in a partition's directory.
 #[derive(Debug, Default)]
 struct Listing {
     bases: BTreeSet<i64>,
@@ -97,7 +97,7 @@ struct Recovery<'a> {
     segments: Vec<Arc<Segment>>,
     epochs: Epochs,
     producers: Producers,
-    /// The offset of the snapshot the producers came from, -1 for none.
+    /// The offset of the snapshot from which the producers were loaded, -1 for none.
     snapshot_at: i64,
     /// The largest end of the log for which there is evidence other than checkpoints.
     claimed: Option<(i64, Evidence)>,
@@ -162,8 +162,8 @@ pub(crate) fn open(options: &OpenOptions, now_ms: i64) -> Result<Opened, LogErro
     })
 }
 
-/// The producers of a log that has just been cut to end at `log_end`, and the offset of the
-/// snapshot they came from.
+/// The producers of a log that has just been truncated to `log_end`, and the offset of the snapshot
+/// from which they were loaded.
 pub(crate) fn producers_at(
     options: &OpenOptions,
     segments: &[Arc<Segment>],
@@ -194,7 +194,7 @@ pub(crate) fn producers_before(
 }
 
 /// Files of all segments and all snapshots in a directory. The last segment comes first: a crash
-/// while they are removed in this order leaves no hole in the log.
+/// during their removal in this order leaves no hole in the log.
 pub(crate) fn log_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, LogError> {
     let order = ["log", "index", "timeindex", "txnindex", "snapshot"];
     let place = |path: &Path| order.iter().position(|file| *file == extension(path));
@@ -288,7 +288,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Lets a log whose batches end at `found` continue at a later offset, with the producers that
+    /// Makes a log whose batches end at `found` continue at a later offset, with the producers that
     /// it had there, if they are known.
     fn continue_at(&mut self, found: i64, next: i64) -> Result<(), LogError> {
         let (disk, dir) = (&*self.options.disk, &*self.options.dir);

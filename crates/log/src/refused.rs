@@ -21,8 +21,8 @@ type ProducerEpoch = (i64, i16);
 /// Most producers. At this number all are forgotten.
 const PRODUCERS_MAX: usize = 1000;
 
-/// Time after which a refused batch is forgotten: five times as long as clients try, by default, to
-/// deliver a batch. Another leader may have taken it without this log.
+/// Time after which a refused batch is forgotten: five times the default delivery timeout of
+/// clients. Another leader may have stored it, which this log does not know.
 const KEPT: Duration = Duration::from_secs(600);
 
 /// The reason for which a batch was refused that its producer sends again.
@@ -87,7 +87,7 @@ impl Refused {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// The refused batch that has to come before this one.
+    /// The earlier refused batch that must be stored before this one.
     pub(crate) fn before(
         &self,
         (producer_id, epoch): ProducerEpoch,

@@ -1,5 +1,5 @@
 //! The segments that exceed `retention.ms` or `retention.bytes`, or end before the log start, by
-//! Kafka's rules: a decision without a clock or a disk of its own.
+//! Kafka's rules: a decision that uses neither clock nor disk.
 
 use crate::LogConfig;
 

@@ -43,7 +43,7 @@ mod tests;
 pub(crate) use names::{CLEANED, DELETED, FILES, SWAP};
 pub(crate) use scan::{Head, Scan};
 
-/// Bytes of one read by those who go through a segment from end to end.
+/// Bytes of one read when a segment is read from start to end.
 pub(crate) const SWEEP: usize = 256 * 1024;
 const _: () = assert!(SWEEP > HEADER_LEN, "a window has room for a header");
 /// The timestamp of a segment whose time index has not been read yet.
@@ -161,7 +161,7 @@ impl Segment {
         Ok(Self { base, path, file, calmed, size, end, max_timestamp, index_state, offsets, times, aborted })
     }
 
-    /// A segment on disk of which `size` bytes are published. Opens nothing yet.
+    /// A segment on disk with `size` published bytes. Does not open it yet.
     pub(crate) fn on_disk(dir: &Path, base: i64, size: u64) -> Self {
         let path = dir.join(file_name(base, ".log"));
         Self::at_path(dir, base, (size, &path))
@@ -184,8 +184,8 @@ impl Segment {
         }
     }
 
-    /// Returns the segment with these entries in its indexes. Files that contain the first of them
-    /// are kept and continued, others replaced: readers of the old files are not disturbed.
+    /// Returns the segment with these entries in its indexes. Files that contain a prefix of them
+    /// are kept and continued, others are replaced: readers of the old files are not disturbed.
     pub(crate) fn with_indexes(
         &self,
         disk: &dyn Disk,
@@ -259,7 +259,7 @@ impl Segment {
         self.end.store(offset, Ordering::Release);
     }
 
-    /// Lowers the end offset: the log is being cut.
+    /// Lowers the end offset, because the log is being truncated.
     pub(crate) fn lower_end(&self, offset: i64) {
         assert!(self.base <= offset && offset <= self.end(), "{self} cannot be cut to end at {offset}");
         self.end.store(offset, Ordering::Release);
@@ -275,7 +275,7 @@ impl Segment {
         Ok(self.file.get_or_init(|| Arc::new(file)))
     }
 
-    /// Turns off the kernel's read-ahead for a finished segment. The sender of old records requests
+    /// Disables the kernel's read-ahead for a sealed segment. The sender of old records requests
     /// them ahead itself, as far as they may stay in memory; the kernel would also load data around
     /// each header that is read, at the cost of other pages.
     pub(crate) fn read_nothing_ahead(&self, disk: &dyn ReadFiles) -> Result<(), LogError> {
@@ -287,7 +287,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Opens and maps everything that is opened on demand, before its name goes to another file.
+    /// Opens and maps everything that is otherwise opened on demand, before another file gets its
+    /// name.
     pub(crate) fn hold(&self, disk: &dyn ReadFiles) -> Result<(), LogError> {
         self.file(disk)?;
         self.offsets.entries().view(disk)?;
@@ -358,7 +359,7 @@ impl Segment {
         self.files().chain([self.snapshot()]).try_for_each(|path| remove_if_there(disk, &path).map(drop))
     }
 
-    /// Paths of the segment's files, which need not all exist; the log comes first.
+    /// Paths of the segment's files, some of which may not exist; the log comes first.
     pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         ["log", "index", "timeindex", "txnindex"].into_iter().map(|file| self.path.with_extension(file))
     }

@@ -1,4 +1,4 @@
-//! Notice of storage failures, for those who watch the device that several logs share, and their
+//! Notices of storage failures, for a watcher of the device that several logs share, and its
 //! decision if the logs accept records.
 
 use std::fmt;
@@ -12,15 +12,15 @@ use crate::LogError;
 pub enum FailedWork {
     /// An append, or the beginning of a leader epoch: the log does not accept records.
     Append,
-    /// Anything else.
+    /// Any other operation.
     Other,
 }
 
 /// The function of a watch.
 type Tell = dyn Fn(&LogError, FailedWork) + Send + Sync;
 
-/// A function that is called with each error of a file operation after which a log is in doubt, or
-/// that a reader or a writer got. It must not wait, and must not use the log.
+/// A callback for each error of a file operation that leaves a log in doubt, or that a reader or a
+/// writer received. It must not wait, and must not use the log.
 #[derive(Clone, Default)]
 pub struct FailureWatch {
     tell: Option<Arc<Tell>>,

@@ -142,7 +142,7 @@ impl Writer {
     }
 
     /// Begins a leader epoch at the log's end. An epoch below the log's latest is ignored. The
-    /// epoch is stored on disk with its first batch; an epoch without a batch leaves no trace.
+    /// epoch is stored on disk with its first batch; an epoch without a batch is not stored.
     /// [`Writer::lead`] is for a log that has other replicas.
     pub fn set_leader_epoch(&mut self, epoch: i32) {
         let mut epochs = Epochs::clone(&self.partition.epochs.load());
@@ -179,15 +179,15 @@ impl Writer {
     }
 
     /// Refuses every append but [`Writer::append_replica`] until [`Writer::lead`] or
-    /// [`Writer::set_leader_epoch`]: this broker leads the partition no longer, and all leader
+    /// [`Writer::set_leader_epoch`]: this broker no longer leads the partition, and all leader
     /// epochs of the log come from batches.
     pub fn resign(&mut self) {
         (self.led_in, self.led_from) = (None, None);
         self.sole_replica = false;
     }
 
-    /// Sets if this is the only replica whose appends count. Then the high watermark is the log's
-    /// end, now and after each append; else [`Partition::raise_high_watermark`] moves it.
+    /// Sets if this is the only replica whose appends count. If so, the high watermark is the log's
+    /// end, now and after each append; otherwise [`Partition::raise_high_watermark`] moves it.
     pub fn set_sole_replica(&mut self, sole_replica: bool) {
         self.sole_replica = sole_replica;
         self.publish_high_watermark();
@@ -201,8 +201,8 @@ impl Writer {
         self.partition.marks.assert_ordered(&self.partition.dir());
     }
 
-    /// Makes everything appended so far durable: [`Partition::flush`], which any thread may call
-    /// instead. Blocks.
+    /// Makes all appended records durable: [`Partition::flush`], which any thread may call instead.
+    /// Blocks.
     ///
     /// # Errors
     /// Same as [`Partition::flush`].
@@ -215,7 +215,7 @@ impl Writer {
         self.producers.has_open_transaction(producer_id, epoch)
     }
 
-    /// Time of the last batch of the open transaction that has been silent for longest; none if no
+    /// Time of the last batch of the open transaction that has been silent longest; none if no
     /// transaction is open.
     pub fn stalest_open_transaction_ms(&self) -> Option<i64> {
         self.producers.stalest_open_ms()
@@ -255,7 +255,8 @@ impl Writer {
         self.partition.flush()
     }
 
-    /// Asserts what holds between two operations: the active segment is the last one of the list.
+    /// Asserts the invariant between two operations: the active segment is the last one of the
+    /// list.
     fn assert_active_is_last(&self) {
         let segments = self.partition.segments.load();
         let is_last = segments.last().is_some_and(|last| Arc::ptr_eq(last, &self.active.segment));
@@ -307,8 +308,8 @@ impl Writer {
     }
 }
 
-/// Stores leader epochs that are not those of their file. False if there is no room for the file:
-/// the first batch stores them then.
+/// Stores leader epochs that differ from those of their file. False if the disk is full: the first
+/// batch stores them then.
 fn store_repaired(epochs: &Epochs, options: &OpenOptions) -> Result<bool, LogError> {
     match epochs.store(&*options.disk, &options.dir) {
         Err(error) if error.source_io().is_some_and(is_short) => {

@@ -46,7 +46,7 @@ pub use self::topics::{
 };
 pub use self::unregister::{unregister_broker, unregister_controller};
 
-/// Records to append as one batch, and the answer once they are appended.
+/// Records to append as one batch, and the result to return once they are appended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision<T> {
     /// Records to append, possibly none.
@@ -108,7 +108,7 @@ pub enum Reason {
     NotFound,
     /// A credential that is too weak, or without a user name.
     UnacceptableCredential,
-    /// The number stands for no SCRAM mechanism.
+    /// The number is not that of a SCRAM mechanism.
     UnknownMechanism,
     /// The `metadata.version` does not have such records.
     UnsupportedVersion,
@@ -130,8 +130,8 @@ pub enum Reason {
     ServerError,
 }
 
-/// Function that asks the quota of the client for partitions to be created or deleted; true if it
-/// has them. It is called once an item has passed all other checks, as in Kafka.
+/// Function that requests quota of the client for a number of partitions to be created or deleted;
+/// true if it is granted. It is called once an item has passed all other checks, as in Kafka.
 pub type Permit<'a> = &'a dyn Fn(usize) -> bool;
 
 /// Checks the quota of the client.
@@ -142,8 +142,8 @@ fn check_quota(permit: Permit<'_>, partitions: usize) -> Result<(), Refusal> {
 
 /// Rules for configuration values, from the broker's table of keys.
 pub trait ConfigRules {
-    /// Checks all values that would be set on a resource after a change. `before`: those that are
-    /// set now.
+    /// Checks all values that a resource would have after a change. `before` contains the present
+    /// ones.
     fn check(
         &self,
         resource: &ConfigResource,
@@ -151,8 +151,8 @@ pub trait ConfigRules {
         before: &BTreeMap<String, String>,
     ) -> Result<(), Refusal>;
 
-    /// False for a key that this version does not have, left by other software: as in Kafka, such a
-    /// stored key has no effect, and does not stand in the way of changes of others.
+    /// False for a key that this version does not have, set by other software: as in Kafka, such a
+    /// stored key has no effect, and does not prevent other changes.
     fn is_supported(&self, resource: ResourceKind, key: &str) -> bool;
 
     /// True if the key's value is a list, to which items can be appended; `None` for an unknown

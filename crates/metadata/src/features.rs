@@ -20,8 +20,8 @@ pub struct Feature {
 /// Name of the feature that decides which metadata records may be written.
 pub const METADATA_VERSION: &str = "metadata.version";
 
-/// The `metadata.version` of a new cluster: that of Kafka 4.3, which can still take it over. What
-/// is above is an operator's decision.
+/// The `metadata.version` of a new cluster: that of Kafka 4.3, to which the cluster can still be
+/// moved. An operator decides about higher levels.
 pub const LATEST: i16 = 30;
 
 /// The `metadata.version` (4.4-IV1) from which on the host of an access control entry may be a
@@ -68,7 +68,7 @@ const fn feature(name: &'static str, min_version: i16, max_version: i16, initial
     Feature { name, min_version, max_version, initial_level, needs_metadata: 0 }
 }
 
-/// The `metadata.version`s that brought records or fields which those before cannot keep.
+/// The `metadata.version`s with records or fields that earlier versions cannot store.
 const CHANGED: [i16; 11] = [7, 8, 11, 13, 14, 15, 17, 23, 30, CIDR_HOSTS, 33];
 
 /// True if a change from one `metadata.version` to another could lose records that only later
@@ -78,7 +78,7 @@ pub fn loses_metadata(from: i16, to: i16) -> bool {
 }
 
 /// The highest level of a feature that Kafka 4.3 and earlier releases of Levada support, if a
-/// change between these levels goes beyond it and so ends the way back to them.
+/// change between these levels exceeds it and so prevents a downgrade to them.
 pub fn passed_former_level(name: &str, from: i16, to: i16) -> Option<i16> {
     let known = FEATURES.iter().find(|known| known.name == name && name != KRAFT_VERSION)?;
     let level = known.initial_level;

@@ -104,7 +104,7 @@ impl Image {
         own.and_then(|own| own.get(REMOTE_STORAGE)).is_some_and(|value| value == "true")
     }
 
-    /// Every resource with something set on it, in order.
+    /// Every resource with a stored configuration, in order.
     pub fn config_resources(&self) -> impl Iterator<Item = (&ConfigResource, &BTreeMap<String, String>)> {
         self.configs.iter().map(|(resource, values)| (resource, &**values))
     }

@@ -15,7 +15,7 @@ use crate::image::Image;
 /// The published image, and the identity of cluster and data directory.
 pub struct Metadata {
     published: ArcSwap<Image>,
-    /// Held by the thread that replaces the image, and by those that act on it.
+    /// Held by the thread that replaces the image, and by threads that act on it.
     replacing: Mutex<()>,
     identity: MetaProperties,
     kraft_version: i16,
@@ -54,8 +54,8 @@ impl Metadata {
         Uuid::from_bytes(self.identity.directory_id)
     }
 
-    /// Has `act` bring the broker from the published image to the next one, and then publishes
-    /// that. Only for the broker's `publishing`.
+    /// Runs `act`, which updates the broker from the published image to the next one, and then
+    /// publishes the latter. Only for the broker's `publishing`.
     ///
     /// # Panics
     /// If the next image is older than the published one.

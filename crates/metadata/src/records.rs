@@ -82,7 +82,7 @@ macro_rules! records {
                 }
             }
 
-            /// The version in which this record is written.
+            /// The version in which this record is encoded.
             pub fn version(&self) -> u16 {
                 match self {
                     $(Self::$kind(body) => body.version(),)*

@@ -285,7 +285,7 @@ impl Store {
         self.published.0.store(Arc::new(self.replay.image().clone()));
     }
 
-    /// Every epoch begins with a leader change; the first of a new log also takes over the quorum's
+    /// Begins an epoch with a leader change; the first one of a new log also contains the quorum's
     /// voters.
     fn begin_epoch(&mut self, mut epochs: Vec<(i32, i64)>, now_ms: i64) -> Result<(), StoreError> {
         let quorum = self.quorum.clone();
@@ -309,7 +309,7 @@ impl Store {
     }
 }
 
-/// Makes the directory if it is missing, and refuses a directory that is formatted or has logs.
+/// Creates the directory if it is missing, and refuses a directory that is formatted or has logs.
 fn check_unformatted(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
     disk.create_dir(dir).map_err(|source| StoreError::io("create", dir, source))?;
     if MetaProperties::load(disk, dir)?.is_some() {
@@ -448,17 +448,17 @@ pub enum StoreError {
         /// Directory without an identity.
         dir: PathBuf,
     },
-    /// The directory of a broker that is its own controller is offered to a cluster.
+    /// The directory of a broker without a cluster is used for a cluster.
     #[error(
         "{} is the directory of a broker that is its own controller; to join a cluster, name an empty directory in \
          log.dirs, or set process.roles=broker,controller to run without the cluster",
         dir.display()
     )]
     Alone {
-        /// Directory of the broker that is its own controller.
+        /// Directory of the broker without a cluster.
         dir: PathBuf,
     },
-    /// The directory has its identity.
+    /// The directory is already formatted.
     #[error("{} is already formatted", dir.display())]
     Formatted {
         /// Directory that is formatted already.

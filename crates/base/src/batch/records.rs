@@ -28,8 +28,8 @@ pub struct Record {
     pub headers: Headers,
 }
 
-/// The headers of one record in the order they were given, duplicates included. They stay encoded:
-/// a header may have two bytes, and a record as many headers as fit into an expanded batch.
+/// The headers of one record in their original order, duplicates included. They stay encoded: a
+/// header may have two bytes, and a record as many headers as fit into an expanded batch.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers {
     encoded: Bytes,
@@ -56,7 +56,7 @@ impl Headers {
         self.count == 0
     }
 
-    /// Decodes each header in turn.
+    /// Decodes one header after the other.
     pub fn iter(&self) -> HeaderIter<'_> {
         HeaderIter { rest: &self.encoded, left: self.count }
     }
@@ -122,8 +122,8 @@ pub struct Records {
     count: i32,
 }
 
-/// The records of the batch at the start of `bytes`: expanded once (bounded by [`MAX_EXPANDED`]),
-/// then lent.
+/// The records of the batch at the start of `bytes`, decompressed once (at most [`MAX_EXPANDED`]
+/// bytes) and then borrowed.
 ///
 /// # Errors
 /// A malformed header, or records that do not expand. Later errors come from the iterator.
@@ -245,7 +245,7 @@ thread_local! {
     static EXPANDED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Above this a thread gives its buffer back, lest one large batch keep memory for ever.
+/// Most bytes of a buffer that a thread keeps; one large batch does not hold memory for ever.
 const KEEP: usize = 4 * 1024 * 1024;
 
 fn expanded<T>(

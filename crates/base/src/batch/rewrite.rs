@@ -16,8 +16,8 @@ const BASE_TIMESTAMP_AT: usize = 27;
 const COUNT_AT: usize = 57;
 const _: () = assert!(COUNT_AT + 4 == HEADER_LEN, "the records follow their count");
 
-/// The batch with the given ones of its records, in order and at least one; with a delete horizon
-/// if one is given.
+/// The batch with only the given records, in their order and at least one; with a delete horizon if
+/// one is given.
 ///
 /// # Errors
 /// The codec's, or a batch of more than 2 GiB.

@@ -1,6 +1,6 @@
 //! Snappy as it occurs in batches: a raw block (librdkafka, Go, Rust clients) or the xerial
-//! library's framing (Java clients): a 16-byte header, then blocks, each with its compressed length
-//! in front.
+//! library's framing (Java clients): a 16-byte header, then blocks, each after its compressed
+//! length.
 
 use std::io;
 

@@ -21,8 +21,8 @@ pub(super) fn between(
     span: StepRange,
     counters: &Counters,
 ) -> Result<StepOutcome, CopyError> {
-    /// Large enough that the calls cost little compared to the copying, small enough for the
-    /// processor's cache.
+    /// Buffer size: large enough that the calls cost little compared to the copying, small enough
+    /// for the processor's cache.
     const BUFFER_BYTES: u64 = 256 << 10;
     let mut buffer = vec![0; usize::try_from(span.len.min(BUFFER_BYTES)).unwrap_or(0)];
     let mut moved = 0;

@@ -35,7 +35,7 @@ pub struct InflowOptions {
     /// of `statx` (`dio_offset_align`; 4096 works on all common devices). The read is then larger
     /// than needed, and the excess is dropped.
     pub alignment: u64,
-    /// Reads under way at a time.
+    /// Most reads in flight.
     pub depth: usize,
 }
 
@@ -77,8 +77,8 @@ impl Inflow {
         Self { access, extents, parts: VecDeque::new() }
     }
 
-    /// Queues reads in the ring, as many as depth, pool and ring allow, and returns their keys:
-    /// completions with these go to [`take_in`](Inflow::take_in).
+    /// Queues reads in the ring, as many as depth, pool and ring permit, and returns their keys:
+    /// pass completions with these keys to [`take_in`](Inflow::take_in).
     pub fn submit(&mut self, ring: &mut Ring, pool: &BufferPool) -> Vec<Key> {
         let mut keys = Vec::new();
         let reading = |part: &Part| matches!(part.state, State::Reading(..));
@@ -150,7 +150,7 @@ impl Inflow {
         }
     }
 
-    /// True if everything has been read and taken.
+    /// True if all ranges have been read and consumed.
     pub fn is_done(&self) -> bool {
         self.extents.is_empty() && self.parts.is_empty()
     }

@@ -59,7 +59,7 @@ pub struct Terms<'a> {
 /// Meaning of a completion for the connection.
 #[derive(Debug)]
 pub enum Outcome {
-    /// More of the chain is under way.
+    /// Other operations of the chain are still in flight.
     Waiting,
     /// The chain has ended, whole or not: [`submit`](Outbox::submit) the rest.
     Settled,
@@ -82,13 +82,13 @@ pub struct Outbox {
     /// Sends by reference whose memory the kernel still refers to, with the bytes that the socket
     /// took.
     parked: Vec<(Key, usize)>,
-    /// The kernel had no memory to pin pages with: copy from now on.
+    /// The kernel had no memory to pin pages: data is copied from then on.
     refused: bool,
     /// Bytes that were put together and have not been counted.
     gathered: usize,
 }
 
-/// One operation of the chain under way.
+/// One operation of the chain in flight.
 #[derive(Debug)]
 struct Link {
     key: Key,
@@ -121,19 +121,19 @@ impl Outbox {
         }
     }
 
-    /// Number of bytes no socket has taken.
+    /// Number of bytes that no socket has accepted.
     pub fn queued_bytes(&self) -> u64 {
         self.queued_bytes
     }
 
-    /// True if a chain is under way.
+    /// True if a chain is in flight.
     pub fn is_busy(&self) -> bool {
         !self.chain.is_empty()
     }
 
-    /// Queues the next chain in the ring, unless one is under way, and returns its keys:
-    /// completions with these go to [`take_in`](Outbox::take_in). None if there is nothing to send,
-    /// or no room in the ring now.
+    /// Queues the next chain in the ring, unless one is in flight, and returns its keys: pass
+    /// completions with these keys to [`take_in`](Outbox::take_in). None if there is nothing to
+    /// send, or if the ring is full.
     pub fn submit(&mut self, ring: &mut Ring, terms: Terms<'_>) -> Vec<Key> {
         if self.is_busy() || self.queue.is_empty() {
             return Vec::new();
@@ -186,8 +186,7 @@ impl Outbox {
         runs::cut(lengths, terms.thresholds, may_refer).take(LINKS.min(ring.chain_limit())).collect()
     }
 
-    /// One operation for each run. The queue keeps its own references, for the case that the chain
-    /// breaks.
+    /// One operation for each run. The queue keeps its own references, in case the chain breaks.
     fn operations(&self, runs: &[Run], budget: usize) -> Vec<Operation> {
         let mut left = budget.max(1);
         let mut queued = self.queue.iter().map(move |piece| {

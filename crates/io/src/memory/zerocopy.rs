@@ -45,8 +45,8 @@ pub struct ZeroCopyOutbox {
 }
 
 impl ZeroCopyOutbox {
-    /// An empty queue for a connected socket that has never sent by `MSG_ZEROCOPY`, since its sends
-    /// are counted from the first. Where the socket does not allow that, everything is copied.
+    /// An empty queue for a connected socket that has never sent by `MSG_ZEROCOPY`, because its
+    /// sends are counted from the first. If the socket does not support it, everything is copied.
     pub fn new(socket: BorrowedFd<'_>) -> Self {
         let refused = calls::enable_zerocopy(socket).is_err();
         Self { queue: VecDeque::new(), queued_bytes: 0, ledger: Ledger::default(), refused }
@@ -60,7 +60,7 @@ impl ZeroCopyOutbox {
         }
     }
 
-    /// Number of bytes the socket has not taken.
+    /// Number of bytes that the socket has not accepted.
     pub fn queued_bytes(&self) -> u64 {
         self.queued_bytes
     }

@@ -1,5 +1,5 @@
-//! The ranges that a single-pass reader has brought into the page cache, so that they can be
-//! dropped once it has passed.
+//! The ranges that a single-pass reader has read into the page cache, so that they can be dropped
+//! once it has passed them.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -28,7 +28,7 @@ pub struct Trail {
     asked: Vec<TrailRange>,
 }
 
-/// A range of a file that others hold open, or not any more.
+/// A range of a file that others may still hold open.
 #[derive(Debug)]
 struct TrailRange {
     file: Weak<File>,
@@ -50,8 +50,8 @@ impl TrailRange {
         Some(Extent { file: self.file.upgrade()?, offset: self.offset, len })
     }
 
-    /// Partitions hand out one `File` for all extents of a segment; asking the kernel is for those
-    /// who open one each.
+    /// True if the extent is a range of this file. Partitions use one `File` for all extents of a
+    /// segment; for callers that open a file for each extent, the kernel is queried.
     fn is_of_file(&self, extent: &Extent) -> bool {
         let Some(file) = self.file.upgrade() else { return false };
         let identity = |file: &File| file.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
@@ -120,12 +120,12 @@ impl Trail {
         ripe
     }
 
-    /// Takes all remaining ranges, for a reader that has ended.
+    /// Removes and returns all remaining ranges, for a reader that has ended.
     pub fn finish(&mut self) -> Vec<Extent> {
         std::mem::take(&mut self.ranges).iter().filter_map(|range| range.beginning(range.len)).collect()
     }
 
-    /// Number of bytes that have been brought in and not been dropped.
+    /// Number of bytes that have been read into the page cache and not been dropped.
     pub fn len(&self) -> u64 {
         self.ranges.iter().map(|range| range.len).sum()
     }

@@ -1,4 +1,4 @@
-//! Threads that wait for the disk on behalf of others: they bring ranges into the page cache, and
+//! Threads that wait for the disk on behalf of others: they read ranges into the page cache, and
 //! drop ranges after use.
 
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use super::{Trail, missing};
 use crate::counters::Counters;
 use crate::piece::Extent;
 
-/// A range to bring into the page cache, and ranges to drop.
+/// A range to read into the page cache, and ranges to drop.
 #[derive(Debug)]
 pub struct Warm {
     /// Range to wait for.

@@ -31,10 +31,10 @@ struct ExtendedError {
 const ORIGIN_ZEROCOPY: u8 = 5;
 const CODE_COPIED: u8 = 1;
 
-/// Room for an extended error with the address that may follow it.
+/// Size of the buffer for an extended error and the address that may follow it, in 8-byte words.
 const CONTROL_WORDS: usize = 32;
 
-/// Takes the next message off the queue. `None`: there is none.
+/// Removes and returns the next message of the queue. `None`: there is none.
 ///
 /// Messages about anything else are skipped; the socket's next call reports the same errors.
 pub(crate) fn next(socket: BorrowedFd<'_>) -> io::Result<Option<Acknowledged>> {

@@ -16,14 +16,15 @@ pub enum Access {
     Random,
     /// As the kernel does by default.
     Usual,
-    /// From start to end: much is read ahead, and pages that the reader has passed may go.
+    /// From start to end: the kernel reads far ahead, and may drop pages that the reader has
+    /// passed.
     Sequential,
-    /// All of the mapping, soon: reading begins immediately and the call does not wait.
+    /// All of the mapping, soon: reading begins immediately, without a wait in the call.
     Needed,
     /// All of the mapping is read and entered into the page table before the call returns.
     Populated,
     /// In huge pages if the file system supports them (ext4 since Linux 6.16, XFS, tmpfs with the
-    /// option); elsewhere as by default.
+    /// option); otherwise like the default.
     Huge,
 }
 
@@ -80,7 +81,7 @@ impl Mapping {
         self.watched.touch(|| word.store(u32::from_ne_bytes(bytes), Ordering::Relaxed));
     }
 
-    /// True if a page could not be brought in, and zeroes have taken its place.
+    /// True if a page could not be read, and was replaced by zeros.
     pub(crate) fn is_lost(&self) -> bool {
         self.watched.is_lost()
     }

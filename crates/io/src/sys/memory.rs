@@ -69,7 +69,7 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// Its place among the chunks of its region.
+    /// The index of the chunk in its region.
     pub(crate) fn index(&self) -> u16 {
         self.index
     }

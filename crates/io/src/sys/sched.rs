@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// `sched_setscheduler(2)` with `SCHED_IDLE`, for the calling thread alone.
+/// `sched_setscheduler(2)` with `SCHED_IDLE`, only for the calling thread.
 pub(crate) fn idle_only() -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: 0 names the calling thread, and the kernel only reads the parameters, which outlive

@@ -20,8 +20,8 @@ struct Installed {
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
 
 thread_local! {
-    /// The mapping that this thread reads or writes at the moment. Neither initialised lazily nor
-    /// dropped, so that the handler may look.
+    /// The mapping that this thread is accessing. Neither initialised lazily nor dropped, so that
+    /// the signal handler may read it.
     static TOUCHED: Cell<*const Watched> = const { Cell::new(ptr::null()) };
 }
 

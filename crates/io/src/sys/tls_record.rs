@@ -8,7 +8,7 @@ const SOL_TLS: i32 = 282;
 const SET_RECORD_TYPE: i32 = 1;
 const GET_RECORD_TYPE: i32 = 2;
 
-/// Room for a control message of one byte, aligned for its header.
+/// Size of the buffer for a control message of one byte, in words, aligned for its header.
 const CONTROL_WORDS: usize = 8;
 
 /// Receives from one record, without waiting: its kind, if the kernel reports it, and the number of

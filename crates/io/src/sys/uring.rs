@@ -94,8 +94,8 @@ impl Core {
         })
     }
 
-    /// Puts operations into the submission queue, linked in order if there are several; returns
-    /// them if there is no room.
+    /// Adds operations to the submission queue, linked in order if there are several; returns them
+    /// if it is full.
     pub(crate) fn push(&mut self, operations: Vec<Operation>) -> Result<Vec<Key>, Vec<Operation>> {
         if operations.len() > self.slots.room() || !self.make_room(operations.len()) {
             return Err(operations);
@@ -138,7 +138,7 @@ impl Core {
         room(&mut self.ring) >= count || self.enter(0, None).is_ok() && room(&mut self.ring) >= count
     }
 
-    /// Submits queued entries, and waits until there are `want` completions or the time has passed.
+    /// Submits queued entries, and waits for `want` completions or until the timeout.
     ///
     /// An interrupted wait, and a kernel that first requires completions to be taken, are not
     /// errors: there are fewer completions then.
@@ -213,7 +213,7 @@ impl Core {
         usize::try_from(self.ring.params().sq_entries()).unwrap_or(usize::MAX)
     }
 
-    /// Number of further operations for which there is room.
+    /// Number of further operations that the ring can accept.
     pub(crate) fn room(&self) -> usize {
         self.slots.room()
     }
@@ -236,13 +236,13 @@ impl Core {
         Ok(())
     }
 
-    /// Makes the kernel add to an `eventfd` for each completion, and when completions wait for a
+    /// Makes the kernel signal an `eventfd` for each completion, and when completions wait for a
     /// call. The kernel keeps it open.
     pub(crate) fn register_eventfd(&mut self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
         self.ring.submitter().register_eventfd(eventfd.as_raw_fd())
     }
 
-    /// Makes an empty table for `count` files.
+    /// Creates an empty table for `count` files.
     pub(crate) fn register_files(&mut self, count: u32) -> io::Result<()> {
         self.ring.submitter().register_files(&vec![-1; usize::try_from(count).unwrap_or(usize::MAX)])
     }
@@ -296,7 +296,7 @@ fn message(operation: &Operation) -> Option<Box<Message>> {
     Some(Box::new(Message { header, _pieces: pieces }))
 }
 
-/// The entry for an operation. It points to nothing but what `held` owns: the pages of a buffer,
+/// The entry for an operation. It only points to memory that `held` owns: the pages of a buffer,
 /// the content of `Bytes`, a boxed message and its vector. None of them moves when `held` does.
 fn entry(held: &Held, registered: Option<&Arc<Region>>) -> squeue::Entry {
     let (fd, fixed) = match &held.target {

@@ -19,7 +19,8 @@ pub(crate) struct Window {
 
 impl Window {
     /// Maps `bytes` bytes at `offset`, a multiple of the page size. Its pages are looked up as they
-    /// are sent, several at each fault: requesting all with the mapping costs up to a fifth more.
+    /// are sent, several per fault: a request for all of them with the mapping would cost up to a
+    /// fifth more.
     pub(crate) fn new(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
         let flags = MapFlags::SHARED;
         // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so

@@ -81,14 +81,14 @@ impl Writing {
         self.region.watched.is_lost()
     }
 
-    /// The mapping, for those who prepare its pages.
+    /// The mapping, for a thread that prepares its pages.
     pub(crate) fn region(&self) -> Arc<MappedRegion> {
         self.region.clone()
     }
 }
 
 impl MappedRegion {
-    /// Brings all pages in, writable, without changing them. Waits for the disk where it must.
+    /// Faults in all pages, writable, without changing them. Waits for the disk where necessary.
     pub(crate) fn populate(&self) -> io::Result<()> {
         let (start, advice) = (self.base.as_ptr().cast(), Advice::LinuxPopulateWrite);
         // SAFETY: base and length are those of the mapping that `self` owns; the pages keep their

@@ -30,7 +30,7 @@ pub struct Engine {
 impl Engine {
     /// An engine with the default thresholds. It opens pipes and allocates memory on demand.
     ///
-    /// Looks up, once, whether the process ignores `SIGPIPE`.
+    /// Checks once if the process ignores `SIGPIPE`.
     pub fn new(caps: &Caps, counters: Arc<Counters>) -> Self {
         Self::with_thresholds(caps, counters, Thresholds::default())
     }

@@ -10,7 +10,7 @@ use crate::counters::Fallback;
 use crate::error::{SourceFault, TransferError};
 use crate::piece::Extent;
 
-/// One turn of one transfer: where to, and how much.
+/// One turn of one transfer: the socket, the budget, and the result.
 pub(crate) struct Job<'a> {
     pub(crate) engine: &'a mut Engine,
     pub(crate) socket: BorrowedFd<'a>,

@@ -14,14 +14,14 @@ use crate::piece::{Extent, Piece};
 use crate::pipe::Pipe;
 use crate::residency::{self, Lead};
 
-/// Number of additional windows that a question covers if the socket has taken all earlier bytes.
+/// Most additional windows that a check covers if the socket has accepted all earlier bytes.
 const LOOKAHEAD_WINDOWS_MAX: u64 = 3;
 
 /// Pieces that are not empty, the first of them partly sent.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pieces: VecDeque<Piece>,
-    /// Bytes of the first piece that the socket has taken.
+    /// Bytes of the first piece that the socket has accepted.
     done: u64,
     /// Bytes of all pieces that it has not.
     remaining: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Queue {
     detour: Option<SocketPath>,
     /// Bytes of the first piece that are known to be in the cache, or were reported as cold.
     resident_bytes: u64,
-    /// Number of bytes beyond its turn that the next question covers.
+    /// Number of bytes beyond its turn that the next check covers.
     lookahead: u64,
     /// Holds the next bytes of the first piece, if a short send left some in it.
     pipe: Option<Pipe>,
@@ -46,7 +46,7 @@ enum Cork {
     /// The kernel sends incomplete segments.
     #[default]
     Off,
-    /// The kernel holds them back.
+    /// The kernel holds incomplete segments back.
     On,
     /// The socket is not a TCP socket.
     Unsupported,
@@ -72,7 +72,7 @@ impl Queue {
         self.expects_more = is_expected;
     }
 
-    /// Makes the kernel hold incomplete segments back, for calls that cannot say that more follows.
+    /// Makes the kernel hold incomplete segments back, for calls that cannot announce further data.
     pub(crate) fn cork(&self, socket: BorrowedFd<'_>) {
         if self.cork.get() == Cork::Off {
             let is_set = rustix::net::sockopt::set_tcp_cork(socket, true).is_ok();
@@ -94,7 +94,7 @@ impl Queue {
         self.expects_more
     }
 
-    /// Number of bytes that the socket has not taken.
+    /// Number of bytes that the socket has not accepted.
     pub(crate) fn remaining(&self) -> u64 {
         self.remaining
     }
@@ -148,8 +148,8 @@ impl Queue {
     }
 
     /// Checks that the next pages of the first piece are in the cache: those of a turn of `budget`
-    /// bytes, so that a window ends where a turn does, and more beyond while the socket takes all.
-    /// False: the first of them are missing.
+    /// bytes, so that a window ends where a turn does, and further pages while the socket accepts
+    /// everything. False: the first pages are missing.
     pub(crate) fn ask(&mut self, engine: &Engine, budget: u64) -> bool {
         let window_bytes = engine.thresholds.cold_window_bytes;
         let Some(window) = self.window(engine, budget.min(window_bytes).saturating_add(self.lookahead))

@@ -19,21 +19,21 @@ pub trait Seal {
     /// Appends `plain`, encrypted, to `sealed`. The appended bytes must be sent, whole and in this
     /// order.
     ///
-    /// # Errors
-    /// The connection cannot encrypt any more, as when its keys are used up.
+    /// # Errors The connection can encrypt no further record, for example because its keys are
+    /// exhausted.
     fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> io::Result<()>;
 }
 
 /// Pieces that are encrypted and sent to one socket.
 ///
 /// Driven like [`Transfer`](crate::Transfer). Between steps it holds its pieces and the encrypted
-/// bytes that the socket has not taken, at most some 130 KiB.
+/// bytes that the socket has not accepted, at most about 130 KiB.
 #[derive(Debug)]
 pub struct SealedTransfer {
     queue: Queue,
     /// Report of the last turn.
     cold: Option<Extent>,
-    /// Encrypted, and not taken yet.
+    /// Encrypted bytes that the socket has not accepted.
     rest: Vec<u8>,
 }
 
@@ -117,7 +117,7 @@ impl SealedTransfer {
         }
     }
 
-    /// Sends encrypted bytes and keeps those that the socket does not take.
+    /// Sends encrypted bytes and keeps those that the socket does not accept.
     fn send(&mut self, job: &Job<'_>, bytes: &[u8]) -> Result<Progress, TransferError> {
         let (sent, outcome) = user_tls::send(job, &self.queue, bytes);
         if sent < bytes.len() {

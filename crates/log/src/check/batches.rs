@@ -14,8 +14,8 @@ const CHUNK: usize = 1 << 20;
 /// Position of the format in a batch.
 const MAGIC_AT: usize = PREFIX_LEN + 4;
 
-/// A segment or snapshot, batch by batch. Memory is bounded by the largest batch that the file
-/// really has room for.
+/// Reads a segment or snapshot batch by batch. Memory is bounded by the largest batch that fits
+/// into the file.
 #[derive(Debug)]
 pub struct Batches<'a> {
     disk: &'a dyn Disk,
@@ -98,7 +98,7 @@ impl<'a> Batches<'a> {
         }
     }
 
-    /// Zeros up to the end are room for later; zeros in between are a hole.
+    /// Reads zeros: up to the end they are preallocated space; before other bytes they are a hole.
     fn zeros(&mut self) -> io::Result<Next<'_>> {
         let mut at = self.position;
         loop {

@@ -139,7 +139,7 @@ impl Times {
         fault
     }
 
-    /// The entries of the last batch. The last entry of a `sealed` segment has its latest time.
+    /// The entries after the last batch. The last entry of a `sealed` segment has its latest time.
     pub(super) fn rest(&mut self, base: i64, end_offset: i64, sealed: bool) -> Option<Fault> {
         let mut fault = None;
         while let Some((time, delta)) = self.entries.get(self.next).copied() {

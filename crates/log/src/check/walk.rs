@@ -25,7 +25,7 @@ struct Segment {
     seen: Vec<Aborted>,
     /// Positions without an intact batch, with the offset that was expected there.
     broken: Vec<(u64, i64, String)>,
-    /// An intact batch exists after the first of them.
+    /// True if an intact batch follows the first damaged one.
     intact_behind: bool,
 }
 

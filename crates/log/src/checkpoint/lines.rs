@@ -12,8 +12,8 @@ const VERSION: &str = "0";
 pub(crate) struct Lines<'a>(std::str::Lines<'a>);
 
 impl<'a> Lines<'a> {
-    /// Checks version, count and that the last line has its end: without it, its last number may
-    /// have lost digits.
+    /// Checks version and count, and that the last line is terminated: otherwise its last number
+    /// may lack digits.
     pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
         if !text.ends_with('\n') {
             return Err("the last line has no end".to_owned());
@@ -51,8 +51,8 @@ pub(crate) fn render(entries: impl ExactSizeIterator<Item = String>) -> String {
     text
 }
 
-/// The text of a file; `None` if there is no such file, or no content: a crash of the machine can
-/// leave a file that is empty or has zeros in place of its bytes.
+/// The text of a file; `None` if there is no such file, or it has no content: a crash of the
+/// machine can leave a file that is empty or contains zeros.
 ///
 /// # Errors
 /// Same as [`read_text`].

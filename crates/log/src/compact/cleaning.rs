@@ -164,7 +164,7 @@ impl Cleaning {
         Ok(())
     }
 
-    /// Adds the keys of the next segment; returns true if there was room for all of them.
+    /// Adds the keys of the next segment; returns false if the map is full.
     fn learn_segment(
         &mut self,
         segment: &Segment,
@@ -234,9 +234,9 @@ impl Cleaning {
         Ok(Cleaned { old, snapshots, cuts: self.cuts, ..cleaned })
     }
 
-    /// The snapshot of producers where a group begins, as it may stay: without transactions that
-    /// have ended since, whose markers may be taken out, so that nothing would end them again after
-    /// a crash.
+    /// The snapshot of producers for the start of a group, without transactions that have ended
+    /// since: their markers may be removed, after which nothing would end the transactions again
+    /// after a crash.
     fn producers_at(&self, offset: i64, now: &LastRecords) -> Result<Option<Vec<u8>>, LogError> {
         let (disk, dir) = (&*self.job.partition.disk, &self.job.partition.dir());
         match Producers::load(disk, dir, offset, self.job.now_ms) {

@@ -10,8 +10,8 @@ use crate::{LogConfig, LogError};
 /// Section that compaction can process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtySection {
-    /// The first offset that compaction has not seen. The checkpoint's, unless the log has none
-    /// such any more.
+    /// The first offset that has not been compacted: that of the checkpoint, unless the log no
+    /// longer contains it.
     pub first_dirty: i64,
     /// End of the section: the base offset of a segment. The section excludes the active segment,
     /// offsets from the last stable offset on, and records younger than `min.compaction.lag.ms`.
@@ -86,7 +86,7 @@ impl DirtySection {
         }
     }
 
-    /// True if it is time, given `min.cleanable.dirty.ratio`.
+    /// True if compaction is due by `min.cleanable.dirty.ratio`.
     pub fn is_due(&self, min_ratio: f64) -> bool {
         self.dirty_bytes > 0 && (self.overdue_ms > 0 || self.ratio() > min_ratio)
     }

@@ -23,7 +23,7 @@ pub(super) struct Filter<'a> {
     pub(super) seen: u64,
 }
 
-/// The records of a batch that stay. They are decoded again for the new batch: a batch may have
+/// The records of a batch that are kept. They are decoded again for the new batch: a batch may have
 /// millions, each of which would take more memory than its bytes.
 #[derive(Default)]
 struct Kept {

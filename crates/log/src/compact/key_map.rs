@@ -30,7 +30,7 @@ impl KeyMap {
         Self { slots: vec![[0; 3]; slots], used: 0, limit, latest: -1, hashers }
     }
 
-    /// Notes that a key is at an offset, later than all before; `false` if there is no room.
+    /// Records the latest offset of a key; `false` if the map is full.
     pub(super) fn put(&mut self, key: &[u8], offset: i64) -> bool {
         if self.used >= self.limit {
             return false;

@@ -23,7 +23,7 @@ pub struct Cleaned {
     pub(crate) size: u64,
     pub(crate) max_timestamp: i64,
     pub(crate) old: Vec<Arc<Segment>>,
-    /// Snapshots of producers that go with them.
+    /// Snapshots of producers that are removed with them.
     pub(crate) snapshots: Vec<PathBuf>,
     /// Truncations of the log before the compaction began.
     pub(crate) cuts: u64,
@@ -51,7 +51,7 @@ pub(super) fn remove(disk: &dyn Disk, dir: &Path, base: i64) -> Result<(), LogEr
     Ok(())
 }
 
-/// A segment being written.
+/// Output segment of a compaction, while it is being written.
 pub(super) struct Output<'a> {
     disk: &'a Arc<dyn Disk>,
     dir: &'a Path,
@@ -66,7 +66,7 @@ pub(super) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Begins the segment; files of an earlier attempt go.
+    /// Begins the segment; removes files of an earlier attempt.
     pub(super) fn create(
         disk: &'a Arc<dyn Disk>,
         dir: &'a Path,

@@ -26,7 +26,7 @@ impl FaultyDisk {
         *self.failing.lock() = Some((operation, suffix, errno));
     }
 
-    /// Makes an operation fail once it was done this number of times.
+    /// Makes an operation fail after this number of successes.
     pub(crate) fn fail_after(&self, operation: &'static str, times: u32) {
         *self.ending.lock() = Some((operation, times));
     }

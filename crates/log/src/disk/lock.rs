@@ -40,8 +40,8 @@ pub fn lock_to_read(path: &Path) -> io::Result<ReadLock> {
     Ok(if take(&file, libc::F_RDLCK)? { ReadLock::Held(file) } else { ReadLock::Taken })
 }
 
-/// Takes a data directory's lock, by a file of this name: `None` if another process has it. The
-/// lock is held while the file is open; the kernel releases it when the process ends in any way.
+/// Acquires a data directory's lock, by a file of this name: `None` if another process has it. The
+/// lock is held while the file is open; the kernel releases it when the process ends.
 ///
 /// # Errors
 /// Errors of the kernel.

@@ -1,5 +1,5 @@
-//! Indexes whose entries ascend, over the mapped file: what the index of offsets and the index of
-//! timestamps have in common.
+//! Memory-mapped indexes with ascending entries: common code of the index of offsets and the index
+//! of timestamps.
 
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -50,8 +50,8 @@ impl<E: Entry> Index<E> {
         (index_bytes as usize / E::WIDTH).max(1)
     }
 
-    /// Number of entries for which the file has room: the limit, and at least two, since the only
-    /// slot of a file counts as used.
+    /// Number of entries that fit into the file: the limit, and at least two, because the only slot
+    /// of a file counts as used.
     pub(crate) fn capacity(index_bytes: u32) -> usize {
         Self::limit(index_bytes).max(2)
     }
@@ -81,8 +81,8 @@ impl<E: Entry> Index<E> {
         view.unless_lost(all.take_while(is_below).collect())
     }
 
-    /// Makes these its entries. An index on disk that holds the first of them and nothing else is
-    /// kept, another replaced.
+    /// Replaces the entries. An index on disk that begins with these entries and has no others is
+    /// kept, any other one is replaced.
     pub(crate) fn with_entries(
         self,
         disk: &dyn Disk,

@@ -17,10 +17,10 @@ mod tests;
 pub(crate) const WIDTH: usize = 34;
 const _: () = assert!(WIDTH == 2 + 4 * 8, "a version and four offsets");
 const VERSION: i16 = 0;
-/// The count of an index that has not been read yet.
+/// Value for the unknown count of an index that has not been read yet.
 const UNKNOWN: usize = usize::MAX;
-/// Entries that a search reads first, and those that it reads at a time if it passes more: all that
-/// ended while an earlier transaction was open.
+/// Entries of the first read of a search, and of each later one if it skips more: those that ended
+/// while an earlier transaction was open.
 const READ_FIRST: usize = 8;
 const READ_MAX: usize = 256;
 
@@ -78,8 +78,8 @@ impl TxnIndex {
         Ok(self.count.load(Ordering::Acquire))
     }
 
-    /// Creates the file if it does not exist yet; returns true if it did not exist. Called by the
-    /// writer alone, before [`TxnIndex::append`].
+    /// Creates the file if it does not exist yet; returns true if it did not exist. Called only by
+    /// the writer, before [`TxnIndex::append`].
     pub(crate) fn prepare(&self, disk: &dyn Disk) -> Result<bool, LogError> {
         self.count(disk)?;
         let created = self.file.get().is_none();
@@ -90,7 +90,7 @@ impl TxnIndex {
         Ok(created)
     }
 
-    /// Appends entries to a file that is there, and publishes them. Called by the writer alone.
+    /// Appends entries to an existing file, and publishes them. Called only by the writer.
     ///
     /// # Errors A failing disk. If it is full, the file is as before.
     pub(crate) fn append(&self, disk: &dyn Disk, entries: &[Aborted]) -> Result<(), LogError> {
@@ -112,7 +112,7 @@ impl TxnIndex {
         entries.iter().flat_map(Aborted::encode).collect()
     }
 
-    /// Makes these its entries, in a new file if that on disk has others; in none if there are
+    /// Replaces the entries, in a new file if that on disk has others, or in no file if there are
     /// none.
     pub(crate) fn with_entries(self, disk: &dyn Disk, entries: &[Aborted]) -> Result<Self, LogError> {
         let len = disk.len(&self.path).unwrap_or(0);

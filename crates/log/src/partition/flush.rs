@@ -32,7 +32,7 @@ impl Partition {
         self.flush_to(|partition| sealed(partition).min(partition.log_end()))
     }
 
-    /// Makes the records below the log's end durable, and only them: the next opening reads more
+    /// Makes the records below the log's end durable, but no indexes: the next opening reads more
     /// than after a [`Partition::flush`], which syncs indexes as well. Returns the durable offset.
     /// Appends continue. Blocks.
     ///
@@ -64,7 +64,8 @@ impl Partition {
         Ok(end.max(durable))
     }
 
-    /// The order of the durability marks. Called with the lock held that prevents truncations.
+    /// Asserts the order of the durability marks. Called with the lock held that prevents
+    /// truncations.
     fn assert_durable_marks(&self) {
         let (recovery_point, durable, end) = (self.recovery_point(), self.durable(), self.log_end());
         assert!(
@@ -165,7 +166,7 @@ impl Partition {
         self.unsynced_names.store(true, Ordering::Release);
     }
 
-    /// Prevents syncs while the log's end moves back.
+    /// Prevents syncs while the log's end moves backwards.
     pub(crate) fn hold_flushes(&self) -> MutexGuard<'_, ()> {
         self.flushing.lock()
     }

@@ -14,7 +14,7 @@ impl Partition {
         self.log_start().max(first_base)
     }
 
-    /// The last offset of which a copy in remote storage is known, -1 if none is.
+    /// The last offset that is known to have a copy in remote storage, -1 if none is.
     pub fn highest_remote(&self) -> i64 {
         self.highest_remote.load(Ordering::Acquire)
     }

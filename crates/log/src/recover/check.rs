@@ -104,7 +104,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Checks one segment; its batches go into producers, epochs and indexes.
+    /// Checks one segment, and adds its batches to producers, epochs and indexes.
     fn check(&mut self, at: usize) -> Result<Walked, LogError> {
         if self.segments[at].size() == 0 && self.is_index_empty(self.segments[at].base()) {
             let end_offset = self.segments[at].base();

@@ -1,5 +1,5 @@
-//! Evidence of records that a log has had and lacks: checkpoints, indexes, snapshots and batches
-//! that lie beyond the end that the opening finds.
+//! Evidence of lost records: checkpoints, indexes, snapshots and batches beyond the end that the
+//! opening finds.
 
 use std::fmt;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub enum Evidence {
     RecoveryPoint,
     /// The checkpoint of high watermarks: the records were committed.
     HighWatermark,
-    /// Batches that are damaged, and those after them.
+    /// Damaged batches, and batches after them.
     Batches,
     /// An offset index or a time index.
     Index,
@@ -43,7 +43,7 @@ impl fmt::Display for Evidence {
     }
 }
 
-/// Records that a log has had and lacks.
+/// Records that the log had once and lacks now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortfall {
     /// End of the batches that are there.
@@ -62,7 +62,7 @@ impl fmt::Display for Shortfall {
 }
 
 impl Recovery<'_> {
-    /// Takes the claims of indexes without a segment, each of which is logged.
+    /// Collects the claims of indexes without a segment, and logs each.
     pub(super) fn claim_by_names(&mut self) -> Result<(), LogError> {
         let indexes = self.listing.offset_indexes.union(&self.listing.time_indexes);
         let orphans: Vec<i64> = indexes.filter(|base| !self.listing.bases.contains(base)).copied().collect();
@@ -190,8 +190,8 @@ impl Recovery<'_> {
         (claimed > end).then_some(Shortfall { end, claimed, evidence })
     }
 
-    /// The offset at which a log that ends here continues, if checkpoints show that it has given
-    /// out later offsets and no other replica has their records.
+    /// The offset at which a log that ends here continues, if checkpoints show that later offsets
+    /// were assigned and no other replica has their records.
     pub(super) fn next_unused(&self, end: i64) -> Option<i64> {
         // Records before the recovery point were on the device. After a crash of the machine those
         // before the high watermark need not be there, and a new leader epoch tells consumers.

@@ -35,7 +35,7 @@ pub(super) fn clear(disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
     put_in_place(disk, dir, swaps)
 }
 
-/// The offsets of the complete segments that wait to be put in place.
+/// The offsets of the complete segments that are ready to be swapped in.
 fn covered(disk: &dyn Disk, dir: &Path, swaps: &[(i64, PathBuf)]) -> Result<Range<i64>, LogError> {
     let (mut first, mut end) = (i64::MAX, i64::MIN);
     for (base, path) in swaps.iter().filter(|(_, path)| is_log(path)) {
@@ -74,7 +74,8 @@ fn remove_replaced(disk: &dyn Disk, dir: &Path, covered: &Range<i64>) -> Result<
     Ok(())
 }
 
-/// The log before its indexes: once it has its name, another crash removes none of them.
+/// Renames the log before its indexes: once the log has its name, another crash removes none of
+/// them.
 fn put_in_place(disk: &dyn Disk, dir: &Path, mut swaps: Vec<(i64, PathBuf)>) -> Result<(), LogError> {
     swaps.sort_by_key(|(base, path)| (!is_log(path), *base));
     for (_, path) in &swaps {

@@ -17,7 +17,7 @@ pub struct Reindexed {
 }
 
 impl Partition {
-    /// True if there is something to [`reindex`](Partition::reindex).
+    /// True if an index must be [rebuilt](Partition::reindex).
     pub fn has_misleading_index(&self) -> bool {
         !self.misleading().is_empty()
     }

@@ -46,7 +46,7 @@ impl Recovery<'_> {
         last.ok_or_else(|| scan.corrupt(start))
     }
 
-    /// Reads the checkpoint of epochs; a damaged one counts as none.
+    /// Reads the checkpoint of epochs; a damaged one counts as missing.
     pub(super) fn load_epochs(&self) -> Result<Epochs, LogError> {
         match Epochs::load(&*self.options.disk, &self.options.dir) {
             Err(LogError::Corrupt { path, detail }) => {
@@ -201,8 +201,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Damage in a segment that is not checked is left to be found by readers; the log opens
-    /// without what lies after it.
+    /// Ignores damage in a segment that is not checked, which readers find; the log opens without
+    /// the bytes after it.
     fn pass_over(&self, segment: &Segment, outcome: Result<(), ReadError>) -> Result<(), LogError> {
         match outcome {
             Err(ReadError::Storage(error)) => Err(error),

@@ -137,9 +137,9 @@ impl Segment {
         self.find_from(disk, (query.offset, search_start.latest), search_start.start..query.end, window)
     }
 
-    /// Finds a batch where the search in the index has misled, at `start`: by an entry that it has
-    /// passed over, else from the first batch on. Reads up to the whole segment, and notes that the
-    /// index is to be built again.
+    /// Finds a batch after an index entry has misled to `start`: by an earlier entry that was
+    /// skipped, otherwise from the first batch on. Reads up to the whole segment, and marks the
+    /// index for a rebuild.
     fn find_without_index(
         &self,
         disk: &dyn ReadFiles,

@@ -12,18 +12,19 @@ use crate::progress::Progress;
 use crate::segment::Segment;
 use crate::{LogConfig, LogError, ReadError};
 
-/// The segment being appended to.
+/// The segment to which records are appended.
 #[derive(Debug)]
 pub(super) struct Active {
     pub(super) segment: Arc<Segment>,
-    /// Bytes written; readers see those published.
+    /// Written bytes; readers see only the published ones.
     pub(super) size: u64,
     /// Time at which it was created or, if it was found on disk, opened.
     pub(super) created_ms: i64,
     pub(super) progress: Progress,
     /// The windows of mapped appends.
     pub(super) windows: Windows,
-    /// Bytes of an undone write may lie above `size`, because they could not be cut off.
+    /// True if bytes of an undone write may remain above `size`, because they could not be
+    /// truncated.
     pub(super) has_remains: bool,
     // Contents of a segment found on disk are looked up when the first batch is appended.
     known: bool,
@@ -47,7 +48,7 @@ impl Active {
         Self { segment, size, created_ms: now_ms, progress, windows, has_remains, known: size == 0, indexed }
     }
 
-    /// Cuts off the bytes that an undone write has left, before anything else is written or the
+    /// Truncates the bytes that an undone write has left, before anything else is written or the
     /// segment is sealed.
     ///
     /// # Errors
@@ -113,7 +114,7 @@ impl Active {
         Ok(())
     }
 
-    /// True if either index has no room for `more` entries and the last entry of the time index.
+    /// True if either index has no space for `more` entries and the last entry of the time index.
     pub(super) fn is_index_full(
         &self,
         disk: &dyn Disk,

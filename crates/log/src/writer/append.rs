@@ -30,7 +30,7 @@ pub struct Appended {
     pub log_append_time_ms: i64,
     /// The first offset of the log.
     pub log_start: i64,
-    /// True if the log already had it.
+    /// True if the log already contained the batch.
     pub duplicate: bool,
 }
 
@@ -58,9 +58,8 @@ pub(super) struct Incoming {
 }
 
 impl Writer {
-    /// Appends a group of batches in order, and returns what became of each, in the same order.
-    /// The batch is readable when this returns; it is durable after a flush. Blocks on the
-    /// disk.
+    /// Appends a group of batches in order, and returns the result of each, in the same order. The
+    /// batch is readable when this returns; it is durable after a flush. Blocks on the disk.
     pub fn append(&mut self, group: &mut [Append], now_ms: i64) -> Vec<Result<Appended, AppendError>> {
         let mut outcomes = Vec::with_capacity(group.len());
         let mut pending = self.pending(0);
@@ -90,7 +89,7 @@ impl Writer {
         }
     }
 
-    /// Checks sizes, and rolls the segment if the batch does not belong in it any more.
+    /// Checks sizes, and rolls the segment if the batch does not fit into it.
     fn make_room(
         &mut self,
         group: &[Append],
@@ -142,7 +141,7 @@ impl Writer {
         }
     }
 
-    /// True if the batch does not belong in the active segment any more.
+    /// True if the batch must go to a new segment.
     pub(super) fn is_roll_due(
         &self,
         incoming: &Incoming,
@@ -202,8 +201,8 @@ impl Writer {
         Ok(Appended { base_offset, last_offset, log_append_time_ms, log_start, duplicate: false })
     }
 
-    /// Judges the sequence number of a batch. The batch does not come before an earlier one that
-    /// was refused for a reason that passes, and the producer gets that reason again.
+    /// Checks the sequence number of a batch. A batch after one that was refused for a temporary
+    /// reason is refused for the same reason.
     fn check_sequence(&self, batch: &BatchView<'_>, append: &Append) -> Result<SequenceCheck, AppendError> {
         let checked = self.producers.check(batch, append.source, append.transaction_version);
         if self.partition.refused.is_empty() {
@@ -241,7 +240,7 @@ impl Writer {
         }
     }
 
-    /// Notes a batch that has its offsets: its producer, its index entries, its size.
+    /// Records a batch that has its offsets: its producer, its index entries, its size.
     pub(super) fn line_up(&mut self, batch: &BatchView<'_>, pending: &mut Pending, now_ms: i64) {
         let completed = self.producers.note(batch, now_ms);
         self.partition.refused.forget(batch.producer_id());

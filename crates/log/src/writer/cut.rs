@@ -80,7 +80,7 @@ impl Discarded {
     }
 }
 
-/// The place of a truncation.
+/// The position of a truncation.
 struct CutPoint {
     /// The segment that becomes the last one.
     at: usize,
@@ -137,9 +137,9 @@ impl Writer {
         Ok(self.discard_before(offset.max(log_start)))
     }
 
-    /// Stores leader epochs of which the first begin later, or are gone. Without room for the file,
-    /// its former contents stay, whose start the next opening raises: a full disk does not keep the
-    /// records that fill it.
+    /// Stores leader epochs after the log start has moved: the first of them begin later, or are
+    /// gone. If the disk is full, the file keeps its former contents, whose start the next opening
+    /// corrects, so that records can be deleted from a full disk.
     fn store_raised_epochs(&mut self, epochs: Epochs) -> Result<(), LogError> {
         match self.store_epochs(epochs.clone()) {
             Err(error) if error.source_io().is_some_and(is_short) => {
@@ -233,8 +233,8 @@ impl Writer {
         Ok(end)
     }
 
-    /// Does everything that needs room or descriptors first. Until it returns, nothing of the log
-    /// has changed. None if the last segment stays as long as it is.
+    /// Prepares everything that needs disk space or descriptors. Until it returns, nothing of the
+    /// log has changed. None if the last segment keeps its length.
     fn prepare_cut(&self, cut: &CutPoint) -> Result<Option<Built>, LogError> {
         let (disk, segments) = (&*self.disk, self.partition.segments.load_full());
         // Names are about to refer to other files: a reader of the old segments must have their
@@ -291,8 +291,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Copies the bytes before the cut to a file without the segment's name, on the device when it
-    /// returns; returns the entries of their indexes. None if no byte and no entry goes.
+    /// Copies the bytes before the cut to a file with a temporary name, synced when this returns;
+    /// returns the entries of their indexes. None if no byte and no entry is removed.
     fn copy_head(&self, old: &Segment, cut: &CutPoint) -> Result<Option<Built>, LogError> {
         let disk = &*self.disk;
         // Entries above its end belong to a file that another process has shortened.
@@ -318,7 +318,7 @@ impl Writer {
         Ok(Some(built))
     }
 
-    /// Gives the copied head the name of its segment, and makes its indexes.
+    /// Renames the copied head to its segment, and builds its indexes.
     fn shorten(&self, old: &Segment, (head, size): (Built, u64)) -> Result<Segment, LogError> {
         let (disk, dir, fresh) = (&*self.disk, &*self.partition.dir(), head_path(old));
         // Without indexes the next opening builds them; it might trust those of the longer file.

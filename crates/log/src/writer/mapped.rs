@@ -51,7 +51,7 @@ impl Windows {
         Self { now: None, next }
     }
 
-    /// True if the file has room that nothing was written to.
+    /// True if the file has preallocated space that is not written yet.
     pub(super) fn is_ahead(&self) -> bool {
         self.now.is_some() || self.next.is_some()
     }

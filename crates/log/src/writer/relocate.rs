@@ -1,5 +1,5 @@
-//! Move of a log to another directory: a copy, which has been brought to the log's end, takes its
-//! place. Readers and those who wait keep the [`Partition`], which has other files from then on.
+//! Move of a log to another directory: a copy that has caught up to the log's end replaces it.
+//! Readers and waiters keep the [`Partition`], which uses the new files from then on.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{LogError, OpenOptions};
 /// A step of a move that is the caller's.
 type Step<'a> = &'a dyn Fn() -> Result<(), LogError>;
 
-/// The place to which a log moves.
+/// The target of a log's move.
 pub struct Destination<'a> {
     /// The directory that the copy has after `commit`.
     pub dir: PathBuf,
@@ -27,8 +27,8 @@ pub struct Destination<'a> {
     /// Syncs everything that must be on the device before the copy replaces the log. The copy is on
     /// the device.
     pub prepare: Step<'a>,
-    /// Renames the log's directory away and the copy's to its name; both are on the device when it
-    /// returns.
+    /// Renames the log's directory to a temporary name and the copy's to the final one; both are
+    /// synced when it returns.
     pub commit: Step<'a>,
     /// Restores both names after a failure; both are on the device when it returns.
     pub revert: Step<'a>,

@@ -15,7 +15,7 @@ use crate::{AppendError, LogError, OFFSET_MAX};
 pub struct ReplicaSource {
     /// The leader epoch that the fetch named.
     pub leader_epoch: i32,
-    /// Start of the leader's log when it answered.
+    /// Start of the leader's log at the time of its response.
     pub log_start: i64,
 }
 
@@ -44,7 +44,7 @@ struct Intact<'a> {
 /// Adjacent batches of one segment that wait for the write.
 struct Part {
     pending: Pending,
-    /// Epochs of the log with those of these batches, if they bring one.
+    /// Epochs of the log with those of these batches, if they add one.
     epochs: Option<Epochs>,
 }
 
@@ -163,8 +163,8 @@ impl Writer {
         self.roll_at(if fits { log_end } else { batch.base_offset() }, now_ms)
     }
 
-    /// Writes batches and publishes them. Their epochs are in the file before, as those of a
-    /// leader's batches are.
+    /// Writes batches and publishes them. Their epochs are stored before, like those of a leader's
+    /// batches.
     fn commit_part(&mut self, records: &[u8], part: Part) -> Result<(), LogError> {
         let Part { pending, epochs } = part;
         if records.is_empty() {

@@ -30,8 +30,8 @@ impl Retired {
         self.paths.iter().try_for_each(|path| remove_if_there(&*self.disk, path).map(drop))
     }
 
-    /// Renames files of segments: `.deleted` comes after their names. A file is removed instead
-    /// where the disk has no room for the longer name.
+    /// Renames files of segments to names with the suffix `.deleted`. If the disk has no space for
+    /// the longer name, the file is removed instead.
     pub(super) fn rename(
         disk: &Arc<dyn Disk>,
         files: impl Iterator<Item = PathBuf>,

@@ -20,15 +20,15 @@ const CREATED_MAX: usize = 10_000;
 /// Most entries that one request may remove.
 const REMOVED_MAX: usize = 10_000;
 
-/// Limit of entries in the answer: every filter of a request may match the same entries.
+/// Limit of entries in the response: every filter of a request may match the same entries.
 const TOLD_MAX: usize = 10 * REMOVED_MAX;
 
 /// Most comparisons of a filter with an entry in one request. Other changes of the metadata wait
 /// for them.
 const COMPARED_MAX: usize = 10_000_000;
 
-/// The `metadata.version` (3.5-IV2) from which on there are records of credentials. A Kafka of an
-/// earlier version, to which the directory may go back, cannot read them.
+/// First `metadata.version` (3.5-IV2) with records of credentials. An earlier version of Kafka, to
+/// which the directory may be returned, cannot read them.
 const CREDENTIALS_LEVEL_MIN: i16 = 11;
 
 /// Adds entries, all or none, and returns the new ones. An existing entry succeeds without a
@@ -146,7 +146,7 @@ impl AlterCredential {
     }
 }
 
-/// Changes users' credentials, each user independently. Deletions come before the other changes.
+/// Changes users' credentials, each user independently. Deletions precede the other changes.
 pub fn alter_credentials(
     image: &Image,
     changes: &[AlterCredential],

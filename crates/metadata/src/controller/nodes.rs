@@ -35,8 +35,8 @@ pub struct Node {
     pub controller_end_points: Vec<Endpoint>,
 }
 
-/// Default listener of Kafka's controller. No socket listens there: the address only goes into the
-/// records that a Kafka started on this directory expects.
+/// Default listener of Kafka's controller. No socket listens there: the address is only used in the
+/// records that Kafka expects when it is started on this directory.
 pub fn controller_endpoint() -> VoterEndpoint {
     VoterEndpoint { name: "CONTROLLER".to_owned(), host: "localhost".to_owned(), port: 9093 }
 }
@@ -106,7 +106,7 @@ pub fn lose_directories(image: &Image, node_id: i32, left: &[Uuid]) -> Vec<Recor
 }
 
 /// Records the directories of the node's replicas that the image lacks, and makes the node lead the
-/// partitions again that counted as lost: `placed` has topic, number and directory.
+/// partitions again that counted as lost: `placed` has topic, index and directory.
 pub fn assign_directories(image: &Image, node_id: i32, placed: &[((String, i32), Uuid)]) -> Vec<Record> {
     let change = |((name, partition_id), directory): &((String, i32), Uuid)| {
         let topic = image.topic(name)?;
@@ -171,8 +171,8 @@ fn changes(
     })
 }
 
-/// Takes the lead where the rules of eligible leaders allow it, and takes it again where it was
-/// never given up.
+/// Takes the leadership where the rules of eligible leaders permit it, also of partitions that the
+/// node already leads.
 fn lead(partition: &PartitionRegistration, node_id: i32) -> Option<PartitionChangeRecord> {
     // No other node runs that could be in sync.
     let alone = vec![node_id];

@@ -22,8 +22,8 @@ pub struct MorePartitions {
     pub assignments: Option<Vec<Vec<i32>>>,
 }
 
-/// Adds partitions to topics, each or not at all; outcomes are in the order of `topics`, without
-/// those that name a topic a second time. For "validate only", drop the records.
+/// Adds partitions to topics, each completely or not at all; outcomes are in the order of `topics`,
+/// without repeated topics. For "validate only", drop the records.
 pub fn create_partitions(
     image: &Image,
     topics: &[MorePartitions],
@@ -161,7 +161,7 @@ impl fmt::Display for PlacementError {
     }
 }
 
-/// Places partitions by going round the active brokers.
+/// Places partitions on the active brokers in turn.
 pub(super) fn place(
     image: &Image,
     partitions: Range<i32>,

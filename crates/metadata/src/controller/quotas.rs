@@ -35,8 +35,8 @@ const USER_AND_CLIENT_KEYS: [(&str, Kind); 4] = [
 ];
 const IP_KEYS: [(&str, Kind); 1] = [("connection_creation_rate", Kind::Whole(i32::MAX as f64, "an INT"))];
 
-/// Changes the limits of each entity, or none of them; that addresses resolve is the caller's to
-/// check. An entity named twice is refused once, in the place of its first mention, as in Kafka.
+/// Changes the limits of all entities, or none; the caller must check that addresses resolve. A
+/// repeated entity is refused once, at its first mention, as in Kafka.
 pub fn alter_client_quotas(
     image: &Image,
     requests: &[AlterQuota],

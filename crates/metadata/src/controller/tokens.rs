@@ -35,7 +35,7 @@ pub struct TokenLifetimes {
 /// A requested token. Principals are `type:name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewToken {
-    /// Principal that the token stands for.
+    /// Principal as which the token authenticates.
     pub owner: String,
     /// Principal that requests the token.
     pub requester: String,

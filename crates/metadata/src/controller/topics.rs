@@ -244,8 +244,8 @@ pub struct DeletedTopic {
     pub partitions: Vec<i32>,
 }
 
-/// Deletes topics; outcomes are in the order of `keys`, without those that name a topic a second
-/// time. A topic that is named by id and by name is not deleted, and has one outcome.
+/// Deletes topics; outcomes are in the order of `keys`, without repeated topics. A topic that is
+/// named by id and by name is not deleted, and has one outcome.
 pub fn delete_topics(
     image: &Image,
     keys: &[TopicKey],

@@ -74,7 +74,7 @@ impl Acls {
         self.by_id.iter().map(|(id, acl)| (*id, acl))
     }
 
-    /// The entries in the order in which questions are answered.
+    /// The entries in the order of their evaluation.
     pub fn index(&self) -> &Arc<AclIndex> {
         &self.index
     }

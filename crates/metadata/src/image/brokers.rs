@@ -51,7 +51,7 @@ impl Brokers {
         self.controllers.values()
     }
 
-    /// Directory for a new replica on that broker: its only directory, else "not decided".
+    /// Directory for a new replica on that broker: its only directory, otherwise "not decided".
     pub fn directory(&self, node_id: i32) -> Uuid {
         match self.broker(node_id).map(|broker| &*broker.log_dirs) {
             Some([directory]) => *directory,

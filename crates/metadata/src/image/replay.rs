@@ -65,7 +65,7 @@ impl Replay {
         }
     }
 
-    /// True if a transaction has begun and not ended.
+    /// True if a transaction is open.
     pub fn in_transaction(&self) -> bool {
         self.held.is_some()
     }

@@ -13,7 +13,8 @@ pub(crate) type Out<'a> = Encoder<BufferTarget<'a>>;
 pub(crate) trait Body: Sized {
     /// The number before every record of this kind.
     const API_KEY: u16;
-    /// Highest version known; a higher one may mean something that we cannot see, so it is refused.
+    /// Highest known version. A higher one is refused, because it may have fields that this broker
+    /// does not know.
     const LATEST: u16;
 
     /// The version that Kafka 4.3 chooses when it writes this value.

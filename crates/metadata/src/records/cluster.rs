@@ -85,11 +85,11 @@ impl Body for FeatureLevelRecord {
 /// A block of producer ids was handed to a broker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProducerIdsRecord {
-    /// Broker that got the block.
+    /// Broker to which the block is assigned.
     pub broker_id: i32,
     /// Broker epoch at that time.
     pub broker_epoch: i64,
-    /// The first id that has not been handed out.
+    /// The first id that has not been assigned.
     pub next_producer_id: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Control records: those that KRaft itself writes into the metadata log and its snapshots, in
+//! Control records: records that KRaft itself writes to the metadata log and its snapshots, in
 //! batches marked as control batches. Keys are a version (0) and a type, both 16 bits.
 
 use levada_wire::primitives::{

@@ -24,7 +24,7 @@ const CORDONED: i16 = 30;
 pub const GONE_CONTROLLERS: i16 = 33;
 
 impl Record {
-    /// The version in which this record is written at that `metadata.version`; none if it is not
+    /// The version in which this record is encoded at that `metadata.version`; none if it is not
     /// written at all.
     pub fn version_at(&self, level: i16) -> Option<u16> {
         match self {

@@ -74,7 +74,7 @@ impl SupportedFeature {
     }
 }
 
-/// A broker process introduces itself.
+/// Registration of a broker process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RegisterBrokerRecord {
     /// Node id.
@@ -237,7 +237,7 @@ impl Body for BrokerRegistrationChangeRecord {
     }
 }
 
-/// A controller process introduces itself.
+/// Registration of a controller process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RegisterControllerRecord {
     /// Node id.
@@ -310,7 +310,7 @@ impl Body for UnregisterControllerRecord {
     }
 }
 
-/// Declares records that name a broker and its epoch and nothing else.
+/// Declares records that contain only a broker and its epoch.
 macro_rules! broker_epoch_record {
     ($name:ident, $api_key:literal, $doc:literal) => {
         #[doc = $doc]

@@ -17,7 +17,7 @@ pub struct DelegationTokenRecord {
     pub renewers: Vec<String>,
     /// Time of the issue, in milliseconds since 1970.
     pub issue_timestamp: i64,
-    /// Time from which the token cannot be renewed any more.
+    /// Time from which on the token cannot be renewed.
     pub max_timestamp: i64,
     /// Time at which the token expires unless it is renewed.
     pub expiration_timestamp: i64,
@@ -26,7 +26,7 @@ pub struct DelegationTokenRecord {
 }
 
 impl DelegationTokenRecord {
-    /// True if the token may not be used any more.
+    /// True if the token has expired at this time.
     pub fn is_expired(&self, now_ms: i64) -> bool {
         self.expiration_timestamp.min(self.max_timestamp) < now_ms
     }

@@ -16,7 +16,7 @@ pub const LEADER_UNCHANGED: i32 = -2;
 /// `leader` of a partition that has none.
 pub const NO_LEADER: i32 = -1;
 
-/// A topic came to be.
+/// Creation of a topic.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TopicRecord {
     /// Unique name.

@@ -99,7 +99,7 @@ impl Store {
     }
 }
 
-/// Writes the identity of a directory that got its id from this start.
+/// Writes the identity of a directory to which this start has assigned an id.
 pub(super) fn keep_id(
     disk: &dyn Disk,
     dir: &Path,

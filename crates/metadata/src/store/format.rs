@@ -57,7 +57,7 @@ pub(super) fn format(options: &StoreOptions, now_ms: i64) -> Result<MetaProperti
     Ok(identity)
 }
 
-/// Writes the identity of a broker whose metadata is elsewhere.
+/// Writes the identity of a broker whose metadata is on the controllers.
 pub(super) fn format_member(
     disk: &dyn Disk,
     dir: &Path,

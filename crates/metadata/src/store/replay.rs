@@ -13,7 +13,7 @@ use super::snapshot::{LogRecord, Snapshot, SnapshotId, each_record, snapshots};
 use crate::image::{Image, Position, Replay};
 use crate::records::control::{ControlRecord, Voter};
 
-/// A metadata log that has been read.
+/// The contents of a metadata log.
 pub(super) struct Loaded {
     pub(super) journal: Journal,
     pub(super) replay: Replay,
@@ -24,7 +24,7 @@ pub(super) struct Loaded {
     /// Bytes of the log after the snapshot.
     pub(super) bytes: u64,
     pub(super) torn: Option<TornTail>,
-    /// The fault of a later snapshot, of which the log has everything.
+    /// The fault of a later snapshot that was skipped, because the log contains all its records.
     pub(super) passed_over: Option<StoreError>,
 }
 

@@ -25,11 +25,11 @@ pub struct StoreLimits {
     /// `metadata.log.max.record.bytes.between.snapshots`: bytes of records after which a snapshot
     /// is taken.
     pub snapshot_bytes: u64,
-    /// `metadata.log.max.snapshot.interval.ms`: time after which a snapshot is taken if there was
-    /// any record; 0 for never.
+    /// `metadata.log.max.snapshot.interval.ms`: time after which a snapshot is taken if records
+    /// were appended; 0 for never.
     pub snapshot_interval_ms: i64,
-    /// `metadata.max.retention.bytes`: older snapshots and segments go when all are larger;
-    /// negative for never.
+    /// `metadata.max.retention.bytes`: the oldest snapshots and segments are removed while the
+    /// total is larger; negative for never.
     pub retention_bytes: i64,
     /// `metadata.max.retention.ms`: or when they are older; negative for never.
     pub retention_ms: i64,
@@ -72,7 +72,8 @@ impl Since {
     }
 }
 
-/// A snapshot that is due, taken out of the store so that changes can continue while it is written.
+/// A snapshot that is due, detached from the store so that changes can continue while it is
+/// written.
 #[derive(Debug)]
 #[must_use]
 pub struct DueSnapshot {

@@ -16,7 +16,7 @@ use crate::records::{self as metadata_records, Record};
 /// The levels and settings that a new cluster begins with, as `kafka-storage format` leaves them.
 pub const BOOTSTRAP: &str = "bootstrap.checkpoint";
 
-/// A snapshot's place in the log.
+/// Position of a snapshot in the log.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct SnapshotId {
     /// The first offset it does not cover.

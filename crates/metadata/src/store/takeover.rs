@@ -42,7 +42,7 @@ pub fn objections(image: &Image, identity: &MetaProperties, others: Option<&[Uui
     objections
 }
 
-/// The identity of a directory, with an id if it has none: `former`, or else a new one.
+/// The identity of a directory, with an id if it has none: `former`, or otherwise a new one.
 pub(super) fn with_id(identity: &MetaProperties, former: impl FnOnce() -> Option<Uuid>) -> MetaProperties {
     let directory_id = match identity.directory_id {
         MetaProperties::NO_ID => former().unwrap_or_else(uuid::random).to_bytes(),

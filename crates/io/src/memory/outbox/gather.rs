@@ -15,8 +15,8 @@ pub(super) const TINY: usize = 256;
 const TOGETHER: usize = 64 << 10;
 const _: () = assert!(TINY <= TOGETHER);
 
-/// Makes one piece of each run of tiny ones among the first `budget` bytes; returns the number of
-/// bytes copied for it.
+/// Merges each run of small pieces among the first `budget` bytes into one piece; returns the
+/// number of bytes copied for it.
 pub(super) fn gather(queue: &mut VecDeque<MemoryPiece>, budget: usize) -> usize {
     let (mut at, mut left, mut copied) = (0, budget, 0);
     while left > 0 && at < queue.len() {

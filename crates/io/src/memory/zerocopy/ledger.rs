@@ -26,7 +26,7 @@ impl Ledger {
     }
 
     /// Releases the sends from `first` to `last`, both included; returns the number of their bytes.
-    /// Ignores numbers that are not parked, or not any more.
+    /// Ignores numbers that are not parked, or no longer parked.
     pub(crate) fn acknowledged(&mut self, first: u32, last: u32) -> u64 {
         let mut freed = 0;
         let reported = u64::from(last.wrapping_sub(first)) + 1;

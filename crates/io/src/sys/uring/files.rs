@@ -1,22 +1,21 @@
-//! The file table of a ring: free slots, and released slots that the kernel has not been told
-//! about.
+//! The file table of a ring: free slots, and released slots of which the kernel is not yet
+//! notified.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A place in a ring's table of files. Clones name the same place.
+/// A slot in a ring's file table. Clones name the same slot.
 #[derive(Debug, Clone)]
 pub struct FileSlot(Rc<SlotGuard>);
 
 impl FileSlot {
-    /// A free place of the table, if there is one. It is released when the last clone of the slot
-    /// is dropped.
+    /// A free slot of the table, if there is one. It is released when its last clone is dropped.
     pub(crate) fn take(table: &Rc<RefCell<FileTable>>) -> Option<Self> {
         let index = table.borrow_mut().free.pop()?;
         Some(Self(Rc::new(SlotGuard { index, table: Rc::clone(table) })))
     }
 
-    /// True if it is a place in this table.
+    /// True if it is a slot of this table.
     pub(crate) fn is_of(&self, table: &Rc<RefCell<FileTable>>) -> bool {
         Rc::ptr_eq(&self.0.table, table)
     }
@@ -51,22 +50,22 @@ pub(crate) struct FileTable {
 }
 
 impl FileTable {
-    /// Makes the first `count` places free.
+    /// Marks the first `count` slots as free.
     pub(crate) fn fill(&mut self, count: u32) {
         self.free = (0..count).rev().collect();
     }
 
-    /// Removes and returns the places without references.
+    /// Removes and returns the slots without references.
     pub(crate) fn take_retired(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.retired)
     }
 
-    /// Notes that the kernel has released the file in a place.
+    /// Records that the kernel has released the file in a slot.
     pub(crate) fn free(&mut self, index: u32) {
         self.free.push(index);
     }
 
-    /// Records that a place is unreferenced.
+    /// Records that a slot is unreferenced.
     pub(crate) fn retire(&mut self, index: u32) {
         self.retired.push(index);
     }

@@ -40,7 +40,7 @@ impl fmt::Debug for Handle {
 pub enum Target {
     /// A descriptor; the kernel looks it up in each operation.
     Handle(Handle),
-    /// A place in the ring's table of files, which is looked up faster.
+    /// A slot in the ring's file table, which is looked up faster.
     Slot(FileSlot),
 }
 
@@ -107,11 +107,11 @@ pub enum Caching {
     Drop,
 }
 
-/// `MSG_WAITALL`, which makes the ring continue after a short send and call a send that stays short
-/// a failure of its chain.
+/// `MSG_WAITALL`: the ring continues after a short send, and a send that stays short is a failure
+/// of its chain.
 const WAIT_ALL: SendFlags = SendFlags::from_bits_retain(0x100);
 
-/// One operation, not yet given to a ring.
+/// One operation that is not yet submitted to a ring.
 #[derive(Debug)]
 pub struct Operation {
     pub(crate) target: Option<Target>,
@@ -130,7 +130,7 @@ pub(crate) enum Verb {
 }
 
 impl Operation {
-    /// Does nothing, successfully: for tests and for measuring the ring itself.
+    /// Does nothing and succeeds, for tests and measurements of the ring itself.
     pub fn nothing() -> Self {
         Self { target: None, memory: Memory::Nothing, verb: Verb::Nothing }
     }
@@ -165,8 +165,8 @@ impl Operation {
         self
     }
 
-    /// Makes a send go by reference (`SEND_ZC`, `SENDMSG_ZC`). The memory comes back only after a
-    /// second completion.
+    /// Sends by reference (`SEND_ZC`, `SENDMSG_ZC`). The memory is released only by a second
+    /// completion.
     #[must_use]
     pub fn zero_copy(mut self) -> Self {
         if let Verb::Send { zero_copy, .. } = &mut self.verb {
@@ -175,7 +175,7 @@ impl Operation {
         self
     }
 
-    /// Tells that more data follows a send, so the kernel should wait for a full segment.
+    /// Announces that more data follows a send, so that the kernel waits for a full segment.
     #[must_use]
     pub fn more(mut self) -> Self {
         if let Verb::Send { flags, .. } = &mut self.verb {
@@ -184,8 +184,8 @@ impl Operation {
         self
     }
 
-    /// Checks that its file, if it has a place in a table, is of this table, and that its memory
-    /// is within its buffer.
+    /// Asserts that its file, if it has a slot, is in this table, and that its memory is within its
+    /// buffer.
     pub(crate) fn assert_fits(&self, table: &Rc<RefCell<FileTable>>) {
         if let Some(Target::Slot(slot)) = &self.target {
             assert!(slot.is_of(table), "{slot:?} is a place in the table of another ring");

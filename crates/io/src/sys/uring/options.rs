@@ -5,7 +5,7 @@
 pub struct RingOptions {
     /// Number of operations one submission takes; a longer chain cannot be linked.
     pub entries: u32,
-    /// Number of operations that may be under way, rounded up to a power of two.
+    /// Most operations in flight, rounded up to a power of two.
     pub in_flight: u32,
     /// Thread that does the work.
     pub mode: Mode,
@@ -20,8 +20,8 @@ impl Default for RingOptions {
 /// Threads that start operations and post completions. The first two exclude each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// The ring's own thread, in its own calls (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux 6.1):
-    /// nothing interrupts it.
+    /// The thread that owns the ring, in its own calls (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux
+    /// 6.1), without interrupts.
     Deferred,
     /// A kernel thread (`SQPOLL`) that takes operations without a call, and sleeps after `idle_ms`
     /// without one. It occupies a whole processor while it is awake.

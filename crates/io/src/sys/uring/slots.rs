@@ -24,7 +24,8 @@ pub(crate) struct Slots<T> {
     free: Vec<u32>,
 }
 
-/// An operation's name: unique among all that the ring has and has had, up to 2³² uses of one slot.
+/// An operation's key: unique among all present and past operations of the ring, up to 2³² uses of
+/// one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(u64);
 
@@ -84,13 +85,13 @@ enum State<T> {
 }
 
 impl<T> Slots<T> {
-    /// Room for `capacity` operations at a time.
+    /// A table for `capacity` simultaneous operations.
     pub(crate) fn new(capacity: u32) -> Self {
         let slots = (0..capacity).map(|_| Slot { generation: 0, state: State::Free }).collect();
         Self { slots, free: (0..capacity).rev().collect() }
     }
 
-    /// Number of further operations for which there is room.
+    /// Number of further operations that the table can accept.
     pub(crate) fn room(&self) -> usize {
         self.free.len()
     }
@@ -100,7 +101,7 @@ impl<T> Slots<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Takes the memory and descriptors of an operation; returns them if there is no room.
+    /// Stores the memory and descriptors of an operation; returns them if the table is full.
     pub(crate) fn insert(&mut self, payload: T) -> Result<Key, T> {
         let Some(index) = self.free.pop() else { return Err(payload) };
         let slot = &mut self.slots[index as usize];
@@ -162,7 +163,7 @@ impl<T> Slots<T> {
         })
     }
 
-    /// Makes a slot free for the next use, under another generation.
+    /// Frees a slot for the next use, under another generation.
     fn vacate(&mut self, index: usize) {
         assert!(matches!(self.slots[index].state, State::Free), "slot {index} still has its memory");
         self.slots[index].generation = self.slots[index].generation.wrapping_add(1);

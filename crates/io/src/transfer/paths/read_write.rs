@@ -22,7 +22,8 @@ use crate::transfer::engine::Engine;
 use crate::transfer::job::{Job, Progress};
 use crate::transfer::queue::Queue;
 
-/// More slices than this go out in a second call; enough for a response of 32 partitions.
+/// Most slices of one call; further slices need another call. Enough for a response of 32
+/// partitions.
 const SLICES: usize = 64;
 const _: () = assert!(SLICES <= 1024, "the kernel takes no more in one call (IOV_MAX)");
 
@@ -58,7 +59,7 @@ impl<'a> Batch<'a> {
         self.len += bytes.len() as u64;
     }
 
-    /// The path that its system calls count for.
+    /// The path under which its system calls count.
     fn path(&self) -> Path {
         if self.read[..self.count].contains(&true) { Path::ReadWrite } else { Path::Send }
     }
@@ -130,8 +131,8 @@ pub(crate) struct Span<'a> {
     pub(crate) wait: bool,
 }
 
-/// Fills `into` from the page cache, then by waiting for the disk if that is allowed; how much of
-/// it is filled. The calls count for `path`.
+/// Fills `into` from the page cache, then from the disk if waiting is permitted; returns the filled
+/// length. The calls count under `path`.
 pub(crate) fn read(
     engine: &Engine,
     path: Path,
@@ -175,8 +176,8 @@ pub(crate) fn read(
     Ok(filled)
 }
 
-/// Sends the batch until all of it is taken or the socket would block; returns the number of taken
-/// bytes either way.
+/// Sends the batch until all of it is accepted or the socket would block; returns the number of
+/// accepted bytes in either case.
 fn send(job: &Job<'_>, queue: &Queue, batch: Batch<'_>) -> (u64, Result<Progress, TransferError>) {
     let counters = &job.engine.counters;
     let is_last = batch.len == queue.remaining();

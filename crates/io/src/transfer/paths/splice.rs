@@ -47,7 +47,7 @@ pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, 
     outcome
 }
 
-/// Fills and drains the pipe in turns.
+/// Fills and drains the pipe alternately.
 fn flow(job: &mut Job<'_>, queue: &mut Queue, pipe: &mut Pipe) -> Result<Progress, TransferError> {
     while let Some((extent, done)) = queue.front_extent() {
         if job.budget == 0 {

@@ -57,8 +57,8 @@ pub(crate) fn gather(engine: &Engine, queue: &Queue, into: &mut [u8]) -> Result<
     Ok(gathered)
 }
 
-/// Sends encrypted bytes until all are taken or the socket would block; returns the number of taken
-/// bytes either way. `queue` has the data after them.
+/// Sends encrypted bytes until all are accepted or the socket would block; returns the number of
+/// accepted bytes in either case. `queue` contains the data after them.
 pub(crate) fn send(job: &Job<'_>, queue: &Queue, bytes: &[u8]) -> (usize, Result<Progress, TransferError>) {
     let counters = &job.engine.counters;
     let more = if queue.remaining() > 0 && job.budget > 0 { SendFlags::MORE } else { SendFlags::empty() };
