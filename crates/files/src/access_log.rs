@@ -90,8 +90,8 @@ impl Writer {
         LogHandle { sender, form, stats, lines: RefCell::default(), count: Cell::new(0) }
     }
 
-    /// Opens the file again under its name, for log rotation. Waiting lines go to the old file, or
-    /// to the new one if the queue is full.
+    /// Reopens the file under its name, for log rotation. Queued lines go to the old file, or to
+    /// the new one if the queue is full.
     pub(crate) fn reopen(&self) {
         if let Err(TrySendError::Full(_)) = self.sender.try_send(Message::Reopen) {
             self.reopens.store(true, Ordering::Release);
@@ -156,7 +156,7 @@ pub(crate) struct LogHandle {
     count: Cell<u64>,
 }
 
-/// Part of a line about the request, empty if it was not valid; taken before the response, which
+/// Part of a line about the request, empty if it was not valid; copied before the response, which
 /// may outlive the request's bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {

@@ -82,7 +82,7 @@ impl Persistence {
     }
 }
 
-/// The moment of an answer.
+/// The time of a response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment<'a> {
     pub(crate) now: SystemTime,
@@ -117,7 +117,7 @@ impl<'a> Sharing<'a> {
     }
 }
 
-/// The circumstances of one answer.
+/// The circumstances of one response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame<'a> {
     pub(crate) moment: Moment<'a>,
@@ -127,7 +127,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) head_only: bool,
 }
 
-/// A head that is being written.
+/// A response head that is being written.
 struct Writing(Vec<u8>);
 
 impl Writing {
@@ -187,7 +187,7 @@ pub(crate) fn text(status: StatusCode, frame: &Frame<'_>, fields: &[u8], text: &
     page(status, frame, fields, ("text/plain; charset=utf-8", text.to_owned().into()))
 }
 
-/// A body that was made for this answer.
+/// A generated body for this response.
 pub(crate) fn page(
     status: StatusCode,
     frame: &Frame<'_>,
@@ -201,7 +201,7 @@ pub(crate) fn page(
     reply(status, frame, writing.finish(frame), Body::Bytes(body))
 }
 
-/// The status for the reader of a GET: as a page, if the client accepts HTML, else as a text.
+/// The response with a status to a GET: as a page if the client accepts HTML, otherwise as text.
 pub(crate) fn status(status: StatusCode, frame: &Frame<'_>, head: &Head<'_, '_>) -> Reply {
     const VARY: &[u8] = b"Vary: Accept\r\n";
     if !head.accepts(b"text/html") {
@@ -216,7 +216,7 @@ pub(crate) fn plain(status: StatusCode, frame: &Frame<'_>, fields: &[u8]) -> Rep
     text(status, frame, fields, &format!("{status}\n"))
 }
 
-/// The answer to a request that is refused; it ends the connection.
+/// The response to a refused request; it ends the connection.
 pub(crate) fn refused(refusal: Refusal, head_only: bool, moment: Moment<'_>) -> Reply {
     let persistence = Persistence::Closed;
     let frame = Frame { moment, persistence, sharing: Sharing::None, head_only };
@@ -226,7 +226,7 @@ pub(crate) fn refused(refusal: Refusal, head_only: bool, moment: Moment<'_>) -> 
 /// The methods that files have.
 pub(crate) const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
 
-/// The answer to OPTIONS.
+/// The response to OPTIONS.
 pub(crate) fn options(frame: &Frame<'_>, is_preflight: bool) -> Reply {
     let mut writing = Writing::new(StatusCode::NO_CONTENT, frame);
     writing.raw(ALLOW);
@@ -238,7 +238,7 @@ pub(crate) fn options(frame: &Frame<'_>, is_preflight: bool) -> Reply {
     reply(StatusCode::NO_CONTENT, frame, writing.finish(frame), Body::None)
 }
 
-/// The answer with a file, or with the requested part of it, if the client's conditions permit.
+/// The response with a file, or with the requested part of it, if the client's conditions permit.
 pub(crate) fn file(frame: &Frame<'_>, head: &Head<'_, '_>, resource: &Resource) -> Reply {
     let entry = chosen(head, resource);
     match condition::evaluate(head, entry.validators()) {
@@ -266,7 +266,7 @@ pub(crate) fn file(frame: &Frame<'_>, head: &Head<'_, '_>, resource: &Resource) 
     }
 }
 
-/// The answer with a file that replaces a missing one.
+/// The response with a file that replaces a missing one.
 pub(crate) fn not_found(frame: &Frame<'_>, head: &Head<'_, '_>, resource: &Resource) -> Reply {
     whole(StatusCode::NOT_FOUND, frame, chosen(head, resource))
 }
@@ -355,7 +355,7 @@ fn parts(frame: &Frame<'_>, entry: &Rc<Entry>, spans: &[Span]) -> Reply {
     reply(status, frame, writing.finish(frame), Body::Parts(entry.clone(), parts))
 }
 
-/// A line that no file has, as far as chance goes.
+/// A random boundary line; the chance that a file contains it is negligible.
 fn boundary() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
     let random = || RandomState::new().build_hasher().finish();

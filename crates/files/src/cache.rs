@@ -14,7 +14,7 @@ use lru::LruCache;
 
 use crate::entry::{Entry, Resource};
 
-/// Time that the way to a file counts as known.
+/// Time for which the resolution of a path is cached.
 const LOOKUP_AGE: Duration = Duration::from_secs(1);
 
 /// Time without a request after which a file is closed: it may have been removed, and keeps its
@@ -37,7 +37,7 @@ pub(crate) struct Cache {
 pub(crate) enum Known {
     /// The file in its present state.
     Current(Rc<Resource>),
-    /// A file that has to be looked up again.
+    /// A file that must be looked up again.
     Stale(Rc<Resource>),
     /// The path has no file.
     Nothing,
@@ -83,7 +83,7 @@ impl Cache {
         }
     }
 
-    /// Keeps the bytes of a small file, if there is room.
+    /// Keeps the bytes of a small file, if the limit permits.
     pub(crate) fn keep_body(&self, entry: &Entry, bytes: &Bytes, now: SystemTime) {
         if self.body_bytes.get() + bytes.len() as u64 <= BODY_BYTES_MAX {
             entry.keep(bytes, &self.body_bytes, now);

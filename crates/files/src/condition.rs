@@ -17,7 +17,7 @@ pub struct Validators<'a> {
 /// The outcome of all conditions of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The request is answered as if it had no conditions.
+    /// The request is processed as if it had no conditions.
     Proceed,
     /// 304: the client has this version.
     NotModified,

@@ -1,6 +1,6 @@
-//! One connection: receives a request, answers it, receives the next. Answers leave in the order of
-//! their requests, because each begins after the previous one is done; small answers to a client
-//! that has already sent further requests leave together.
+//! One connection: receives a request, responds to it, receives the next. Responses are sent in the
+//! order of their requests, because each begins after the previous one is done; small responses to
+//! a client that has already sent further requests are sent together.
 
 use std::cell::Cell;
 use std::io;
@@ -39,7 +39,7 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const FAREWELL_TIME: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: usize = 256 << 10;
 
-/// Maximum bytes of answers that are held back while further requests of the client are available.
+/// Most bytes of responses that are held back while further requests of the client are available.
 const KEPT_BACK_BYTES: u64 = 64 << 10;
 
 /// Most bytes of request bodies that one connection may send; they are dropped.
@@ -123,8 +123,8 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
 enum Closing {
     /// The connection is closed.
     None,
-    /// Bytes that the client still sends are read for a while: closing before would reset the
-    /// connection, and the client might never see the last answer.
+    /// Bytes that the client still sends are read for a while: an immediate close would reset the
+    /// connection, and the client might never see the last response.
     Long,
 }
 
@@ -144,8 +144,8 @@ struct Connection {
     peer: Peer,
     purpose: Purpose,
     timer: Timer,
-    /// Received bytes that are not answered yet: a part of a head, or the requests after the
-    /// present one.
+    /// Received bytes without a response yet: a part of a head, or the requests after the present
+    /// one.
     pending: Vec<u8>,
     /// Bytes of a request's body that are still to be dropped.
     skip: u64,
@@ -158,19 +158,19 @@ struct Connection {
     pushed: u64,
     /// Access-log notes of the responses among these bytes.
     notes: Vec<Note>,
-    /// Results of the waits of the request that is being answered.
+    /// Results of the waits of the request that is being processed.
     prepared: Vec<Prepared>,
 }
 
 /// Result of parsing the received bytes.
 enum Taken {
     Answer(Reply, Option<Box<Draft>>),
-    /// The last answer: the request is refused.
+    /// The last response: the request is refused.
     Refused(Reply, Option<Box<Draft>>),
     Wait(Work),
-    /// A message of the TLS handshake has come.
+    /// A message of the TLS handshake has arrived.
     Handshake,
-    /// More has to come.
+    /// Incomplete: more bytes are needed.
     More,
     /// The client sends no more data.
     End,
@@ -216,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// Answers received requests, as far as that needs no waiting.
+    /// Responds to received requests, as far as that requires no wait.
     fn take(&mut self) -> Result<Taken, CloseReason> {
         let shard = self.shard.clone();
         let mut inbox = shard.inbox.borrow_mut();
@@ -271,7 +271,7 @@ impl Connection {
         }
     }
 
-    /// Answers the request at the front of `bytes`, and returns the number of processed bytes.
+    /// Responds to the request at the start of `bytes`, and returns the number of processed bytes.
     fn judge(&mut self, bytes: &[u8]) -> (Taken, usize) {
         let shard = self.shard.clone();
         let now = SystemTime::now();
@@ -316,7 +316,7 @@ impl Connection {
         })
     }
 
-    /// The log line of a request, of which there may be no more than its refusal.
+    /// The log line of a request, of which only the refusal may be known.
     fn draft(&self, head: Option<&request::Head<'_, '_>>) -> Option<Box<Draft>> {
         let is_noted = self.shard.access_log.is_some() && self.purpose != Purpose::Metrics;
         is_noted.then(|| Box::new(head.map(Draft::of).unwrap_or_default()))

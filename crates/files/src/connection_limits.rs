@@ -29,7 +29,7 @@ pub(crate) enum Full {
     Address,
 }
 
-/// A connection's place until it is dropped.
+/// A connection's permit, which counts against the limits until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     connections: Arc<ConnectionLimits>,
@@ -41,7 +41,7 @@ impl ConnectionLimits {
         Arc::new(Self { most, most_of_address, taken: Mutex::default(), freed: Notify::new() })
     }
 
-    /// A place; sockets of this machine have no address and count only among all.
+    /// Acquires a permit; sockets of this machine have no address and count only against the total.
     pub(crate) fn take(self: &Arc<Self>, address: Option<IpAddr>) -> Result<ConnectionPermit, Full> {
         let address = address.map(|address| address.to_canonical());
         let mut taken = self.taken.lock();
@@ -65,8 +65,8 @@ impl ConnectionLimits {
         Ok(ConnectionPermit { connections: self.clone(), address })
     }
 
-    /// Completes when a connection has closed since the last wait, or another connection has left
-    /// a place free.
+    /// Completes when a connection has closed since the last wait, or another connection has left a
+    /// permit unused.
     pub(crate) async fn freed(&self) {
         self.freed.notified().await;
     }

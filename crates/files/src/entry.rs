@@ -28,10 +28,10 @@ pub(crate) const SMALL_BYTES: u64 = 16 << 10;
 /// bytes are not kept.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// Time for which a file that was found wholly in memory counts as resident.
+/// Time for which a file counts as resident after it was found wholly in memory.
 const RESIDENT_AGE: Duration = Duration::from_secs(1);
 
-/// The answer's head for one second, without anything that depends on the request.
+/// A response head that is valid for one second, without anything that depends on the request.
 #[derive(Debug, Clone)]
 pub(crate) struct DatedHead {
     pub(crate) second: u64,
@@ -45,7 +45,7 @@ struct Terms<'a> {
     varies: bool,
     /// `Cache-Control`.
     cache: Option<&'a str>,
-    /// The time of the answer.
+    /// The time of the response.
     date: SystemTime,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Entry {
     pub(crate) body_fields: Vec<u8>,
     body: RefCell<Option<CachedBytes>>,
     pub(crate) head: RefCell<Option<DatedHead>>,
-    /// Start of the last answer that found the whole file in memory.
+    /// Start of the last response that found the whole file in memory.
     resident: Cell<Option<Instant>>,
 }
 
@@ -87,15 +87,15 @@ impl Drop for CachedBytes {
 pub(crate) struct Resource {
     pub(crate) plain: Rc<Entry>,
     pub(crate) encoded: [Option<Rc<Entry>>; Encoding::ALL.len()],
-    /// Time of the last look-up of the path.
+    /// Time of the last lookup of the path.
     pub(crate) looked_up: Cell<Instant>,
     /// Time of the last request.
     pub(crate) used: Cell<Instant>,
 }
 
 impl Resource {
-    /// Makes an entry of the files found, with the entries of `before` that are still the same
-    /// files. `date` is that of the answer, and `now` the same moment.
+    /// Creates an entry for the found files, with the entries of `before` that are still the same
+    /// files. `date` is the time of the response, and `now` the same time on another clock.
     pub(crate) fn new(
         site: &Site,
         found: FoundFile,
@@ -195,13 +195,12 @@ impl Entry {
         Validators { etag: self.etag.as_bytes(), modified: self.modified }
     }
 
-    /// True if nothing about the file has changed since it was looked up: neither its bytes nor its
-    /// name.
+    /// True if neither the bytes nor the name of the file have changed since the lookup.
     pub(crate) fn is_current(&self) -> bool {
         FileVersion::now(&self.file).is_ok_and(|now| now == self.file_version.get())
     }
 
-    /// True if its bytes are the version that the head of the answer describes.
+    /// True if the bytes are the version that the head of the response describes.
     pub(crate) fn is_intact(&self) -> bool {
         FileVersion::now(&self.file).is_ok_and(|now| now.same_bytes(&self.file_version.get()))
     }
@@ -212,7 +211,7 @@ impl Entry {
         self.resident.get().is_some_and(|since| now.saturating_duration_since(since) < RESIDENT_AGE)
     }
 
-    /// Notes that an answer that began at `begun` has found all of the file in memory.
+    /// Records that a response that began at `begun` has found the whole file in memory.
     pub(crate) fn found_resident(&self, begun: Instant) {
         self.resident.set(Some(begun));
     }

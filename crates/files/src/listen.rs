@@ -77,7 +77,8 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// True if a socket for this address must not take IPv4: one of `all` has its port there.
+    /// True if a socket for this address must not accept IPv4, because one of `all` uses the same
+    /// port for it.
     pub(crate) fn is_v6_only<'a>(&self, all: impl IntoIterator<Item = &'a Self>) -> bool {
         let Self::Tcp(_, own) = self else { return false };
         let is_v4 = |other: &Self| match other {
@@ -230,7 +231,8 @@ fn open(address: SocketAddr, claim: Claim, is_v6_only: bool) -> io::Result<std::
     Ok(socket.into())
 }
 
-/// Binds a path. A socket of a dead server is replaced, a socket that answers is not.
+/// Binds a path. Replaces the socket of a dead server, and refuses one that still accepts
+/// connections.
 fn unix(path: &PathBuf) -> io::Result<StdUnixListener> {
     match StdUnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -248,7 +250,7 @@ fn unix(path: &PathBuf) -> io::Result<StdUnixListener> {
     }
 }
 
-/// Sockets that were handed over, with the option that [`open`] sets on its own.
+/// Inherited sockets, with the option that [`open`] sets on its own sockets.
 fn inherited(sockets: Vec<Bound>) -> io::Result<Vec<Bound>> {
     for socket in &sockets {
         if let Bound::Tcp(listener) = socket {

@@ -25,7 +25,7 @@ pub(crate) const NAMES_MAX: usize = 20_000;
 /// Maximum bytes of listings that clients have not received yet, for all clients together.
 pub(crate) const LISTINGS_BYTES_MAX: usize = 64 << 20;
 
-/// Memory of listings that are made or under way to clients, in total; clones share it.
+/// Memory of all listings that are being generated or sent; clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct ListingBudget {
     used: Arc<AtomicUsize>,
@@ -64,7 +64,7 @@ impl BudgetPart {
         Ok(())
     }
 
-    /// Returns all but the memory of a finished listing, which counts until its bytes are dropped.
+    /// Releases all but the memory of a finished listing, which counts until its bytes are dropped.
     ///
     /// # Errors The listing is larger than the counted bytes, and there is no room for the rest.
     fn hold(mut self, listing: Vec<u8>) -> Result<Bytes, ListingFault> {
@@ -112,7 +112,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// JSON for those who name it in Accept, a page for all others.
+    /// JSON if the Accept field names it, otherwise a page.
     pub(crate) fn wanted(head: &Head<'_, '_>) -> Self {
         if head.accepts(b"application/json") { Self::Json } else { Self::Html }
     }
@@ -204,15 +204,15 @@ enum Kind {
     File,
 }
 
-/// Memory of a line in addition to its texts: its element in a growing vector, which briefly has an
-/// old and a new allocation, of which the new one may be half empty.
+/// Memory of a line in addition to its texts: its element in a growing vector, which for a short
+/// time has an old and a new allocation; the new one may be half empty.
 const LINE_BYTES: usize = 3 * size_of::<Line>();
 
 /// Maximum number of bytes of markup, or of names of fields, around the texts of a line.
 const MARKUP_BYTES: usize = 192;
 
 impl Line {
-    /// Bytes that the line takes itself.
+    /// Bytes of the line itself.
     fn bytes(&self) -> usize {
         LINE_BYTES + self.name.capacity() + self.mtime.capacity() + self.link.capacity()
     }
@@ -244,7 +244,7 @@ pub(crate) struct ListingTask {
 
 impl ListingTask {
     /// Lists the open directory: directories first, then files, each in the wanted order. Counts
-    /// memory against the budget before it takes it. Waits for the disk.
+    /// memory against the budget before allocating it. Waits for the disk.
     ///
     /// # Errors
     /// The directory cannot be read, or the budget has no room.
@@ -288,7 +288,7 @@ impl ListingTask {
         Ok((lines, is_cut))
     }
 
-    /// The line of a name, if there is something to be listed.
+    /// The line of a name; none if it is not listed.
     fn line(&self, site: &Site, name: &CStr) -> Option<Line> {
         let bytes = name.to_bytes();
         let stat = rustix::fs::statat(&self.opened.file, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
@@ -329,7 +329,7 @@ fn behind_link(
     }
 }
 
-/// Writes a page line by line, so that it never takes more memory than its own.
+/// Writes a page line by line, so that it needs no memory besides its own.
 fn write_page(page: &mut Vec<u8>, frame: &Markup, lines: &[Line]) {
     let (before, after) = frame.0.split_once(PLACE_OF_LINES).expect("the frame has a place for lines");
     page.extend_from_slice(before.as_bytes());
@@ -339,7 +339,7 @@ fn write_page(page: &mut Vec<u8>, frame: &Markup, lines: &[Line]) {
     page.extend_from_slice(after.as_bytes());
 }
 
-/// The place of the lines in a frame. No path has this character.
+/// Marks the position of the lines in a frame. No path contains this character.
 const PLACE_OF_LINES: char = '\0';
 
 fn frame(path: &str, order: Order, is_cut: bool) -> Markup {

@@ -20,7 +20,7 @@ use crate::target::{self, Target};
 
 const MEDIA: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Answers a request at the address for operators.
+/// Responds to a request at the address for operators.
 ///
 /// # Errors
 /// The target is malformed.

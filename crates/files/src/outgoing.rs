@@ -32,7 +32,7 @@ pub(crate) struct Sealed {
 pub(crate) struct KernelSealed {
     pub(crate) session: Box<KernelSession>,
     transfer: Transfer,
-    /// Bytes that were given to the transfer since it was last empty.
+    /// Bytes that were passed to the transfer since it was last empty.
     pushed: u64,
 }
 
@@ -56,8 +56,8 @@ impl Outgoing {
         }
     }
 
-    /// Hands the keys to the kernel after a handshake, when nothing is under way, if the kernel has
-    /// the suite.
+    /// Passes the keys to the kernel after a handshake, when nothing is in flight, if the kernel
+    /// supports the suite.
     ///
     /// # Errors
     /// The kernel took the keys of one direction only. The connection is lost.
@@ -96,8 +96,8 @@ impl Outgoing {
         }
     }
 
-    /// Bytes of pieces that the socket has not taken; of those that are encrypted already, those
-    /// that are in no transfer's queue any more count as taken.
+    /// Bytes of pieces that the socket has not accepted. Encrypted bytes that are no longer in a
+    /// transfer's queue count as accepted.
     pub(crate) fn remaining(&self) -> u64 {
         match self {
             Self::Plain(transfer) => transfer.remaining(),

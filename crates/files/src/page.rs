@@ -1,5 +1,5 @@
-//! Pages that the server makes itself: their frame in both colour schemes, and sizes and times in a
-//! form for people.
+//! Pages that the server generates: their frame in both colour schemes, and sizes and times in
+//! readable form.
 
 use http::StatusCode;
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ thead th{font-weight:600}thead a{color:inherit;text-decoration:none}\
 [aria-sort=ascending] a::after{content:\" \\25b2\"}[aria-sort=descending] a::after{content:\" \\25bc\"}\
 @media(max-width:480px){body{margin:1em auto;font-size:14px}th,td{padding-left:.6em}}";
 
-/// Maximum bytes of a page before and after its own text, without its title.
+/// Most bytes of a page before and after its own text, without its title.
 pub(crate) const FRAME_BYTES: usize = 2048;
 
 /// A page with this title, which is also its heading.

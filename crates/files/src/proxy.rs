@@ -13,7 +13,7 @@ const FIRST_LINE_MAX: usize = 107;
 /// Bytes received so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Header {
-    /// More has to come.
+    /// Incomplete: more bytes are needed.
     Partial,
     /// A header of this number of bytes, with the client's address and port if it has them.
     Whole(Option<(IpAddr, u16)>, usize),

@@ -26,7 +26,7 @@ impl Span {
     }
 }
 
-/// The answer to a Range field.
+/// Result of a Range field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranges {
     /// The whole file: the field is malformed, of another unit, or covers more than the file, or
@@ -43,7 +43,7 @@ pub enum Ranges {
 /// Reads a Range field for a file of `len` bytes.
 ///
 /// Ranges that overlap so far that they are longer than the file together are not served, nor more
-/// than [`RANGES_MAX`]: the answer is the whole file once.
+/// than [`RANGES_MAX`]: the response is the whole file once.
 #[must_use]
 pub fn resolve(field: &[u8], len: u64) -> Ranges {
     let Some(list) = list(field) else { return Ranges::Whole };

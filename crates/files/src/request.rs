@@ -19,22 +19,22 @@ pub const FIELDS_MAX: usize = 100;
 /// Most bytes of a request body that are read and dropped, so that the connection can continue.
 pub const BODY_BYTES_MAX: u64 = 64 << 10;
 
-/// Empty lines that may come before a request.
+/// Most empty lines before a request.
 const EMPTY_LINES_MAX: usize = 4;
 
-/// Room for the header fields of one request.
+/// Memory for the header fields of one request.
 pub type HeaderSlots<'a> = [httparse::Header<'a>; FIELDS_MAX];
 
-/// Room that is empty.
+/// Empty memory for header fields.
 #[must_use]
 pub fn room<'a>() -> HeaderSlots<'a> {
     [httparse::EMPTY_HEADER; FIELDS_MAX]
 }
 
-/// The reason why a request is answered with an error and the connection closed.
+/// The reason why a request gets an error and the connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// The status of the answer.
+    /// The status of the response.
     pub status: StatusCode,
     /// The reason, for the client and the log.
     pub reason: &'static str,
@@ -190,7 +190,7 @@ impl<'b> Head<'_, 'b> {
             && self.single(Single::RequestMethod).is_some()
     }
 
-    /// The values of a field that may come more than once; `name` in lower case.
+    /// The values of a field that may occur more than once; `name` in lower case.
     pub fn all(&self, name: &'static str) -> impl Iterator<Item = &'b [u8]> + Clone {
         let named = self.fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
         named.map(|field| field.value)
@@ -248,8 +248,8 @@ pub fn parse<'h, 'b>(bytes: &'b [u8], room: &'h mut HeaderSlots<'b>) -> Result<P
     Ok(Parsed::Whole(head, skipped + seen.len()))
 }
 
-/// True if the request at the front of `bytes`, which may be malformed, has the method HEAD: the
-/// answer to it has no body.
+/// True if the request at the start of `bytes`, which may be malformed, has the method HEAD: the
+/// response to it has no body.
 pub(crate) fn begins_with_head(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"HEAD ")
 }

@@ -24,7 +24,7 @@ use crate::root::{DiskWait, Fault, Opened};
 use crate::site::{Found, Site};
 use crate::target::{self, Shape, Target};
 
-/// Answers the requests of one shard.
+/// Generates the responses of one shard.
 #[derive(Debug)]
 pub(crate) struct Responder {
     site: Arc<ArcSwap<Site>>,
@@ -126,7 +126,7 @@ impl Responder {
         self.site.load_full()
     }
 
-    /// Answers a request, with the results that were prepared for it.
+    /// Responds to a request, with the results that were prepared for it.
     ///
     /// # Errors
     /// The request is refused; the connection ends.
@@ -218,7 +218,7 @@ impl Responder {
         }
     }
 
-    /// Answers a request for a file that is missing.
+    /// Responds to a request for a missing file.
     fn substitute(
         &self,
         request: &Request<'_>,
@@ -248,7 +248,7 @@ impl Responder {
         }
     }
 
-    /// Answers with a file; a small file in memory comes with its bytes, which belong to the
+    /// Responds with a file; a small file in memory is included with its bytes, which belong to the
     /// version that the head describes.
     fn with_file(
         &self,
@@ -282,7 +282,7 @@ impl Responder {
         Decision::Reply(make(&resource))
     }
 
-    /// Puts the bytes of a small file into an answer, if they are in memory; true if they are the
+    /// Adds the bytes of a small file to a response, if they are in memory; true if they are the
     /// version that the head describes.
     fn fill(&self, reply: &mut Reply, now: SystemTime) -> bool {
         let Body::File(entry, span) = &reply.body else { return true };
@@ -320,7 +320,7 @@ impl Responder {
         Decision::Reply(answer::status(status, request.frame, request.head))
     }
 
-    /// Looks a path up: in the prepared results, in the cache, and in the kernel's caches without
+    /// Looks up a path: in the prepared results, in the cache, and in the kernel's caches without
     /// waiting for the disk.
     fn look(&self, request: &Request<'_>, asked: &Lookup<'_>, prepared: &mut Vec<Prepared>) -> LookupEnd {
         let (now, date) = (request.now, request.frame.moment.now);
@@ -365,7 +365,7 @@ impl Responder {
 }
 
 impl LookupEnd {
-    /// Copies the outcome for a further look-up of the same request.
+    /// Copies the outcome for another lookup of the same request.
     fn again(&self) -> Option<Outcome> {
         match self {
             Self::Missing => Some(Outcome::Found(Ok(Found::Missing))),

@@ -26,9 +26,9 @@ pub enum Links {
 /// Permission of a lookup to wait for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskWait {
-    /// The look-up ends with [`Fault::WouldWait`] instead.
+    /// The lookup ends with [`Fault::WouldWait`] instead of waiting.
     None,
-    /// The look-up waits for the disk.
+    /// The lookup waits for the disk.
     Unlimited,
 }
 
@@ -61,7 +61,7 @@ pub struct FileVersion {
     pub len: u64,
     /// Last modification: seconds and nanoseconds.
     pub modified: (i64, u64),
-    /// Last change of anything, its name included.
+    /// Last change of the content or the metadata, including the name.
     pub changed: (i64, u64),
 }
 
@@ -107,7 +107,7 @@ impl Root {
         Ok(Self { directory, links: self.links, resolves: self.resolves })
     }
 
-    /// Looks names up without `openat2`, as on a kernel that does not have it.
+    /// Looks up names without `openat2`, as on a kernel without this call.
     #[must_use]
     pub fn without_openat2(self) -> Self {
         Self { resolves: false, ..self }

@@ -42,7 +42,7 @@ pub struct Config {
     pub metrics: Option<Address>,
     /// The access log, if any.
     pub access_log: Option<LogOptions>,
-    /// Threads that serve; as many as there are cores if not given.
+    /// Number of serving threads; by default one per core.
     pub shards: Option<usize>,
     /// Connections at most; `None` permits [`CONNECTIONS_MAX`], or fewer if the limit of open files
     /// permits fewer.
@@ -52,7 +52,7 @@ pub struct Config {
     /// Time for which a client may accept no bytes of a response before its connection is closed,
     /// normally [`SEND_TIME`].
     pub send_time: Duration,
-    /// Time that answers under way have to finish when the server stops.
+    /// Time for responses in flight to finish when the server stops.
     pub grace: Duration,
 }
 
@@ -82,7 +82,7 @@ pub enum StartError {
     Bind {
         /// Address that cannot be bound.
         address: Address,
-        /// The answer of the system.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The sockets that were handed over cannot be taken.
@@ -103,7 +103,7 @@ pub enum StartError {
     Log {
         /// Path of the access log.
         path: PathBuf,
-        /// The answer of the system.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A thread or its runtime cannot be made.
@@ -122,15 +122,15 @@ pub struct Server {
     sockets: Vec<(PathBuf, Option<Identity>)>,
 }
 
-/// The part of all descriptors that files may have, the rest being for connections, and as many
-/// files at most.
+/// Share of all descriptors for open files, as a divisor, and the most descriptors for them; the
+/// others are for connections.
 const FILES_PART: u64 = 4;
 const FILES_MAX: u64 = 4096;
 
 /// Descriptors of files that each shard may have at least.
 const FILES_MIN: u64 = 16;
 
-/// Descriptors for everything else, and more of them for each shard: listeners, pipes, polling.
+/// Descriptors for everything else, plus more for each shard: listeners, pipes, polling.
 const RESERVED: u64 = 64;
 const RESERVED_OF_SHARD: u64 = 16;
 
@@ -286,8 +286,8 @@ impl Server {
         self.stop();
     }
 
-    /// Stops in order: no new connections, answers under way finish within the grace period, the
-    /// access log is written, unless its disk takes nothing for five seconds. Blocks.
+    /// Stops in order: no new connections, responses in flight finish within the grace period, the
+    /// access log is written, unless its disk accepts nothing for five seconds. Blocks.
     pub fn stop(self) {
         self.shared.stop.raise();
         for shard in self.shards {
@@ -308,7 +308,7 @@ impl Server {
     }
 }
 
-/// The path of an address that has one, with the socket at that path.
+/// The path of an address that has one, with the identity of the socket at that path.
 fn socket(address: &Address) -> Option<(PathBuf, Option<Identity>)> {
     match address {
         Address::Unix(path) => Some((path.clone(), identity(path))),

@@ -1,5 +1,5 @@
 //! The threads of the shards. Each has its own runtime, accepts connections and serves them to
-//! their end. Work that waits for the disk runs elsewhere.
+//! their end. Work that waits for the disk runs on other threads.
 
 use std::io;
 use std::rc::Rc;
@@ -135,7 +135,7 @@ async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purpose: Purpos
     drop(permit);
 }
 
-/// Waits for a place; none if the address has too many connections already.
+/// Waits for a permit; none if the address has too many connections already.
 async fn admit(shard: &Shard, peer: Peer, purpose: Purpose) -> Option<ConnectionPermit> {
     let limits = match purpose {
         Purpose::Files | Purpose::SecureFiles => &shard.shared.connections,

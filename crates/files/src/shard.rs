@@ -36,7 +36,7 @@ pub(crate) struct Shared {
     pub(crate) caps: Caps,
     pub(crate) warmer: Warmer,
     pub(crate) connections: Arc<ConnectionLimits>,
-    /// Limits of the address for operators, which also answers when the other addresses have
+    /// Limits of the address for operators, which still serves when the other addresses have
     /// reached theirs.
     pub(crate) operator_connections: Arc<ConnectionLimits>,
     /// True if connections with files begin with a header of the PROXY protocol.
@@ -75,8 +75,8 @@ pub(crate) struct Shard {
     pub(crate) responder: Responder,
     pub(crate) clock: Clock,
     pub(crate) access_log: Option<LogHandle>,
-    /// The buffer of all sockets: a whole request is answered from here, and an idle connection
-    /// has no buffer.
+    /// The buffer of all sockets: a whole request is processed in it, and an idle connection has no
+    /// buffer.
     pub(crate) inbox: RefCell<Vec<u8>>,
     pub(crate) stopping: Cell<bool>,
     /// Notifies idle connections that the server stops.

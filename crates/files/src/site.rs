@@ -17,7 +17,7 @@ pub struct SiteOptions {
     /// True if each host is served from the directory of its name in that directory, and any other
     /// from `default`.
     pub hosts: bool,
-    /// Names of index files, of which the first existing one is served.
+    /// Names of index files; the first existing one is served.
     pub index: Vec<String>,
     /// True if directories without such a file are listed.
     pub listing: bool,
@@ -33,7 +33,7 @@ pub struct SiteOptions {
     pub fallback: Option<String>,
     /// Cache-Control by pattern of the path, the first that matches.
     pub cache: Vec<CacheRule>,
-    /// Origins that may read answers; `*` is any.
+    /// Origins that may read responses; `*` is any.
     pub cors: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ pub enum SiteError {
     Directory {
         /// Path of the directory.
         path: PathBuf,
-        /// The answer of the system.
+        /// The error of the system.
         source: io::Error,
     },
     /// A page to send instead of a missing file cannot be named like that.
@@ -167,8 +167,8 @@ impl Site {
         Some(&rule.value)
     }
 
-    /// Looks a path up, in the form of [`target::normalise`]; `directory` is true if it ended with
-    /// a slash.
+    /// Looks up a path in the form of [`target::normalise`]; `directory` is true if it ended with a
+    /// slash.
     ///
     /// # Errors
     /// The file system's, and [`Fault::WouldWait`] without patience.

@@ -42,8 +42,8 @@ impl Socket {
         }
     }
 
-    /// Reads without waiting. A read that leaves room has emptied the socket, and no further read
-    /// happens before it is readable again.
+    /// Reads without waiting. A read that does not fill the buffer has emptied the socket, and no
+    /// further read happens before it is readable again.
     pub(crate) fn try_read(&self, room: &mut [u8]) -> io::Result<usize> {
         let count = match self {
             Self::Tcp(stream) => stream.try_read(room)?,

@@ -53,7 +53,7 @@ impl Stats {
         self.log_lines_dropped.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Connections accepted so far, and those of them that have ended.
+    /// Connections accepted so far, and how many of them have ended.
     #[must_use]
     pub fn connections(&self) -> (u64, u64) {
         let closed = self.closed.load(Ordering::Relaxed);
@@ -66,20 +66,20 @@ impl Stats {
         self.rejected.load(Ordering::Relaxed)
     }
 
-    /// Answers by class of status, `1xx` left out.
+    /// Responses by class of status, without `1xx`.
     #[must_use]
     pub fn answers(&self) -> [(&'static str, u64); 4] {
         let of = |class: usize| self.answers[class].load(Ordering::Relaxed);
         [("2xx", of(2)), ("3xx", of(3)), ("4xx", of(4)), ("5xx", of(5))]
     }
 
-    /// Bytes of answers that sockets took, heads included, before any encryption.
+    /// Bytes of responses that sockets accepted, heads included, before any encryption.
     #[must_use]
     pub fn sent_bytes(&self) -> u64 {
         self.sent_bytes.load(Ordering::Relaxed)
     }
 
-    /// Answers that were cut off because their file changed or could not be read.
+    /// Responses that were aborted because their file changed or could not be read.
     #[must_use]
     pub fn responses_truncated(&self) -> u64 {
         self.cut.load(Ordering::Relaxed)

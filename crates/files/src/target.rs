@@ -18,7 +18,7 @@ pub enum Target<'a> {
         path: &'a [u8],
         /// Query, without the question mark.
         query: Option<&'a [u8]>,
-        /// Host of an absolute target; it takes the place of the header field Host.
+        /// Host of an absolute target; it overrides the header field Host.
         authority: Option<&'a [u8]>,
     },
     /// The whole server, for OPTIONS.

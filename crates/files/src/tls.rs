@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 pub struct TlsOptions {
     /// The certificate and its chain up to the authority, in PEM.
     pub certificate: PathBuf,
-    /// The key, in PEM; in the file of the certificate if not given.
+    /// The key, in PEM; by default in the file of the certificate.
     pub key: Option<PathBuf>,
 }
 

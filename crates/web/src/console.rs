@@ -70,7 +70,7 @@ use self::visitor::Sessions;
 /// Name of the console in the audit log, where clients have that of their listener.
 const LISTENER: &str = "CONSOLE";
 
-/// Pages that follow something at the same time; one user has half of them at most.
+/// Most simultaneous pages with live updates; one user has at most half of them.
 const STREAMS_MAX: usize = 16;
 /// Pages that wait for their data, in all and of one user: each keeps a connection.
 const PAGES_MAX: usize = 64;
@@ -82,9 +82,10 @@ const FORM_BYTES_MAX: usize = 16 << 10;
 /// Requests to other brokers at the same time, in all and of one user.
 const REMOTE_MAX: usize = 32;
 const REMOTE_OF_USER_MAX: usize = 16;
-/// Bytes of an answer of another broker; the broker's desk has the same limit.
+/// Largest response of another broker, in bytes; the broker's desk has the same limit.
 const ANSWER_BYTES_MAX: u32 = 16 << 20;
-/// Answers whose records are taken out at the same time: each expands one batch after the other.
+/// Number of responses whose records are decoded at the same time: each decompresses one batch
+/// after the other.
 const READS_AT_ONCE: usize = 2;
 
 /// State that the pages share.
@@ -127,7 +128,8 @@ impl Console {
 }
 
 /// True if every listener requires certificates of clients, none requires a password, and the HTTP
-/// address requires no token: each user of this machine could do in the console what no client may.
+/// address requires no token: otherwise each user of this machine could do more in the console than
+/// any client.
 fn is_closed(config: &BrokerConfig) -> bool {
     let admits_strangers = |listener: &Listener| {
         !listener.protocol.has_tls() || config.settings().client_auth(listener) != "required"
@@ -247,7 +249,8 @@ async fn asset(media: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, media)], text).into_response()
 }
 
-/// Headers of every response of the console: no script but its own file, nothing kept by caches.
+/// Adds headers to every response of the console: only its own script runs, and caches keep
+/// nothing.
 async fn harden(request: Request, next: Next) -> Response {
     const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                           connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \

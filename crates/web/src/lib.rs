@@ -62,8 +62,8 @@ const CONNECTIONS_MAX: u64 = 64;
 const DESCRIPTORS_PART: u64 = 16;
 const CONNECTIONS_MIN: u64 = 4;
 
-/// Time limits of the head of a request, with the wait for it, of a connection as a whole, and of a
-/// response that has begun when the connection has had its time.
+/// Time limits: of the head of a request including the wait for it, of a connection as a whole, and
+/// of a response that has begun when the connection's time ends.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
 const LAST_RESPONSE_TIME: Duration = Duration::from_secs(30);
@@ -225,12 +225,12 @@ async fn serve(
     Ok(())
 }
 
-/// The answer to a connection without a place.
+/// The response to a connection above the limit.
 const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n\
     content-type: text/plain; charset=utf-8\r\n\r\n\
     this address answers as many requests as it has connections; repeat the request later\n";
 
-/// The means to answer the requests of a connection.
+/// Everything that the response to a request needs.
 #[derive(Clone)]
 struct Site {
     router: Router,
@@ -239,7 +239,7 @@ struct Site {
     life: Duration,
 }
 
-/// Accepts connections, and refuses those that find no place.
+/// Accepts connections, and refuses those above the limit.
 async fn accept((listener, places): (Rc<tokio::net::TcpListener>, Arc<Places>), site: Site) {
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
@@ -261,7 +261,7 @@ async fn accept((listener, places): (Rc<tokio::net::TcpListener>, Arc<Places>), 
     }
 }
 
-/// Answers the requests of one connection.
+/// Responds to the requests of one connection.
 async fn converse((stream, peer): (tokio::net::TcpStream, SocketAddr), mut place: Place, site: Site) {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(BUFFER_BYTES);

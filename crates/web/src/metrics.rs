@@ -23,7 +23,7 @@ use levada_process::usage::Process;
 use self::exposition::Families;
 pub(super) use self::exposition::Form;
 
-/// Quotas with separate series: those of which most is used.
+/// Most quotas with separate series: those of which most is used.
 const QUOTAS_MAX: usize = 100;
 
 /// The text of one scrape; with `topics`, of single topics, partitions and groups as well.

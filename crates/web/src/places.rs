@@ -20,7 +20,7 @@ use levada_process::turns::{Turn, Turns};
 #[cfg(test)]
 mod tests;
 
-/// The part of all places that only clients of this machine have.
+/// Share of all places, as a divisor, that only clients of this machine may use.
 const RESERVED_PART: usize = 8;
 
 /// Time that each client has before its connection can be closed for a new one.
@@ -34,11 +34,11 @@ pub(super) struct Places {
     common: Turns,
     /// Places for clients of this machine.
     reserved: Turns,
-    /// Places for connections that wait.
+    /// Places for waiting connections.
     waiting: Turns,
-    /// Wakes those that wait when a connection ends.
+    /// Wakes waiting connections when one ends.
     freed: Notify,
-    /// Most places in common of one address.
+    /// Most common places of one address.
     share: usize,
     open: Mutex<OpenConnections>,
 }
@@ -58,7 +58,7 @@ struct OpenConnection {
     turn: Turn,
 }
 
-/// The place of one connection, until this value is dropped.
+/// The place of one connection, released when this value is dropped.
 pub(super) struct Place {
     places: Arc<Places>,
     id: u64,
@@ -66,14 +66,14 @@ pub(super) struct Place {
     closed: oneshot::Receiver<()>,
 }
 
-/// The side that has the next step on a connection.
+/// The side, client or broker, that must act next on a connection.
 pub(super) struct Progress {
-    /// Time since which the client has the next step; none while the broker answers.
+    /// Time since which the client must act; none while the broker processes a request.
     awaited_since: Mutex<Option<Instant>>,
 }
 
 impl Places {
-    /// Free places, this many together.
+    /// This number of free places in total.
     pub(super) fn new(places: usize) -> Self {
         let reserved = places.div_ceil(RESERVED_PART);
         let common = (places - reserved).max(1);
@@ -87,8 +87,8 @@ impl Places {
         }
     }
 
-    /// Waits for the place of a connection from this address. None if that takes too long. If many
-    /// wait already, no client has time before its connection gives way.
+    /// Waits for a place for a connection from this address. None if that takes too long. If many
+    /// wait already, the oldest connection is closed for it without the usual delay.
     pub(super) async fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         if let Some(place) = self.admit(address, Instant::now(), GRACE) {
             return Some(place);
@@ -165,7 +165,7 @@ impl OpenConnections {
 }
 
 impl Place {
-    /// Completes when the place was given to another connection.
+    /// Completes when the place has been given to another connection.
     pub(super) async fn lost(&mut self) {
         // The sender is dropped only after it has sent.
         let _ = (&mut self.closed).await;
@@ -185,13 +185,13 @@ impl Progress {
         *self.awaited_since.lock() = None;
     }
 
-    /// The client has the whole answer, or is to send its next request.
+    /// Records that the client has the whole response, or must send its next request.
     fn answered(&self) {
         *self.awaited_since.lock() = Some(Instant::now());
     }
 }
 
-/// The body of a request, which notes its end, or of an answer, which notes that it is over.
+/// The body of a request or of a response, which records its end.
 pub(super) struct Tracked<B> {
     body: B,
     progress: Arc<Progress>,
@@ -207,7 +207,7 @@ impl<B: Body> Tracked<B> {
         Self { body, progress, is_answer: false }
     }
 
-    /// The body of an answer.
+    /// The body of a response.
     pub(super) fn answer(body: B, progress: Arc<Progress>) -> Self {
         Self { body, progress, is_answer: true }
     }

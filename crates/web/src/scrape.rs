@@ -28,7 +28,7 @@ pub(super) struct Scrapes {
 /// A text that a client may still be reading.
 struct Made {
     kind: Kind,
-    /// Time at which it was begun.
+    /// Time at which the text was begun.
     begun: Instant,
     text: Weak<String>,
 }
@@ -36,7 +36,7 @@ struct Made {
 /// The reason why there is no text.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ScrapeError {
-    /// The maximum number of texts exists: all are of other kinds and still being read.
+    /// The maximum number of texts exists: all are of other types and still being read.
     #[error("{TEXTS_MAX} scrapes of other kinds have not been read to the end; scrape again later")]
     Busy,
     /// A series cannot be written.

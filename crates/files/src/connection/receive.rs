@@ -80,7 +80,7 @@ impl Connection {
         }
     }
 
-    /// Receives records and decrypts them; nothing if there is more to be answered then.
+    /// Receives records and decrypts them; nothing if there is then a request to process.
     pub(super) fn decrypt(&mut self) -> Result<Option<Taken>, CloseReason> {
         let Some(sealed) = self.outgoing.sealing() else { return Ok(None) };
         if sealed.session.closed {

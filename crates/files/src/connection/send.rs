@@ -32,8 +32,8 @@ const TAIL_BYTES: u64 = 4 << 10;
 const AHEAD_BYTES: u64 = 1 << 20;
 
 impl Connection {
-    /// Sends an answer, or keeps it back with others before it while the client's next request is
-    /// there already.
+    /// Sends a response, or holds it back together with earlier ones while the client's next
+    /// request has already arrived.
     pub(super) async fn send(&mut self, reply: Reply, draft: Option<Box<Draft>>) -> Result<(), CloseReason> {
         let Reply { status, head, body, close } = reply;
         let (head_bytes, body_bytes) = (head.len() as u64, body.len());
@@ -109,7 +109,7 @@ impl Connection {
         }
     }
 
-    /// Sends everything that was kept back.
+    /// Sends everything that was held back.
     pub(super) async fn flush(&mut self) -> Result<(), CloseReason> {
         if !self.outgoing.is_idle() {
             self.run(None).await?;
@@ -118,8 +118,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends the answer, a turn at a time, each when the socket takes more; true if all pages were
-    /// checked and were in memory.
+    /// Sends the response, one turn at a time, whenever the socket accepts more; true if all pages
+    /// were checked and were in memory.
     async fn run(&mut self, entry: Option<&Entry>) -> Result<bool, CloseReason> {
         let mut all_resident = true;
         loop {
@@ -181,8 +181,8 @@ impl Connection {
         ready.await
     }
 
-    /// Waits until a range is in memory, while other connections continue. If too many wait
-    /// already, or the disk fails, the next turn sees.
+    /// Waits until a range is in memory, while other connections continue. If too many ranges wait
+    /// already, or the disk fails, the next turn handles it.
     async fn bring_in(&self, warm: Warm) {
         let (done, there) = oneshot::channel();
         let told = move |warmed| {
@@ -194,7 +194,7 @@ impl Connection {
         }
     }
 
-    /// Counts and writes down the answers with files that have left, or the part of them that has.
+    /// Counts and logs the responses with files that were sent, or the part of them that was.
     pub(super) fn write_notes(&mut self) {
         let mut sent = self.pushed - self.outgoing.remaining();
         self.pushed = self.outgoing.remaining();

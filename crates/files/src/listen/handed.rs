@@ -10,13 +10,13 @@ use super::{Address, Bound};
 #[derive(Debug, Default)]
 pub(crate) struct Handed {
     sockets: Vec<(String, Bound)>,
-    /// Names that an address has: the address without a name leaves their sockets alone.
+    /// Socket names that belong to an address; the address without a name does not use them.
     reserved: Vec<String>,
 }
 
 impl Handed {
-    /// Takes all sockets that the environment names, if it names any for this process. `addresses`
-    /// are those that will claim sockets.
+    /// Claims all sockets that the environment names for this process. `addresses` contains those
+    /// that will claim sockets.
     ///
     /// # Errors
     /// A socket is of a kind that cannot be served.

@@ -27,7 +27,7 @@ mod reassignments;
 
 /// Directories that the page shows.
 const DIRECTORIES_MAX: usize = 500;
-/// The feature whose version tells which metadata a broker can read.
+/// The feature whose range shows which metadata a broker can read.
 const METADATA_VERSION: &str = "metadata.version";
 
 /// Leaderships and replicas of one broker, among the topics that the visitor may see.
@@ -38,7 +38,7 @@ struct Load {
     out_of_sync: usize,
 }
 
-/// State of a broker that no request tells.
+/// State of a broker that no request returns.
 struct Registration {
     is_leaving: bool,
     version: Option<(i16, i16)>,
@@ -96,7 +96,7 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
     Ok(Page::new(Section::Brokers, "Brokers", content))
 }
 
-/// Logs of each broker that answered, by directory.
+/// Logs of each broker that responded, by directory.
 type Logs = BTreeMap<i32, DescribeLogDirsResponse>;
 
 /// The inner error is a refusal, which only concerns parts of the page.

@@ -1,5 +1,5 @@
-//! Clients that push their metrics (KIP-714): their own view of their latencies, beside the
-//! broker's, and all metrics of one client.
+//! Clients that push their metrics (KIP-714): the latencies that they measure, beside those of the
+//! broker, and all metrics of one client.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ pub(super) fn tabs(current: &str) -> Markup {
     }
 }
 
-/// The next step while no client is asked for metrics.
+/// The next step while no client is to push metrics.
 const OFF: &str = "Clients that connect are not asked for metrics: there is no client-metrics subscription. Next: \
                    kafka-client-metrics.sh --alter --generate-name --metrics org.apache.kafka. --interval 30000; then restart \
                    the Java clients, which ask only when they connect.";

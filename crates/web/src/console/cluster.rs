@@ -28,32 +28,33 @@ use super::failure::{Failed, Needing as _, check};
 use super::visitor::Visitor;
 use super::{ANSWER_BYTES_MAX, Console};
 
-/// Time that a page loses at most to brokers without an answer, and the time that each further
-/// broker has once it is lost.
+/// Longest time that a page waits for brokers without a response, and the time for each further
+/// broker after that.
 const PATIENCE: Duration = Duration::from_millis(1500);
 const HURRY: Duration = Duration::from_millis(300);
-/// Time for which the console does not ask a broker again that did not answer this user.
+/// Time for which the console sends no request to a broker that did not respond to this user.
 const RETRY: Duration = Duration::from_secs(5);
 /// Time that another broker has to carry out a change.
 pub(super) const CHANGE_TIME: Duration = Duration::from_secs(10);
-/// Limits of a connection: to be made, and for one read or write. Those of the page come first.
+/// Time limits of a connection: to open it, and for one read or write. Those of the page apply
+/// first.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 const READ_TIME: Duration = Duration::from_secs(15);
 /// Name of the console as a client, for quotas and logs.
 const CLIENT_ID: &str = "levada-console";
 
-/// Brokers without an answer by user and address, with the time and the reason.
+/// Brokers without a response by user and address, with the time and the reason.
 pub(super) type Unheard = Arc<Mutex<BTreeMap<(String, String), (Instant, String)>>>;
 
 /// An operation on a named resource.
 pub(super) type Permission<'a> = (Operation, ResourceType, &'a str);
 
-/// The other brokers as one page asks them.
+/// The other brokers, as one page uses them.
 #[derive(Default)]
 pub(super) struct Others {
     login: Option<Arc<SaslLogin>>,
     links: Mutex<BTreeMap<i32, Arc<Link>>>,
-    /// Brokers without an answer, and the reasons.
+    /// Brokers without a response, and the reasons.
     unheard: Mutex<BTreeMap<i32, String>>,
     lost: Mutex<Duration>,
 }
@@ -77,7 +78,7 @@ pub(super) struct Target {
     config: Arc<BrokerConfig>,
 }
 
-/// Reason why another broker has no answer.
+/// Reason why another broker did not respond.
 #[derive(Debug, thiserror::Error)]
 enum LinkError {
     #[error(transparent)]
@@ -97,12 +98,12 @@ impl Others {
         Self { login, links, unheard, lost }
     }
 
-    /// Brokers that did not answer this page, and the reasons.
+    /// Brokers that did not respond to this page, and the reasons.
     pub(super) fn unheard(&self) -> BTreeMap<i32, String> {
         self.unheard.lock().clone()
     }
 
-    /// The notice about brokers that did not answer; empty if all did.
+    /// The notice about brokers that did not respond; empty if all did.
     pub(super) fn notice(&self) -> Markup {
         let unheard = self.unheard();
         html! {
@@ -129,7 +130,7 @@ impl Drop for Others {
 }
 
 impl Link {
-    /// Sends a request and waits for its answer, in no newer version than this one. Blocks.
+    /// Sends a request in at most this version, and waits for its response. Blocks.
     fn send<R: RequestResponsePair>(&self, newest: i16, request: &R) -> Result<R::Response, LinkError> {
         let mut place = self.connection.lock();
         let connection = match &mut *place {
@@ -190,7 +191,7 @@ fn trust(config: &BrokerConfig, listener: &str) -> Result<ClientTls, TlsError> {
 }
 
 /// Order in which a visitor prefers a listener of another broker; none if the visitor cannot log in
-/// there. The listeners of this broker tell which login one of the same name takes.
+/// there. The listeners of this broker determine the login of a listener with the same name.
 fn rank(config: &BrokerConfig, login: Option<&SaslLogin>, name: &str, protocol: i16) -> Option<u8> {
     let same = config.listeners.iter().find(|listener| listener.name.eq_ignore_ascii_case(name));
     match login {
@@ -236,13 +237,13 @@ impl Console {
         image.topic(topic)?.partition(index).map(|one| one.leader).filter(|leader| *leader >= 0)
     }
 
-    /// True if access control of this broker lets the visitor do that.
+    /// True if access control of this broker permits the operation to the visitor.
     pub(super) fn permits(&self, visitor: &Visitor, wanted: Permission<'_>) -> bool {
         self.door.permits(visitor.caller.session(), wanted)
     }
 
-    /// Fails if the request would fail here, before another broker gets it. This broker decides by
-    /// itself, with an entry in the audit log.
+    /// Fails if this broker would refuse the request, before another broker gets it. This broker
+    /// decides by its own rules, with an entry in the audit log.
     pub(super) fn permitted(
         &self,
         visitor: &Visitor,
@@ -263,8 +264,8 @@ impl Console {
         check(if allowed { ErrorCode::None } else { refused }.code(), None, doing)
     }
 
-    /// The answer of a broker, in no newer version than this one. The answer may wait for `wait` at
-    /// the broker.
+    /// The response of a broker, in at most this version. The broker may wait for `wait` before it
+    /// responds.
     ///
     /// # Errors
     /// The broker did not answer; the page names it as well.
@@ -289,8 +290,8 @@ impl Console {
         awaited(asked).await.ok_or_else(unheard)
     }
 
-    /// The answers of brokers to one request each, by broker, in no newer version than this one. An
-    /// answer may wait for `wait` at the broker. The page names brokers that did not answer.
+    /// The responses of brokers to one request each, by broker, in at most this version. Each
+    /// broker may wait for `wait` before it responds. The page names brokers that did not respond.
     ///
     /// # Errors
     /// The desk of this broker has no answer.
@@ -322,8 +323,8 @@ impl Console {
         Ok(answers)
     }
 
-    /// The answer of the controller, which this broker forwards the request to. The request needs
-    /// *Describe* on the cluster; a controller of Kafka would log a refusal as its error.
+    /// The response of the controller, to which this broker forwards the request. The request needs
+    /// *Describe* on the cluster; a controller of Kafka would log a refusal as its own error.
     pub(super) async fn ask_controller<R: RequestResponsePair>(
         &self,
         visitor: &Visitor,
@@ -370,7 +371,7 @@ impl Console {
         })
     }
 
-    /// The connection of a page to another broker; none if the broker cannot be asked now.
+    /// The connection of a page to another broker; none if the broker is not available now.
     fn link(&self, visitor: &Visitor, node: i32) -> Option<Arc<Link>> {
         let others = &visitor.others;
         if let Some(link) = others.links.lock().get(&node).filter(|link| !link.is_cut.load(Ordering::Acquire))
@@ -436,7 +437,7 @@ impl Console {
     }
 }
 
-/// The answer of a request that was sent; none if there is none.
+/// The response to a request that was sent; none if there is none.
 async fn awaited<T>(sent: JoinHandle<Option<T>>) -> Option<T> {
     sent.await.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()))
 }

@@ -14,7 +14,7 @@ use super::layout::{self, Page, Section, table};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, clients, format};
 
-/// Addresses that the page shows, those with most connections.
+/// Most addresses that the page shows, those with most connections.
 const ADDRESSES_MAX: usize = 200;
 
 /// The page.

@@ -22,9 +22,9 @@ pub(super) struct Needs {
 pub(super) enum Failed {
     /// The broker refused the request: its name, the error's number, and the broker's message.
     Refused { doing: String, code: i16, sentence: Option<String>, needs: Option<Needs> },
-    /// The request had no answer.
+    /// The request got no response.
     Unanswered(AskError),
-    /// Another broker did not answer.
+    /// Another broker did not respond.
     Unheard { node: i32, reason: String },
     /// A field of a form or a link is not valid.
     Input(String),
@@ -64,7 +64,7 @@ impl Failed {
         }
     }
 
-    /// The reason, and the next step, as a page of its own for the user who was refused.
+    /// The reason and the next step, as a whole page for the user who was refused.
     pub(super) fn shown(&self, user: &str) -> Markup {
         html! {
             (self.explained(user))
@@ -72,7 +72,7 @@ impl Failed {
         }
     }
 
-    /// The reason, and the next step, in the place of a part of a page.
+    /// The reason and the next step, in place of a part of a page.
     pub(super) fn explained(&self, user: &str) -> Markup {
         html! {
             div.notice.bad role="alert" {
@@ -96,7 +96,7 @@ pub(super) fn name(code: i16) -> String {
     ErrorCode::of_code(code).map_or_else(|| format!("error {code}"), |known| known.name().to_owned())
 }
 
-/// Fails if the broker answered with an error.
+/// Fails if the response of the broker has an error.
 pub(super) fn check(code: i16, sentence: Option<&str>, doing: impl FnOnce() -> String) -> Result<(), Failed> {
     if code == ErrorCode::None.code() {
         return Ok(());
@@ -152,8 +152,8 @@ fn next(user: &str, needs: Option<&Needs>) -> Markup {
     }
 }
 
-/// The text of a list without entries, which leaves out the entries that the visitor may not
-/// describe: those of the option of `levada acl add`, if it leaves out any.
+/// The text of a list without entries. If the list omits entries that the visitor may not describe,
+/// it names the option of `levada acl add` that shows them.
 pub(super) fn nothing(subject: &str, visitor: &Visitor, hidden: Option<&str>) -> Markup {
     let Some(option) = hidden else { return html! { "No " (subject) "." } };
     let (user, principal) = (visitor.caller.session().user(), quoted(visitor.caller.session().principal()));
@@ -168,7 +168,7 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// A text between quotes of a shell, which executes nothing in it: the name may come from a link.
+/// A text in shell quotes, so that nothing in it is executed: the name may come from a link.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }

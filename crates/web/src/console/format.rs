@@ -127,8 +127,8 @@ pub(super) fn shown(bytes: &[u8], most: usize) -> Shown {
 
 /// JSON with indents; none for text that is not an object or array, or that becomes too long.
 ///
-/// Only the space between the tokens changes: a value would lose digits of its numbers, the order
-/// of its fields, and fields that come twice.
+/// Only the space between the tokens changes: a parsed value would lose digits of its numbers, the
+/// order of its fields, and repeated fields.
 fn indented(text: &str) -> Option<String> {
     if !text.trim_start().starts_with(['{', '[']) {
         return None;

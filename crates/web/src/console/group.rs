@@ -32,7 +32,7 @@ use super::topics::confirmed;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
-/// Partitions that the page shows, those with the largest lag first.
+/// Most partitions that the page shows, those with the largest lag first.
 pub(super) const ROWS_MAX: usize = 500;
 /// Members that the page shows.
 pub(super) const MEMBERS_MAX: usize = 200;

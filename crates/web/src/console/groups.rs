@@ -1,4 +1,4 @@
-//! The list of groups of all kinds, those with the largest lag first.
+//! The list of groups of all types, those with the largest lag first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -50,7 +50,7 @@ struct Held {
 /// The hanging transactions, and the limits of the search.
 struct Hanging {
     held: Vec<Held>,
-    /// False if a coordinator was not asked, so that one of these transactions may be live.
+    /// False if a coordinator was not queried, so that one of these transactions may be live.
     certain: bool,
     /// True if there are more partitions with open transactions than were checked.
     cut: bool,
@@ -122,8 +122,8 @@ fn row(console: &Console, visitor: &Visitor, (one, certain): (&Held, bool)) -> M
     }
 }
 
-/// Time without a write after which an open transaction may count as hanging: no coordinator lets a
-/// transaction stay open for that long.
+/// Time without a write after which an open transaction may count as hanging: no coordinator keeps
+/// a transaction open that long.
 fn silent_ms(broker: &Door) -> i64 {
     i64::from(broker.config().transactions.max_timeout_ms) + LATE_AFTER_MS
 }
@@ -143,8 +143,8 @@ async fn hanging(console: &Console, visitor: &Visitor) -> Result<Hanging, Failed
 }
 
 /// Partitions in which coordinators will end transactions of these producers; the flag is false if
-/// a coordinator is on another broker or is loading. All transactional ids count, also those that
-/// the visitor may not describe: the result only removes rows.
+/// a coordinator is on another broker or is loading. All transactional ids count, including those
+/// that the visitor may not describe: the result only removes rows.
 fn unfinished(broker: &Door, producers: &BTreeSet<i64>) -> (BTreeSet<(i64, Place)>, bool) {
     let image = broker.image();
     let coordinators = image.topic(COORDINATORS).map_or(0, |topic| topic.partition_count());
@@ -154,8 +154,8 @@ fn unfinished(broker: &Door, producers: &BTreeSet<i64>) -> (BTreeSet<(i64, Place
     (places.map(|(producer, place)| (producer, (place.topic, place.partition))).collect(), certain)
 }
 
-/// Transactions that partitions hold open, as far as the visitor may see the producers of their
-/// topics, before coordinators are asked.
+/// Open transactions in partitions, as far as the visitor may see the producers of their topics,
+/// before coordinators are queried.
 async fn open(console: &Console, visitor: &Visitor) -> Result<Hanging, Failed> {
     let mut topics: BTreeMap<String, Vec<i32>> = BTreeMap::new();
     let waiting = console.door.partitions_held_open();

@@ -1,5 +1,5 @@
 //! Bytes in and out over the last hour, for the chart of the first page. Samples are taken from the
-//! first time on that the page is opened, until an hour after the last time.
+//! first visit of the page on, until an hour after the last one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct History(Mutex<Samples>);
 #[derive(Default)]
 struct Samples {
     taken: VecDeque<Sample>,
-    /// Samples to be taken until an hour without a reader has passed; 0 if none are taken now.
+    /// Samples to be taken until an hour without a reader has passed; 0 if sampling is off.
     left: usize,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Traffic {
 }
 
 impl Console {
-    /// Has samples taken for another hour.
+    /// Continues sampling for another hour.
     pub(super) fn keep_history(self: &Arc<Self>) {
         if self.history.renew() {
             let own = self.clone();
@@ -71,7 +71,7 @@ impl Console {
 }
 
 impl History {
-    /// True if no samples were taken until now.
+    /// True if sampling was off until now.
     fn renew(&self) -> bool {
         let mut samples = self.0.lock();
         let rested = samples.left == 0;

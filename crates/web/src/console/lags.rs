@@ -19,7 +19,7 @@ use super::reset::NEWEST_WITH_NAMES;
 use super::share::SHARE;
 use super::visitor::Visitor;
 
-/// Groups, and committed offsets of all of them, that a page asks for; a scrape has the same
+/// Most groups that a page shows, and most committed offsets of all of them; a scrape has the same
 /// limits.
 const GROUPS_MAX: usize = 1_000;
 const OFFSETS_MAX: usize = 10_000;
@@ -42,7 +42,7 @@ impl Coordinated {
 pub(super) struct GroupLag {
     pub(super) records: u64,
     pub(super) partitions: usize,
-    /// Partitions of which the end, or the place of a share group, is not known.
+    /// Partitions whose end, or whose share group position, is not known.
     pub(super) unknown: usize,
 }
 
@@ -79,8 +79,7 @@ impl Console {
         Ok(sums(&committed, &ends))
     }
 
-    /// Lag of share groups, which their coordinators know. A group of which no lag is known is not
-    /// there.
+    /// Lag of share groups, which their coordinators know. Groups without a known lag are omitted.
     pub(super) async fn share_lags(
         &self,
         visitor: &Visitor,

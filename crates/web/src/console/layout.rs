@@ -134,8 +134,8 @@ pub(super) fn proof(visitor: &Visitor) -> Markup {
     html! { input type="hidden" name=(PROOF) value=(visitor.proof); }
 }
 
-/// A table that scrolls by itself where it is too wide. Columns whose name begins with `#` hold
-/// numbers.
+/// A table that scrolls horizontally where it is too wide. Columns whose name begins with `#`
+/// contain numbers.
 pub(super) fn table(columns: &[&str], rows: Markup) -> Markup {
     table_of(columns, &[], rows)
 }

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use super::visitor::Visitor;
 use super::{Console, STREAMS_MAX};
 
-/// Events that a page has not read yet; the feed waits for room.
+/// Most events that a page has not read yet; the feed waits while the channel is full.
 const EVENTS_MAX: usize = 4;
 
 /// The page's end of a stream.
@@ -68,7 +68,7 @@ pub(super) fn state() -> Markup {
     html! { p.notice.warn data-stream-state role="status" hidden {} }
 }
 
-/// A stream of what `feed` sends to this visitor, if there is a place for one more.
+/// A stream of the events that `feed` sends to this visitor, if the limit of streams permits it.
 pub(super) fn stream<F>(console: &Arc<Console>, visitor: &Visitor, feed: impl FnOnce(Feed) -> F) -> Response
 where
     F: Future<Output = ()> + Send + 'static,

@@ -38,7 +38,7 @@ const VERSION: i16 = 1;
 /// Longest name and password.
 const INPUT_BYTES_MAX: usize = 1024;
 
-/// Logins of one address that wait for their turn.
+/// Most logins of one address that wait for their turn.
 const WAITING_MAX: usize = 8;
 
 /// A user who has shown the password, and the end of its session if the broker sets one.
@@ -48,8 +48,8 @@ struct Entered {
     expires_ms: Option<i64>,
 }
 
-/// The password that a user has shown: its mechanism, and a keyed hash of what the broker had for
-/// it at the time.
+/// A password that a user has presented: its mechanism, and a keyed hash of the credential that the
+/// broker had at the time.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedPassword {
     mechanism: Mechanism,
@@ -58,7 +58,7 @@ pub(super) struct CheckedPassword {
     login: Option<Arc<SaslLogin>>,
 }
 
-/// Equal if the broker had the same for both.
+/// Equal if the broker had the same credential for both.
 impl PartialEq for CheckedPassword {
     fn eq(&self, other: &Self) -> bool {
         (self.mechanism, &self.hash) == (other.mechanism, &other.hash)
@@ -218,7 +218,7 @@ fn with_cookie(mut response: Response, cookie: &str) -> Response {
     response.into_response()
 }
 
-/// The page to continue to: one of the console, nothing else. Browsers remove tabs and ends of
+/// The page to continue to, which must be one of the console. Browsers remove tabs and ends of
 /// lines from a link, so that `/`, a tab and `/host` would lead to another host.
 fn inside(next: &str) -> &str {
     let is_odd = |letter: char| letter == '\\' || letter.is_control();
@@ -245,8 +245,8 @@ fn form(next: &str, failed: Option<&str>) -> Markup {
     }
 }
 
-/// Shows the password to the broker's SASL code as a client would. Takes as long for each user: the
-/// time would tell how a user logs in, and if there is one.
+/// Passes the password to the broker's SASL code as a client would. Takes equally long for each
+/// user: otherwise the time would reveal how a user logs in, and if the user exists.
 fn authenticate(broker: &Door, user: &str, password: &str) -> Result<Entered, Refused> {
     let image = broker.image();
     let Chosen { config, mechanism, scrams } = chosen(broker, user).ok_or(Refused::NoPasswords)?;
@@ -280,8 +280,8 @@ struct Chosen {
     scrams: Vec<scram::ScramMechanism>,
 }
 
-/// The mechanism for a user: one that has the user, else the first with a password, which then
-/// refuses.
+/// The mechanism for a user: one that has the user, otherwise the first with a password, which then
+/// refuses the login.
 fn chosen(broker: &Door, user: &str) -> Option<Chosen> {
     let image = broker.image();
     let (mut known, mut first, mut scrams) = (None, None, Vec::new());

@@ -21,8 +21,8 @@ use super::{Console, format, tail};
 /// Records on one page, unless the request has a smaller limit.
 const PAGE_RECORDS: usize = 100;
 const USUAL_RECORDS: usize = 50;
-/// Bytes of batches that one page reads without a filter, and in search of records that a filter
-/// admits. Batches that expand far count for more.
+/// Bytes of batches that one page reads without a filter, and in search of records that match a
+/// filter. Batches that expand far count more.
 const PAGE_BYTES: u64 = 1 << 20;
 const SEARCH_BYTES: u64 = 16 << 20;
 /// Longest text of a filter: a long one makes the search in large values slow.

@@ -152,7 +152,7 @@ impl Console {
     }
 }
 
-/// The warning about a directory whose file system has little room left: free bytes, and all.
+/// The warning about a directory whose file system has little free space: free bytes, and total.
 fn scarce((directory, free, size): &(String, u64, u64)) -> Option<String> {
     let percent = free.saturating_mul(100).checked_div(*size)?;
     (percent < FREE_PERCENT).then(|| {
@@ -194,7 +194,7 @@ fn wrong(broker: &Door, (health, more): (&Health<'_>, Vec<Markup>)) -> Markup {
     }
 }
 
-/// The broker's place in a cluster of other controllers, and its replicas.
+/// The broker's state in a cluster with controllers, and its replicas.
 fn membership(broker: &Door, state: &MembershipState) -> Markup {
     let replication = broker.source().replication();
     let following = broker.source().following();

@@ -1,4 +1,5 @@
-//! The key or the value of a record: its bytes, or what the schemas of a registry make of it.
+//! The key or the value of a record: its bytes, or the value that the schemas of a registry decode
+//! from it.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Performance: times of requests by API, cold reads, stalls of transfers, and the longest turns as
-//! the writer of a partition.
+//! Performance: times of requests by API, cold reads, stalls of transfers, and the longest times
+//! for which the writer of a partition was held.
 
 use std::sync::Arc;
 use std::time::Duration;

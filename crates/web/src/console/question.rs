@@ -63,7 +63,7 @@ impl Console {
         check(code.code(), Some(&sentence), || "show this page".to_owned()).needing(name, "--cluster")
     }
 
-    /// The `option` if lists leave out what the visitor may not describe.
+    /// The `option` if lists omit entries that the visitor may not describe.
     pub(super) fn hides<'a>(&self, visitor: &Visitor, option: &'a str) -> Option<&'a str> {
         let config = self.door.config();
         let authorizer = config.security.authorizer.as_ref()?;
@@ -96,8 +96,8 @@ impl Console {
     }
 
     /// The offset of each partition at a time, or at [`EARLIEST`] or [`LATEST`]: -1 if no record is
-    /// so late. The leaders answer. Partitions without a leader, and those that are refused, are
-    /// left out.
+    /// as late. Requests go to the leaders. Partitions without a leader, and those that are
+    /// refused, are omitted.
     pub(super) async fn offsets(
         &self,
         visitor: &Visitor,
@@ -229,7 +229,7 @@ fn of_logs(topics: BTreeMap<StrBytes, Vec<i32>>) -> DescribeLogDirsRequest {
     request
 }
 
-/// Bytes of each log; of one on its way to another directory, those in its present directory.
+/// Bytes of each log; of a log that moves to another directory, those in its present directory.
 pub(super) fn sizes(answer: &DescribeLogDirsResponse) -> impl Iterator<Item = (Place, u64)> {
     let topics = answer.results.iter().flat_map(|directory| &directory.topics);
     topics.flat_map(|topic| {

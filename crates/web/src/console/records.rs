@@ -1,5 +1,4 @@
-//! Records of a topic, read by Fetch within limits and taken out of their batches on a thread that
-//! may block.
+//! Records of a topic, read by Fetch within limits, and decoded on a thread that may block.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,13 +19,13 @@ use super::format;
 use super::part::{Part, ShownPart};
 use super::visitor::Visitor;
 
-/// Most bytes of one answer, unless a single batch is larger.
+/// Most bytes of one response, unless a single batch is larger.
 const ANSWER_BYTES: i32 = 1 << 20;
 /// Most bytes that one batch may expand to.
 const EXPANDED_BYTES_MAX: usize = 16 << 20;
 /// Expanded bytes that cost as much as one byte of a batch.
 const EXPANDED_PER_BYTE: u64 = 32;
-/// Cost after which a read goes no further, although its answer has more batches.
+/// Cost at which a read stops, although its response has more batches.
 const COST_MAX: u64 = 4 << 20;
 /// Microseconds of decoding that cost as much as a byte. Decoding may wait for the schema registry:
 /// a read ends after eight seconds of it.
@@ -61,13 +60,13 @@ pub(super) struct Wanted {
     pub(super) committed_only: bool,
     /// Time to wait for the first record, ms.
     pub(super) wait_ms: i32,
-    /// The partition with which the next read begins. An answer has a batch of any size of the
-    /// first partition with records only: the partitions take turns.
+    /// The partition with which the next read begins. Only the first partition of a response with
+    /// records has a batch regardless of its size, so the partitions take turns.
     pub(super) first: i32,
 }
 
-/// A record with its place, as a page shows it: it keeps nothing of its batch in memory, which may
-/// have expanded to megabytes.
+/// A record with its topic, partition and offset, as a page shows it. It holds no reference to its
+/// batch, which may have expanded to megabytes.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) partition: i32,
@@ -100,7 +99,7 @@ pub(super) struct Looked {
     pub(super) records: u64,
     /// Bytes of their batches.
     pub(super) bytes: u64,
-    /// The same with what the batches expand to: the work of the read.
+    /// The same, plus the expanded size of the batches: the work of the read.
     pub(super) cost: u64,
     /// Batches that cannot be read, in words.
     pub(super) damaged: Vec<String>,
@@ -130,8 +129,8 @@ fn contains(bytes: &[u8], text: &[u8]) -> bool {
 }
 
 impl Console {
-    /// Reads once from the positions, up to the limit of one answer, and advances the positions. At
-    /// most `most` records are found; the positions are then after the last found record of each
+    /// Reads once from the positions, up to the limit of one response, and advances the positions.
+    /// At most `most` records are found; the positions are then after the last found record of each
     /// partition.
     pub(super) async fn look(
         &self,
@@ -215,8 +214,8 @@ fn request(wanted: &Wanted) -> FetchRequest {
 }
 
 impl Wanted {
-    /// Takes at most `most` records of an answer: of each partition with records an equal part of
-    /// those that the partitions before it have left.
+    /// Takes at most `most` records of a response: from each partition with records an equal part
+    /// of those that the partitions before it have left.
     fn take_all(&mut self, mut partitions: Vec<PartitionData>, most: usize) -> Looked {
         let mut looked = Looked::default();
         partitions.retain(|data| data.records.as_ref().is_some_and(|records| !records.is_empty()));
@@ -233,7 +232,7 @@ impl Wanted {
         looked
     }
 
-    /// Takes the records of one partition's answer.
+    /// Takes the records of one partition's response.
     fn take(&mut self, data: PartitionData, (most, looked): (usize, &mut Looked)) {
         let partition = data.partition_index;
         let mut aborted = Aborted::new(data.aborted_transactions);
@@ -327,7 +326,7 @@ fn shown_headers(headers: &Headers) -> (Vec<String>, usize) {
     (shown.collect(), headers.len().saturating_sub(SHOWN_HEADERS))
 }
 
-/// The aborted transactions of an answer, as a consumer with read_committed follows them.
+/// The aborted transactions of a response, as a consumer with read_committed follows them.
 struct Aborted {
     /// Transactions that begin at later offsets, the next one last.
     coming: Vec<AbortedTransaction>,

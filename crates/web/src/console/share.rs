@@ -1,4 +1,4 @@
-//! One share group: its members, and the place of the group in each partition.
+//! One share group: its members, and the position of the group in each partition.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

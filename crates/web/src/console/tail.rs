@@ -33,7 +33,7 @@ const LAST_EVENT: &str = "last-event-id";
 /// Longest wait for records of a followed topic, and pause between two events of a busy one.
 const WAIT_MS: i32 = 2000;
 const PAUSE: Duration = Duration::from_millis(250);
-/// Records of one event: at least one of each partition that has some.
+/// Records of one event: at least one of each partition with records.
 const EVENT_RECORDS: usize = PAGE_PARTITIONS;
 
 /// The part of the page of messages that the stream fills.

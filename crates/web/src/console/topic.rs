@@ -135,7 +135,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
     Ok(Page::new(Section::Topics, name, content))
 }
 
-/// Names of the columns, and the numbers of those that a narrow window lacks.
+/// Names of the columns, and the numbers of those that a narrow window omits.
 fn columns(is_tiered: bool) -> (Vec<&'static str>, Vec<usize>) {
     let mut columns = vec!["Partition", "#Start", "#End", "#Records", "#Size"];
     let mut minor = vec![2, 3, 5, 6];
@@ -164,7 +164,8 @@ fn id(topic: &MetadataResponseTopic) -> Markup {
     html! { code { (id) } }
 }
 
-/// A sum over the partitions of which something is known here, and their number if it is not `all`.
+/// A sum over the partitions with a known value on this broker, and their number if it is not
+/// `all`.
 fn of_known(known: &[u64], all: usize, shown: impl FnOnce(u64) -> String) -> String {
     let sum = shown(known.iter().sum());
     match known.len() {
@@ -195,7 +196,7 @@ fn action(name: &str, what: &str) -> String {
     format!("/topics/{}/{what}", format::linked(name))
 }
 
-/// The field in which the name confirms an action.
+/// The field in which the user types the name to confirm an action.
 fn confirm(name: &str) -> Markup {
     field(&format!("Type {name} to confirm"), html! { input name="confirm" autocomplete="off" required; })
 }

@@ -1,4 +1,4 @@
-//! The groups of a topic: those that have committed offsets of its partitions, with their lag.
+//! The groups of a topic: groups with committed offsets of its partitions, with their lag.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::topic::{Tab, tabs};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
-/// Groups that the page shows, those with the largest lag first.
+/// Most groups that the page shows, those with the largest lag first.
 const ROWS_MAX: usize = 200;
 
 /// The page.

@@ -112,7 +112,7 @@ fn places(one: &TransactionState) -> impl Iterator<Item = (&str, i32)> {
 }
 
 /// The first transactional ids that a search finds among those that the visitor may describe, open
-/// transactions first; the flag is true if it finds more.
+/// transactions first; the flag is true if there are more.
 async fn states(
     console: &Console,
     visitor: &Visitor,

@@ -104,8 +104,8 @@ impl Sessions {
         first.map(|secret| self.0.remove(&secret));
     }
 
-    /// The user of a session, and the password that has opened it. `uses` is true if the request
-    /// extends an idle session.
+    /// The user of a session, and the password with which it was opened. `uses` is true if the
+    /// request extends an idle session.
     fn user(&mut self, secret: &str, now: Instant, uses: bool) -> Option<(String, CheckedPassword)> {
         let open = self.0.get_mut(secret).filter(|open| open.is_alive(now))?;
         if uses {
@@ -202,7 +202,7 @@ pub(super) async fn enter(State(console): State<Arc<Console>>, request: Request,
     next.run(request).await
 }
 
-/// The answer of a console that cannot identify its visitors.
+/// The response of a console that cannot identify its visitors.
 fn closed() -> Response {
     let text = html! {
         p { "Every listener of this broker asks clients for a certificate, and the console can ask for none. Without a password or a token each user of this machine would have all rights here." }
@@ -211,7 +211,7 @@ fn closed() -> Response {
     layout::plain(StatusCode::FORBIDDEN, "The console is closed", text)
 }
 
-/// The answer to a form that does not come from a page of this session.
+/// The response to a form that is not from a page of this session.
 pub(super) fn unproved() -> Response {
     let text = html! {
         p { "This form does not belong to your session, which may have ended. Nothing was changed." }
@@ -220,7 +220,7 @@ pub(super) fn unproved() -> Response {
     layout::plain(StatusCode::FORBIDDEN, "Not done", text)
 }
 
-/// The fields of the form of a POST, of the query of anything else.
+/// The fields of the form of a POST, or otherwise of the query.
 pub(super) async fn fields(request: Request) -> Result<(Request, Fields), Response> {
     if request.method() != Method::POST {
         let query = request.uri().query().unwrap_or_default();
@@ -261,8 +261,8 @@ impl Console {
         }
     }
 
-    /// The user of a session, and the password. The session ends here if the password that has
-    /// opened it no longer counts.
+    /// The user of a session, and the password. Ends the session if the password with which it was
+    /// opened is no longer valid.
     fn user(&self, secret: &str, uses: bool) -> Option<(String, CheckedPassword)> {
         let (user, password) = self.sessions().user(secret, Instant::now(), uses)?;
         if !password.still_counts(&self.door, &user) {

@@ -1,5 +1,5 @@
-//! The series of a broker in a cluster of Kafka's controllers. A broker that is its own controller
-//! has none of them.
+//! The series of a broker in a cluster of Kafka's controllers. A broker without a cluster has none
+//! of them.
 
 use std::fmt;
 

@@ -15,7 +15,7 @@ use crate::console::{Console, format};
 
 /// Partitions that the page shows.
 const ROWS_MAX: usize = 200;
-/// Time that the controller has to answer, ms.
+/// Time for which the controller may take to respond, ms.
 const TIMEOUT_MS: i32 = 1_500;
 
 /// The reassignments in progress, by topic.
