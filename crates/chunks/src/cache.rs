@@ -40,7 +40,7 @@ pub struct Chunk {
     pub len: u64,
 }
 
-/// A part cannot be had. `E` is the error of the fetch.
+/// A part is not available. `E` is the error of the fetch.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ChunkError<E> {
     /// The part cannot be fetched.
@@ -77,16 +77,16 @@ impl<E> ChunkError<E> {
     }
 }
 
-/// Sums of what a cache did.
+/// Counters of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
-    /// Requests for parts that were there, or were being fetched.
+    /// Requests for parts that were present, or were being fetched.
     pub hits: u64,
     /// Requests for parts that were fetched.
     pub misses: u64,
     /// Number of bytes fetched.
     pub fetched_bytes: u64,
-    /// Parts removed to make room.
+    /// Parts removed to free space.
     pub evictions: u64,
     /// Bytes of all parts at present.
     pub bytes: u64,
@@ -97,7 +97,7 @@ pub struct CacheCounts {
 /// Contents of a directory when it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Number of parts taken over from the last run.
+    /// Number of parts from the last run.
     pub parts: usize,
     /// Unfinished or impossible files removed.
     pub removed: usize,
@@ -220,7 +220,7 @@ impl<E: Clone> Cache<E> {
         fetched
     }
 
-    /// The part if it is there and needs no check. Opens its file if no one else reads it.
+    /// The part if it is present and needs no check. Opens its file if no other reader has it open.
     pub fn there(&self, key: ChunkKey) -> Option<Chunk> {
         let chunk = {
             let mut table = self.table.lock();
@@ -230,19 +230,19 @@ impl<E: Clone> Cache<E> {
         Some(chunk)
     }
 
-    /// True if the part is there, unchecked maybe, or is being fetched.
+    /// True if the part is present, checked or not, or is being fetched.
     pub fn has(&self, key: ChunkKey) -> bool {
         self.table.lock().slots.contains_key(&key)
     }
 
-    /// Notes that the bytes from `from` to `to` of a segment's records were read, and returns how
-    /// that read relates to those before it.
+    /// Records that the bytes from `from` to `to` of a segment's records were read, and returns how
+    /// that read relates to earlier ones.
     pub fn note_read(&self, segment: IdBytes, from: u64, to: u64) -> Pattern {
         self.table.lock().ledger.read(segment, from, to)
     }
 
-    /// Removes all parts of a segment that is deleted. A part that is being fetched stays, and
-    /// leaves as unused parts do.
+    /// Removes all parts of a deleted segment. A part that is being fetched stays, and is evicted
+    /// like any unused part.
     pub fn forget(&self, segment: IdBytes) {
         let mut table = self.table.lock();
         for key in table.ledger.of_segment(segment) {
@@ -330,7 +330,8 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Compares the bytes of a part with its trailer. None if they are damaged: the file is gone.
+    /// Compares the bytes of a part with its trailer. None if they are damaged; the file is removed
+    /// then.
     fn check(&self, key: ChunkKey) -> Option<Chunk> {
         let path = self.dir.join(key.file_name());
         let checked = File::open(&path).and_then(|file| Ok((is_intact(&file, key)?, file)));
@@ -386,7 +387,7 @@ impl<E: Clone> Cache<E> {
         Ok(Chunk { file: Arc::new(file), len: found })
     }
 
-    /// Ends a fetch or a check, and passes its result to those who wait.
+    /// Ends a fetch or a check, and passes its result to the waiting readers.
     fn finish(&self, key: ChunkKey, turn: Turn<'_, E>, result: &Result<Chunk, ChunkError<E>>) {
         match result {
             Ok(chunk) => {

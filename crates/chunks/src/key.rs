@@ -10,7 +10,7 @@ mod tests;
 /// Bytes of a remote `.log` in one file of the cache; the last part of a segment has fewer.
 pub const CHUNK_BYTES: u64 = 4 << 20;
 
-/// Ending of a file that is being written. Kafka removes such files from this directory as well.
+/// Suffix of a file that is being written. Kafka removes such files from this directory as well.
 const UNFINISHED: &str = ".tmp";
 
 /// A part of a remote segment.
@@ -73,8 +73,8 @@ impl fmt::Display for ChunkKey {
 }
 
 impl ChunkKey {
-    /// The name of its file. A Kafka broker has its cache of remote indexes in the same directory,
-    /// and reads a segment's id between the first `_` and the first `.` of each name.
+    /// The name of its file. A Kafka broker keeps its cache of remote indexes in the same
+    /// directory, and reads a segment's id between the first `_` and the first `.` of each name.
     pub(crate) fn file_name(&self) -> String {
         format!("{}_{}.{}", self.part.number(), id_text(self.segment), self.part.ending())
     }

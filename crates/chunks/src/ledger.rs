@@ -15,20 +15,20 @@ use crate::{ChunkKey, Part};
 #[cfg(test)]
 mod tests;
 
-/// Relation of a read to those before it.
+/// Relation of a read to earlier reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Begins where the read before it ended, or at the start of a segment.
     Continues,
     /// Begins with a byte that was read before.
     Repeats,
-    /// Begins elsewhere.
+    /// Begins at another position.
     Jumps,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rank {
-    /// Being fetched: the part stays.
+    /// Being fetched: the part is not evicted.
     Pinned,
     Probation,
     Protected,
@@ -79,8 +79,8 @@ impl Ledger {
     }
 
     /// Adds a part that is about to be fetched, and stays until [`Ledger::settle`] or
-    /// [`Ledger::remove`]. Returns the parts that make room for it; if all others are being fetched
-    /// too, the cache exceeds its size for as long.
+    /// [`Ledger::remove`]. Returns the parts to evict for it; if all others are being fetched too,
+    /// the cache exceeds its size until then.
     pub(crate) fn reserve(&mut self, key: ChunkKey, bytes: u64) -> Vec<ChunkKey> {
         let entry = Entry { bytes, rank: Rank::Pinned, used: 0, read_to: 0 };
         let before = self.entries.insert(key, entry);
@@ -89,7 +89,7 @@ impl Ledger {
         self.make_room()
     }
 
-    /// A part that was being fetched is there, with this size.
+    /// Records that a part was fetched, with this size. Returns the parts to evict.
     pub(crate) fn settle(&mut self, key: ChunkKey, bytes: u64) -> Vec<ChunkKey> {
         let entry = self.entries.get_mut(&key).expect("a part is reserved before it is there");
         assert_eq!(entry.rank, Rank::Pinned, "{key:?} is there already");

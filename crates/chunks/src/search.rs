@@ -1,5 +1,5 @@
 //! Searches in a remote segment: a position by an offset or a timestamp, and batches from there on.
-//! Each header is checked before it is believed, because index and segment come from outside.
+//! Each header is checked before use, because index and segment come from another system.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ pub use indexes::{AbortedEntries, AbortedEntry, OffsetEntries, OffsetEntry, Time
 
 /// Bytes of a segment's records by position.
 pub trait RecordBytes {
-    /// The reason why bytes cannot be had.
+    /// The reason why bytes are not available.
     type Error;
 
     /// Fills `into` from `position` on. The caller has checked that the segment has these bytes.
@@ -93,8 +93,8 @@ pub fn first_batch<B: RecordBytes>(
     Ok(None)
 }
 
-/// End of the last batch that follows `first` and does not end after `limit`; the end of `first`
-/// if there is none. The index gives a place near the limit.
+/// End of the last batch that follows `first` and does not end after `limit`; the end of `first` if
+/// there is none. The index gives a position near the limit.
 ///
 /// # Errors
 /// Same as [`first_batch`].

@@ -20,7 +20,7 @@ use super::{
 /// The complete configuration of the broker, checked.
 #[derive(Clone, Debug)]
 pub struct BrokerConfig {
-    /// The cluster to join; `None` if the broker is its own controller.
+    /// The cluster to join; `None` for a broker without a cluster, which is its own controller.
     pub cluster: Option<ClusterConfig>,
     /// `node.id`.
     pub node_id: i32,
@@ -30,11 +30,12 @@ pub struct BrokerConfig {
     pub listeners: Vec<Listener>,
     /// `levada.http.listen`; `None` turns the HTTP address off.
     pub http_listen: Option<HostPort>,
-    /// `levada.thresholds.file`; `None`: wherever [`thresholds`](super::thresholds()) looks.
+    /// `levada.thresholds.file`; `None`: the paths that [`thresholds`](super::thresholds())
+    /// searches.
     pub thresholds_file: Option<PathBuf>,
     /// `levada.http.token`; `None` requires no token.
     pub http_token: Option<Secret>,
-    /// `log.dirs`, else `log.dir`; never empty.
+    /// `log.dirs`, otherwise `log.dir`; never empty.
     pub log_dirs: Vec<PathBuf>,
     /// `metadata.log.*` and `metadata.max.retention.*`.
     pub metadata_log: StoreLimits,
@@ -144,7 +145,7 @@ pub struct GroupConfig {
     pub streams: StreamsGroupsConfig,
 }
 
-/// Direction in which groups may change their kind while they have members.
+/// Directions in which groups may change their type while they have members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migration {
     /// From classic to consumer.
@@ -211,8 +212,8 @@ pub struct CleanerConfig {
 }
 
 impl BrokerConfig {
-    /// Reads and checks a configuration; every mistake in it is reported. Looks up the hosts that
-    /// it gives limits of connections, and waits for the name service.
+    /// Reads and checks a configuration; reports every mistake in it. Resolves the hosts with
+    /// connection limits, and waits for the name service.
     pub fn load(sources: &Sources) -> Result<Self, ConfigErrors> {
         let config = Self::from_settings(sources.settings()?)?;
         Reader(&config.settings).check_hosts(&config.max_connections_of)?;

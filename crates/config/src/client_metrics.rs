@@ -73,8 +73,8 @@ fn is_pattern(pattern: &str) -> bool {
     )
 }
 
-/// False if the text is no regular expression in Java either. Java's syntax has more than the
-/// parser knows, which counts as valid here: the module that compares clients refuses it.
+/// False if the text is no regular expression in Java either. Syntax that only Java supports counts
+/// as valid here: the module that compares clients refuses it.
 fn is_expression(text: &str) -> bool {
     let Err(error) = Parser::new().parse(text) else { return true };
     !matches!(

@@ -172,12 +172,12 @@ pub(super) fn is_member(read: &Reader<'_>) -> bool {
     roles.peek().is_some() && roles.all(|role| role == "broker")
 }
 
-/// True for a key without effect on a broker that is its own controller.
+/// True for a key without effect on a broker without a cluster.
 pub(super) fn is_for_clusters(key: &str) -> bool {
     CLUSTER_ONLY.contains(&key)
 }
 
-/// Keys that were set without effect, since the broker is its own controller.
+/// Set keys without effect, because the broker has no cluster.
 pub(super) fn idle_keys(read: &Reader<'_>) -> Vec<&'static str> {
     if is_member(read) {
         Vec::new()
@@ -186,7 +186,7 @@ pub(super) fn idle_keys(read: &Reader<'_>) -> Vec<&'static str> {
     }
 }
 
-/// Reads the cluster that this broker joins; `None` if the broker is its own controller.
+/// Reads the cluster that this broker joins; `None` for a broker without a cluster.
 pub(super) fn load(
     read: &Reader<'_>,
     listeners: &[Listener],
@@ -225,7 +225,7 @@ fn taken<T>(result: Result<T, ConfigError>, errors: &mut Vec<ConfigError>) -> Op
     result.map_err(|error| errors.push(error)).ok()
 }
 
-/// Problems of a broker that is its own controller.
+/// Problems of a broker without a cluster.
 fn alone(read: &Reader<'_>) -> Vec<ConfigError> {
     let mut errors = Vec::new();
     if !words(read.text(ROLES)).any(|role| role == "broker") {

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use super::{BrokerConfig, Listener, ListenerLimits, Settings};
 
 impl BrokerConfig {
-    /// The directory of the metadata log: `metadata.log.dir`, else the first of `log.dirs`.
+    /// The directory of the metadata log: `metadata.log.dir`, otherwise the first of `log.dirs`.
     pub fn metadata_dir(&self) -> &Path {
         let named = self.settings().text("metadata.log.dir").filter(|dir| !dir.is_empty()).map(Path::new);
         named.or(self.log_dirs.first().map(PathBuf::as_path)).unwrap_or(Path::new("."))
     }
 
-    /// True if a listener's socket must not take IPv4: another listener has its port there.
+    /// True if a listener's socket must not accept IPv4, because another listener uses the same
+    /// port for it.
     pub fn is_v6_only(&self, listener: &Listener) -> bool {
         let same_port = |other: &&Listener| other.bind.port == listener.bind.port && other.bind.port != 0;
         self.listeners.iter().filter(same_port).any(|other| other.bind.is_v4() == Some(true))
@@ -39,7 +40,7 @@ impl BrokerConfig {
 }
 
 impl Settings {
-    /// The certificates that a listener asks clients for: `required`, `requested` or `none`.
+    /// The certificates that a listener requests from clients: `required`, `requested` or `none`.
     ///
     /// On a listener with SASL, which authenticates clients, certificates are requested only if the
     /// listener itself requires it (KIP-684).

@@ -77,7 +77,7 @@ pub fn is_sensitive(name: &str) -> bool {
 }
 
 impl BrokerConfig {
-    /// Every broker key that has an effect, and what else was set, in order of name.
+    /// Every broker key that has an effect, and other keys that were set, in order of their names.
     pub fn describe(&self) -> Vec<Described> {
         self.describe_those(BROKER_KEYS.iter().map(|key| key.name))
     }
@@ -180,8 +180,8 @@ fn in_order(mut rows: Vec<Described>) -> Vec<Described> {
     rows
 }
 
-/// The broker's layers behind a topic key. Kafka lists them from the first layer that sets the main
-/// synonym on, so a retention given in hours alone has no synonyms; clients compare with that.
+/// The broker's layers behind a topic key. Kafka begins the list with the first layer that sets the
+/// main synonym, so a retention that is only given in hours has no synonyms; clients rely on that.
 fn topic_synonyms(settings: &Settings, topic: &TopicConfigKey) -> Vec<Synonym> {
     let Some(main) = topic.broker.first() else { return Vec::new() };
     from_main(main, layers(settings, topic.broker.iter().map(|name| (*name).into())))

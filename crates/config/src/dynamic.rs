@@ -1,6 +1,5 @@
 //! Dynamic configuration: the two layers above flags, environment and file. The metadata stores
-//! them. This module validates them, merges them with the other layers, and makes a configuration
-//! of the result.
+//! them. This module validates them and builds a configuration from all layers.
 
 use super::foreign::{self, Foreign};
 use super::kafka::kafka_key;
@@ -23,8 +22,9 @@ const THREADS: [&str; 6] = [
 ];
 
 impl BrokerConfig {
-    /// This configuration with other dynamic layers: `own` of this broker, `cluster` of all. Values
-    /// that the table does not allow, left by other software, are logged and count as not set.
+    /// This configuration with other dynamic layers: `own` for this broker, `cluster` for all
+    /// brokers. Values that the table does not allow, left by other software, are logged and count
+    /// as not set.
     pub fn with_dynamic(&self, own: &Values, cluster: &Values) -> Result<Self, ConfigErrors> {
         let layers = DynamicLayers { own: usable(own), cluster: usable(cluster) };
         Self::from_settings(self.settings().with_dynamic(layers))
@@ -72,8 +72,8 @@ impl BrokerConfig {
         }
     }
 
-    /// This configuration with what may change without a restart in `fresh`, which was read from
-    /// the same sources later. The error is that of the combination.
+    /// This configuration with those values of `fresh`, read later from the same sources, that may
+    /// change without a restart. The error is that of the combination.
     pub fn reloaded(&self, fresh: &Self) -> Result<(Self, Differences), ConfigErrors> {
         let (settings, differences) = self.settings().reloaded(fresh.settings());
         Ok((Self::from_settings(settings)?, differences))
@@ -125,8 +125,8 @@ impl BrokerConfig {
         self.check_threads(&changed)
     }
 
-    /// Refuses numbers of threads far from those in force, as Kafka does, whose pools change by
-    /// steps.
+    /// Refuses numbers of threads that differ too much from those in force, as Kafka does, whose
+    /// pools change by steps.
     fn check_threads(&self, changed: &Self) -> Result<(), String> {
         let number = |config: &Self, name| config.settings().text(name)?.trim().parse::<i64>().ok();
         for name in THREADS {
@@ -216,8 +216,8 @@ pub fn broker_default(name: &str) -> Option<&'static str> {
 }
 
 /// Reason for which a key that is set on a broker at run time has no effect: as of
-/// [`without_effect`](foreign::without_effect), or there is no such key, or none for a broker that
-/// is its own controller. Kafka's brokers keep such keys too.
+/// [`without_effect`](foreign::without_effect), or the key is unknown, or unknown without a
+/// cluster. Kafka's brokers keep such keys too.
 pub fn without_effect_on_broker(name: &str, is_alone: bool) -> Option<String> {
     let name = prefix::canonical(name);
     let unknown = || {

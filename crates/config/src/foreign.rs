@@ -6,7 +6,7 @@ use super::kafka::{ConfigScope, kafka_key, kafka_keys};
 use super::prefix;
 use super::table::{TOPIC_KEYS, broker_key};
 
-/// Treatment of a key of Kafka that has no effect here.
+/// Treatment of a key of Kafka that has no effect in Levada.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Foreign {
     /// Changes nothing here: accepted, with this reason as a note.
@@ -115,7 +115,7 @@ const fn refused_but(key: &'static str, done: &'static [&'static str], reason: &
     Refusal { key, done, reason }
 }
 
-/// Served keys that Kafka counts for a single listener as well.
+/// Served keys of which Kafka supports a value for each listener, and Levada does not.
 const COUNTED_TOGETHER: &[&str] = &["sasl.server.max.receive.size"];
 
 const JAVA: &str = "a Java class cannot be loaded: remove the key";

@@ -295,7 +295,7 @@ impl BrokerConfig {
         Some(value.min(most.unwrap_or(i64::MAX)).max(least.unwrap_or(i64::MIN)))
     }
 
-    /// A bound: the broker's where its table has the key, else Kafka's default.
+    /// A bound: the broker's where its table has the key, otherwise Kafka's default.
     fn bound(&self, (name, default): Bound) -> i64 {
         self.settings().text(name).and_then(|text| text.parse().ok()).unwrap_or(default)
     }

@@ -96,8 +96,8 @@ fn config_type_of(name: &str) -> ConfigType {
     }
 }
 
-/// Reads `[1,...]`, `[1,...,9]`, `[1,...,9] or -1` and `[one, two]`; what Kafka checks in other
-/// ways is not checked here.
+/// Parses `[1,...]`, `[1,...,9]`, `[1,...,9] or -1` and `[one, two]`; other forms of Kafka's checks
+/// are ignored.
 fn valid(config_type: ConfigType, values: &'static str) -> Valid {
     if values == THROTTLED_REPLICAS {
         return Valid::Replicas;

@@ -52,7 +52,7 @@ pub enum ConfigType {
 /// Text that replaces a secret in output.
 pub const HIDDEN: &str = "(hidden)";
 
-/// Values a key allows, beyond being of its type.
+/// Values that a key allows, in addition to the check of its type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Valid {
     /// Every value of the type.
@@ -159,7 +159,7 @@ impl ConfigKey {
         self
     }
 
-    /// Returns the key as one of which each listener may have its own value.
+    /// Marks the key as one of which each listener may have its own value.
     pub(super) const fn per_listener(mut self) -> Self {
         self.per_listener = true;
         self

@@ -37,7 +37,7 @@ pub(super) fn prefixed(listener: &str, key: &str) -> String {
     format!("{PREFIX}{}.{key}", listener.to_lowercase())
 }
 
-/// The name for the look-up: the listener's part is in lower case, as in Kafka.
+/// The name for the lookup: the listener's part is in lower case, as in Kafka.
 pub(super) fn canonical(name: &str) -> Cow<'_, str> {
     let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('.'));
     match parts {

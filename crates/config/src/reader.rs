@@ -34,7 +34,7 @@ impl Reader<'_> {
         self.text(name) == "true"
     }
 
-    /// The error for a value that the key does not allow beside the other keys.
+    /// The error for a value that contradicts other keys.
     pub(crate) fn invalid(&self, key: &str, allowed: String) -> ConfigError {
         let row = prefix::row(key);
         debug_assert!(row.is_some(), "{key} is in the table");

@@ -3,7 +3,7 @@
 /// Policy for old records that a consumer has read from the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplayCache {
-    /// Old records stay if they displace no other pages, or when they are read again soon enough.
+    /// Old records stay if they displace no other pages, or if they are read again soon.
     #[default]
     Auto,
     /// Old records stay.

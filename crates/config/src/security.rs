@@ -76,7 +76,7 @@ pub struct SecurityConfig {
     pub token_times: TokenTimes,
 }
 
-/// Lifetimes of the delegation tokens of a broker that is its own controller.
+/// Lifetimes of the delegation tokens of a broker without a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenTimes {
     /// `delegation.token.max.lifetime.ms`.
@@ -161,7 +161,8 @@ fn of_listener(settings: &Settings, listener: &str) -> Checked<SaslConfig> {
     if config.offers.is_empty() { Err(wrong()) } else { Ok(config) }
 }
 
-/// The value for one mechanism of a listener, else for the listener, else for all.
+/// The value for one mechanism of a listener, otherwise for the listener, otherwise for all
+/// listeners.
 pub(super) fn of_mechanism<'a>(
     settings: &'a Settings,
     (listener, mechanism): (&str, Mechanism),
@@ -170,7 +171,7 @@ pub(super) fn of_mechanism<'a>(
     settings.text(&key_of_mechanism(settings, (listener, mechanism), key))
 }
 
-/// The name of the key from which [`of_mechanism`] has its value.
+/// The name of the key from which [`of_mechanism`] takes its value.
 pub(super) fn key_of_mechanism(
     settings: &Settings,
     (listener, mechanism): (&str, Mechanism),

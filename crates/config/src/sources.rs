@@ -80,7 +80,7 @@ struct Assignment {
 }
 
 impl Sources {
-    /// Sources made of `key=value` flags alone, untouched by the environment.
+    /// Sources with only `key=value` flags, without the environment.
     pub fn flags<S: Into<String>>(flags: impl IntoIterator<Item = S>) -> Self {
         Self { flags: flags.into_iter().map(Into::into).collect(), ..Self::default() }
     }
@@ -131,8 +131,8 @@ impl Sources {
 }
 
 impl Settings {
-    /// The value of a key of the table, or of another key of Kafka's: the set value, else the
-    /// default, else `None`.
+    /// The value of a key of the table, or of another key of Kafka: the set value, otherwise the
+    /// default, otherwise `None`.
     pub fn text(&self, name: &str) -> Option<&str> {
         let dynamic = self.dynamic.find(name).map(|(value, _)| value);
         let default = || match broker_key(name) {
@@ -142,12 +142,12 @@ impl Settings {
         dynamic.or_else(|| self.explicit(name).map(|(value, _)| value)).or_else(default)
     }
 
-    /// The value that a key has for one listener: its own, else that of all.
+    /// The value of a key for one listener: its own, otherwise that for all listeners.
     pub fn listener_text(&self, listener: &str, name: &str) -> Option<&str> {
         self.text(&prefix::prefixed(listener, name)).or_else(|| self.text(name))
     }
 
-    /// The name of the key from which [`Settings::listener_text`] has its value.
+    /// The name of the key from which [`Settings::listener_text`] takes its value.
     pub fn listener_key(&self, listener: &str, name: &str) -> String {
         let own = prefix::prefixed(listener, name);
         if self.text(&own).is_some() { own } else { name.to_owned() }
@@ -158,7 +158,7 @@ impl Settings {
         self.written.get(name).map_or(name, String::as_str)
     }
 
-    /// The value that was set for this listener alone.
+    /// The value that was set specifically for this listener.
     pub fn own_listener_text(&self, listener: &str, name: &str) -> Option<&str> {
         self.text(&prefix::prefixed(listener, name))
     }
@@ -321,7 +321,8 @@ impl Settings {
     }
 }
 
-/// The key that was probably meant: the broker's key behind a topic's, else the nearest name.
+/// The key that was probably meant: the broker's key for a topic's key, otherwise the most similar
+/// name.
 fn nearest_key(name: &str) -> Option<&'static str> {
     let behind = TOPIC_KEYS.iter().find(|topic| topic.key.name == name);
     behind.and_then(|topic| topic.broker.first().copied()).or_else(|| nearest(name, known_names()))

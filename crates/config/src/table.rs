@@ -344,7 +344,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     boolean("unclean.leader.election.enable", "Default of the topic key of this name.").default("false").cluster_wide(),
 ];
 
-/// A key that Kafka has for its own tests, and that tests of its clients set.
+/// A key that Kafka has for its own tests; tests of client libraries set it too.
 pub(super) const INTERNAL_SEGMENT_BYTES: &str = "internal.segment.bytes";
 
 /// `errors.deadletterqueue.auto.create.topics.enable`.

@@ -1,4 +1,4 @@
-//! Settings of client telemetry: when clients are offered it, and the limits of what is kept.
+//! Settings of client telemetry: when it is offered to clients, and the limits of stored metrics.
 
 use super::reader::Reader;
 use super::words::words;

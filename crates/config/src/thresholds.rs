@@ -14,8 +14,8 @@ pub(super) fn named_thresholds(settings: &Settings) -> Option<PathBuf> {
     path.map(PathBuf::from)
 }
 
-/// The thresholds in force and the file that they come from: the named file, else the first that
-/// exists, else no file and the defaults.
+/// The thresholds in force and their file: the named file, otherwise the first that exists,
+/// otherwise the defaults without a file.
 ///
 /// # Errors
 /// The file that is named is not there, or one of its lines is wrong.

@@ -1,4 +1,4 @@
-//! A topic's typed configuration: its own settings over the broker's defaults.
+//! A topic's typed configuration: its own settings override the broker's defaults.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ pub struct TopicConfig {
     pub leader_throttled: ThrottledReplicas,
     /// `levada.ack.durability` is `fdatasync`: acknowledgements wait for the device.
     pub acks_durable: bool,
-    /// `remote.storage.enable` and the keys beside it.
+    /// `remote.storage.enable` and the other keys of tiered storage.
     pub tiers: TopicTiers,
     /// `max.compaction.lag.ms`.
     pub max_compaction_lag_ms: i64,
@@ -134,7 +134,8 @@ impl TopicConfig {
         durability_label(self.acks_durable, self.flush_messages)
     }
 
-    /// The configuration of a topic with these settings, on a broker with those.
+    /// The configuration of a topic with the settings `own`, on a broker with the settings
+    /// `broker`.
     pub fn resolve(broker: &Settings, own: &BTreeMap<String, String>) -> Result<Self, ConfigError> {
         let checked = own.iter().map(|(name, value)| checked(name, value));
         let checked: BTreeMap<_, _> = checked.collect::<Result<_, _>>()?;
@@ -235,7 +236,7 @@ impl TopicConfig {
 }
 
 impl Settings {
-    /// A topic key's value where the topic sets nothing: from the first broker key that has one, in
+    /// A topic key's value if the topic does not set it: from the first broker key with a value, in
     /// the topic's unit.
     pub fn topic_default(&self, topic: &TopicConfigKey) -> String {
         let from_broker = topic.broker.iter().find_map(|name| Some(in_topic_unit(name, self.text(name)?)));

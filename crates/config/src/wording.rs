@@ -33,7 +33,8 @@ impl ConfigKey {
         items.find(|item| item.is_empty() || !self.allows_word(item)).is_some_and(str::is_empty)
     }
 
-    /// Kafka names the first item of a list that is not allowed, else the whole value.
+    /// The part of the value that Kafka's message names: the first item of a list that is not
+    /// allowed, otherwise the whole value.
     fn culprit<'v>(&self, value: &'v str) -> Cow<'v, str> {
         let value = self.shown(value.trim());
         match (self.kind, self.valid) {

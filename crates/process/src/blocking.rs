@@ -1,5 +1,5 @@
-//! Runs blocking work on threads other than the shards, and keeps those threads free of it that
-//! everything else depends on.
+//! Runs blocking work on threads other than the shards, and keeps threads on which everything else
+//! depends free of it.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -8,8 +8,8 @@ thread_local! {
     static IS_KEPT_FREE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Declares that this thread never waits for a disk, so that it notices disks that do not answer.
-/// Work that may wait checks this with [`may_wait`].
+/// Declares that this thread never waits for a disk, so that it can detect disks that do not
+/// respond. Work that may wait checks this with [`may_wait`].
 pub fn keep_free() {
     IS_KEPT_FREE.set(true);
 }
@@ -19,8 +19,8 @@ pub fn may_wait() -> bool {
     !IS_KEPT_FREE.get()
 }
 
-/// Work and result without their types: the runtime's code for a task is compiled once, and not for
-/// each place that has work.
+/// Work and its result without their types, so that the runtime's code for a task is compiled once,
+/// not for each type of work.
 type Work = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
 
 /// Runs `work` on a thread that may block, so that no shard does. A panic of `work` propagates to

@@ -1,4 +1,4 @@
-//! The two clocks of the machine. Dates come from the wall clock, which people and time servers
+//! The two clocks of the machine. Dates come from the wall clock, which operators and time servers
 //! set. Durations come from the monotonic clock, which is never set.
 
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ pub fn now() -> Now {
     Now { wall_ms: now_ms(), steady_ms: steady_ms() }
 }
 
-/// The steady clock alone.
+/// The monotonic clock only.
 pub fn steady_ms() -> i64 {
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     i64::try_from(BEGIN.elapsed().as_millis()).unwrap_or(i64::MAX)
@@ -41,7 +41,7 @@ pub fn now_ms() -> i64 {
 
 #[cfg(any(test, feature = "testing"))]
 pub mod skew {
-    //! A wall clock that was set, for the calling thread alone.
+    //! A wall clock that was set, only for the calling thread.
 
     use std::cell::Cell;
 

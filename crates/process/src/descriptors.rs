@@ -45,8 +45,8 @@ impl Reserve {
         Self { first: RawFd::try_from(limit - kept).unwrap_or(RawFd::MAX), kept }
     }
 
-    /// The connection, if enough other descriptors are free. The kernel assigns the lowest free
-    /// number: a reserved number means that all lower numbers are taken.
+    /// Returns the connection, if enough other descriptors are free. The kernel assigns the lowest
+    /// free number: a reserved number means that all lower numbers are in use.
     ///
     /// # Errors
     /// There are not enough; the connection.

@@ -1,16 +1,17 @@
-//! A rate of bytes for work that several threads or tasks do, and that may change meanwhile.
+//! A limit of bytes per second, shared by several threads or tasks, that may change while they
+//! wait.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// The longest time after which a caller asks again, so that a raised rate is not waited for.
+/// Longest time after which a caller must try again, so that a raised rate takes effect early.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The longest time that a piece counts, ten years: the clock has no end then.
 const TAKES_MAX_S: f64 = 315_360_000.0;
 
-/// Lets one piece of work after the other begin.
+/// Admits one piece of work after the other.
 #[derive(Debug, Default)]
 pub struct RateGate(Mutex<Gate>);
 
@@ -23,7 +24,7 @@ struct Gate {
 
 impl RateGate {
     /// Zero if a piece of this size may begin; it counts from then on. Otherwise the time after
-    /// which to ask again. What was counted at another rate is forgotten. Does not block.
+    /// which to try again. A changed rate resets the count. Does not block.
     pub fn admit(&self, bytes: u64, bytes_per_second: i64, now: Instant) -> Duration {
         let mut gate = self.0.lock();
         if gate.bytes_per_second != bytes_per_second {

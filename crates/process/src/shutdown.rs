@@ -39,7 +39,7 @@ impl Stop {
         let _ = raised.wait_for(|raised| *raised).await;
     }
 
-    /// The time that requests in flight are given to finish.
+    /// The time for which requests in flight may continue.
     pub fn grace(&self) -> Duration {
         GRACE
     }

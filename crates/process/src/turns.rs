@@ -20,11 +20,11 @@ use crate::blocking::off_shard;
 
 use self::line::{Entry, Line};
 
-/// Places at something scarce; clones share them.
+/// A limited number of places for work, and a fair queue for them; clones share both.
 #[derive(Clone, Debug)]
 pub struct Turns(Arc<Mutex<Line<oneshot::Sender<Turn>>>>);
 
-/// A place that is taken until this value is dropped.
+/// A place, which is released when this value is dropped.
 #[derive(Debug)]
 pub struct Turn {
     turns: Turns,
@@ -40,20 +40,20 @@ pub struct TooMany {
 }
 
 impl Turns {
-    /// A supply of `places` for work that ends by itself. A single requester may have all places
-    /// while no other requester wants one, and gets no further place while another with fewer
-    /// places waits.
+    /// A number of `places` for work of limited duration. A single requester may have all places
+    /// while no other requester waits, and gets no further place while another with fewer places
+    /// waits.
     pub fn of(places: usize) -> Self {
         Self::shared(places, places)
     }
 
-    /// A supply of `places` for clients that keep a place for as long as they like: one requester
-    /// has at most half of them.
+    /// A number of `places` for clients that keep a place for an unlimited time: one requester has
+    /// at most half of them.
     pub fn halved(places: usize) -> Self {
         Self::shared(places, places.div_ceil(2))
     }
 
-    /// Places of which one requester has `share` at most.
+    /// A number of places, of which one requester has at most `share`.
     pub fn shared(places: usize, share: usize) -> Self {
         Self(Arc::new(Mutex::new(Line::new(places, share))))
     }
@@ -64,7 +64,7 @@ impl Turns {
         taken.expect("no number of requests exceeds the limit")
     }
 
-    /// Waits for a place, unless as many requests of the requester as `waiting_max` wait already.
+    /// Waits for a place, unless `waiting_max` requests of the requester wait already.
     pub async fn take_if_few(&self, requester: Requester, waiting_max: usize) -> Result<Turn, TooMany> {
         let (sender, receiver) = oneshot::channel();
         let entry = self.0.lock().enter(&requester, waiting_max, sender);
@@ -78,14 +78,14 @@ impl Turns {
         }
     }
 
-    /// A place, if there is one now.
+    /// A place, if one is free now.
     pub fn try_take(&self, requester: Requester) -> Option<Turn> {
         let is_in = self.0.lock().enter_now(&requester);
         is_in.then(|| self.turn(requester))
     }
 
-    /// Does work on a thread that may block, once it has a place. A request that is given up before
-    /// that leaves the line; the place of work that has begun is free when the work has ended.
+    /// Runs work on a thread that may block, once it has a place. A request that is cancelled
+    /// before that leaves the queue; work that has begun keeps its place until it ends.
     pub async fn run<T: Send + 'static>(
         &self,
         requester: Requester,

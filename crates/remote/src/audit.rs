@@ -41,7 +41,7 @@ pub struct Audit {
     pub orphans: Vec<ObjectEntry>,
     /// Objects whose segments belong to partitions of the metadata topic that were not read.
     pub unknown: u64,
-    /// Objects that are not named as those of a segment.
+    /// Objects whose names are not those of segment objects.
     pub foreign: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Objects of an object store: Amazon S3 and servers with its protocol, Google Cloud Storage, Azure
 //! Blob Storage.
 //!
-//! Requests run on a small runtime of this store. A call blocks its thread until the answer, an
+//! Requests run on a small runtime of this store. A call blocks its thread until the response, an
 //! error after repetitions, or its time limit.
 
 use std::future::Future;
@@ -141,7 +141,7 @@ impl Cloud {
         Ok(PutPayload::from_bytes(bytes.freeze()))
     }
 
-    /// Requests a range or the whole of an object. The answer has its length.
+    /// Requests a range of an object, or all of it. The response contains its length.
     fn request(&self, key: &str, range: Option<Range<u64>>) -> Result<GetResult, RemoteError> {
         let path = self.path(key)?;
         let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
@@ -150,7 +150,7 @@ impl Cloud {
 }
 
 impl Drop for Cloud {
-    /// Ends the threads without waiting for the name service, which a connection may ask.
+    /// Ends the threads without waiting for the name service, which a connection may be using.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -242,7 +242,8 @@ impl Objects for Cloud {
 }
 
 impl Cloud {
-    /// An answer that ends early: the connection broke, or the server is not true to its word.
+    /// The error for a response that ends early: the connection broke, or the server sent less than
+    /// announced.
     fn cut_short(&self, key: &str, received: u64, expected: u64) -> RemoteError {
         let cause = format!("the answer ended after {received} of {expected} bytes");
         RemoteError::new(RemoteErrorKind::Unavailable, format!("cannot read {}", self.name(key)), cause)

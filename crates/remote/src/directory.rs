@@ -1,7 +1,7 @@
 //! Objects as files of a directory that all brokers share.
 //!
 //! A new object is written to a hidden directory beside the objects, synced, and renamed: a reader
-//! finds it whole or not at all, also after a crash.
+//! finds it whole or not at all, even after a crash.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,8 +14,7 @@ use uuid::Uuid;
 use crate::error::{RemoteError, RemoteErrorKind};
 use crate::objects::{OWN, ObjectEntry, Objects, Part, Sink, too_long, wrong_length};
 
-/// Directory of unfinished uploads, in the store's directory. Readers of either layout do not look
-/// into it.
+/// Directory of unfinished uploads, in the store's directory. Readers of either layout ignore it.
 const UPLOADS: &str = ".levada-uploads";
 
 const CHUNK: usize = 256 * 1024;
@@ -35,8 +34,8 @@ impl Directory {
         Self { dir: dir.to_owned(), root: dir.join(subdirectory), uploads: dir.join(UPLOADS) }
     }
 
-    /// Path of an object. Objects that are not of segments are beside the subdirectory, where
-    /// `LocalTieredStorage` does not take them for partitions.
+    /// Path of an object. Objects of other types than segments are outside the subdirectory, where
+    /// `LocalTieredStorage` would mistake them for partitions.
     fn path(&self, key: &str) -> PathBuf {
         if key.starts_with(OWN) { self.dir.join(key) } else { self.root.join(key) }
     }

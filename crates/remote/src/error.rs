@@ -22,10 +22,10 @@ pub enum RemoteErrorKind {
     NotFound,
     /// The store does not accept the credentials or their permissions. A repetition fails too.
     Refused,
-    /// The store does not answer in time, or answers that it cannot serve now. A repetition may
-    /// work.
+    /// The store does not respond in time, or reports that it cannot serve now. A repetition may
+    /// succeed.
     Unavailable,
-    /// An object is not what its metadata says: truncated, too long or not readable.
+    /// An object contradicts its metadata: truncated, too long or not readable.
     Damaged,
     /// The objects use a form that Levada does not support, or the configuration is not valid.
     Unsupported,

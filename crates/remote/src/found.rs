@@ -17,7 +17,7 @@ pub struct FoundSegments {
     pub segments: Vec<FoundSegment>,
     /// Segments whose last object is missing: a copy or a deletion was interrupted.
     pub unfinished: Vec<RemoteSegmentId>,
-    /// Objects that are not named as those of a segment.
+    /// Objects whose names are not those of segment objects.
     pub foreign: u64,
 }
 

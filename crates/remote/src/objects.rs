@@ -36,8 +36,8 @@ pub(crate) trait Objects: Send + Sync {
     /// Writes an object whole: before the return, a reader finds the former object or none.
     fn put(&self, key: &str, parts: &[Part<'_>]) -> Result<(), RemoteError>;
 
-    /// Passes a range of an object to `sink`, in order. An object that has not `length` bytes is
-    /// damaged. After an error the sink may have received a part.
+    /// Passes a range of an object to `sink`, in order. An object with another length than `length`
+    /// bytes is damaged. After an error the sink may have received a part.
     fn read(&self, key: &str, length: u64, range: Range<u64>, sink: Sink<'_>) -> Result<(), RemoteError>;
 
     /// Returns a whole object. An object with more than `limit` bytes is damaged; its bytes are not

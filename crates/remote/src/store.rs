@@ -26,7 +26,7 @@ const MANIFEST_LIMIT: u64 = 4 * 1024 * 1024;
 /// Manifests that stay in memory, so that a read of a segment needs one request.
 const KEPT_MANIFESTS: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not zero");
 
-/// File of a segment, of which the first `length` bytes count.
+/// File of a segment, of which only the first `length` bytes are used.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentFile<'a> {
     /// File, open for reading.
@@ -164,7 +164,7 @@ impl Store {
         }
     }
 
-    /// Passes all objects of segments, and those of others, to `each`, in any order.
+    /// Passes all objects to `each`, those of segments and others, in any order.
     pub fn list(&self, each: &mut dyn FnMut(ObjectEntry)) -> Result<(), RemoteError> {
         let own = self.own_key("");
         self.objects.list(&self.prefix, &mut |entry| {
@@ -298,8 +298,8 @@ impl Store {
         Ok(manifest)
     }
 
-    /// Reads the manifest of a segment, of which only the id and the start are known; with the name
-    /// of the object.
+    /// Reads the manifest of a segment of which only the id and the start are known; also returns
+    /// the name of the object.
     pub(crate) fn read_manifest(&self, segment: &RemoteSegment) -> Result<(Manifest, String), RemoteError> {
         let key = self.aiven_key(segment, AivenObject::Manifest)?;
         let name = self.objects.name(&key);
@@ -334,8 +334,8 @@ impl Store {
         Ok(bytes)
     }
 
-    /// Key of an object. Custom metadata comes from the metadata topic: a key that would leave the
-    /// store's directory is refused.
+    /// Key of an object. Custom metadata comes from the metadata topic: a key outside the store's
+    /// directory is refused.
     fn aiven_key(&self, segment: &RemoteSegment, object: AivenObject) -> Result<String, RemoteError> {
         let operation = || format!("cannot find segment {}", segment.id);
         let key = aiven::key(segment, &self.prefix, object).map_err(|error| {

@@ -83,8 +83,7 @@ impl Type {
 }
 
 impl Avro {
-    /// Reads a schema. The schemas that it refers to come first, each after those that it refers
-    /// to itself.
+    /// Parses a schema. The schemas that it refers to come first, each after its own references.
     ///
     /// # Errors
     /// The reason why a text is no schema.
@@ -112,7 +111,7 @@ impl Avro {
         }
     }
 
-    /// The only type of a union beside null.
+    /// The only type of a union except null.
     fn nullable(&self, branches: &[usize]) -> Option<usize> {
         let is_null = |kind: &usize| matches!(self.types[*kind], Type::Null);
         match branches {
@@ -123,7 +122,7 @@ impl Avro {
     }
 }
 
-/// The types that have been read, and the places of those with a name.
+/// The types that have been parsed, and the indexes of those with a name.
 #[derive(Default)]
 struct Reader {
     types: Vec<Type>,
@@ -207,7 +206,8 @@ impl Reader {
         }
     }
 
-    /// The decimal number that bytes are, if the schema says so and 128 bits can have its digits.
+    /// The decimal number that the bytes represent, if the schema says so and its digits fit into
+    /// 128 bits.
     fn logical(&mut self, value: &Value, of: usize) -> Result<usize, String> {
         let number = |key| value.get(key).and_then(Value::as_u64);
         let is_decimal = value.get("logicalType").and_then(Value::as_str) == Some("decimal")

@@ -15,9 +15,9 @@ use crate::known::{Fault, Known};
 const ENTRIES_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 /// Bytes of their texts.
 const TEXT_BYTES_MAX: usize = 8 << 20;
-/// Time for which the registry is not asked again for a schema that it lacks.
+/// Time for which the registry gets no request for a schema that it lacks.
 const MISSING: Duration = Duration::from_secs(30);
-/// Time for which the registry is not asked again for anything after it has not answered.
+/// Time for which the registry gets no request after it has not responded.
 const OUTAGE: Duration = Duration::from_secs(10);
 
 /// The schema of an id, or the reason why there is none and its end.
@@ -39,8 +39,8 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// The schema of an id, or the reason why it is not asked for now; none if the registry is to
-    /// be asked.
+    /// The schema of an id, or the reason why it is not requested now; none if it must be
+    /// requested.
     pub(crate) fn find(&mut self, id: SchemaId, now: Instant) -> Option<Result<Arc<Known>, Arc<Fault>>> {
         match self.entries.get(&id) {
             Some(Ok(known)) => return Some(Ok(known.clone())),
@@ -51,7 +51,7 @@ impl Cache {
         (now < *until).then(|| Err(fault.clone()))
     }
 
-    /// Keeps what the registry has answered.
+    /// Caches a result of the registry.
     pub(crate) fn keep(&mut self, id: SchemaId, found: &Result<Arc<Known>, Arc<Fault>>, now: Instant) {
         let entry = match found {
             Ok(known) => {

@@ -17,7 +17,7 @@ const INDEXES_MAX: usize = 32;
 /// Identifier of a schema in a registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SchemaId {
-    /// The number that the registry gave the schema.
+    /// The number that the registry assigned to the schema.
     Number(u32),
     /// The identifier of the schema's text, equal in all registries.
     Guid([u8; 16]),

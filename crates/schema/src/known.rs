@@ -1,4 +1,4 @@
-//! One compiled schema, what it makes of a record, and the reasons why there is none.
+//! One compiled schema, the decoding of a record with it, and the reasons for failures.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -54,7 +54,7 @@ pub struct Label {
     pub language: Language,
     /// Name of the type or message, or title of the JSON Schema.
     pub name: Option<String>,
-    /// Subject and version, if the registry names one; the first of several.
+    /// Subject and version, if the registry has any; the first of several.
     pub place: Option<Place>,
 }
 
@@ -83,7 +83,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// True if the registry did not answer.
+    /// True if the registry did not respond.
     pub(crate) fn is_outage(&self) -> bool {
         matches!(self, Self::Registry(RegistryError::Unreachable { .. }))
     }
@@ -109,7 +109,7 @@ impl Compiled {
     }
 }
 
-/// A JSON Schema, of which only the title counts.
+/// A JSON Schema, of which only the title is used.
 #[derive(Deserialize)]
 struct Titled {
     title: Option<String>,

@@ -21,7 +21,7 @@ use crate::text::JsonText;
 
 /// Name of the file that a record refers to: no import has it.
 const MAIN: &str = "levada/main.proto";
-/// Messages that may be inside of each other as `google.protobuf.Any`: each is decoded by itself.
+/// Most levels of messages nested as `google.protobuf.Any`, each of which is decoded separately.
 const ANY_MAX: usize = 8;
 /// Files that Confluent's registry knows without a reference.
 const KNOWN: [(&str, &str); 3] = [
@@ -121,7 +121,7 @@ impl Protobuf {
     }
 }
 
-/// Lists a message and those in it, without the entries of maps.
+/// Lists a message and its nested messages, without the entries of maps.
 fn list(message: MessageDescriptor, place: Vec<usize>, all: &mut Vec<(MessageDescriptor, Vec<usize>)>) {
     let inner: Vec<MessageDescriptor> = message.child_messages().collect();
     all.push((message, place.clone()));
@@ -169,8 +169,8 @@ pub(crate) fn encode(message: MessageDescriptor, json: &str) -> Result<Vec<u8>, 
     }
 }
 
-/// Checks that few messages are inside of each other as `google.protobuf.Any`: nothing else bounds
-/// the depth of their JSON.
+/// Checks the number of levels of `google.protobuf.Any`: no other limit applies to the depth of
+/// their JSON.
 fn check_any(message: &DynamicMessage, depth: usize) -> Result<(), String> {
     if depth > ANY_MAX {
         return Err(format!("more than {ANY_MAX} messages are inside of each other as google.protobuf.Any"));

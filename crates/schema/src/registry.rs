@@ -1,5 +1,5 @@
-//! Requests to a schema registry, by the REST API of Confluent's: blocking, with a limit for the
-//! time and the size of each answer.
+//! Requests to a schema registry, by Confluent's REST API: blocking, with limits for the time and
+//! the size of each response.
 
 use std::io::{ErrorKind, Read as _};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use ureq::Agent;
 use crate::frame::SchemaId;
 use crate::settings::RegistrySettings;
 
-/// Time that an answer may take, with the connection.
+/// Longest time for a response, including the connection.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Longest answer.
+/// Largest response, in bytes.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 /// Longest text of an error that is shown.
 const SHOWN_CHARS: usize = 200;
@@ -101,10 +101,10 @@ pub struct Place {
     pub version: i32,
 }
 
-/// Reason why a registry did not answer a request. The text names the registry and the request.
+/// Reason why a request to a registry got no response. The text names the registry and the request.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RegistryError {
-    /// No address answered within the time.
+    /// No address responded within the time.
     #[error("no answer from the schema registry {urls}: {reason}")]
     Unreachable {
         /// The addresses, separated by commas.
@@ -134,7 +134,7 @@ pub enum RegistryError {
         /// Reason in the registry's words.
         reason: String,
     },
-    /// The answer has another form.
+    /// The response has an unexpected form.
     #[error("the schema registry {url} answers the request for {what} with something else: {reason}")]
     Garbage {
         /// The address.
@@ -152,7 +152,7 @@ struct Refusal {
     message: String,
 }
 
-/// The answer to a registration.
+/// The response to a registration.
 #[derive(Deserialize)]
 struct Registered {
     id: u32,
@@ -179,7 +179,7 @@ impl Registry {
         self.settings.urls.join(", ")
     }
 
-    /// The schema of an id.
+    /// The schema with an id.
     ///
     /// # Errors
     /// As [`RegistryError`] says.
@@ -192,7 +192,7 @@ impl Registry {
         }
     }
 
-    /// Subjects and versions that have a schema of this number.
+    /// Subjects and versions of the schema with this number.
     ///
     /// # Errors
     /// As [`RegistryError`] says.
@@ -208,7 +208,7 @@ impl Registry {
         self.ask("/subjects", "the list of subjects", None)
     }
 
-    /// A version of a subject, the latest without a number.
+    /// A version of a subject; without a number, the latest one.
     ///
     /// # Errors
     /// As [`RegistryError`] says.
@@ -218,8 +218,8 @@ impl Registry {
         self.ask(&path, &format!("version {version} of subject {subject}"), None)
     }
 
-    /// Registers a schema under a subject. Returns its id, which is that of the present schema if
-    /// the subject has the same one.
+    /// Registers a schema under a subject. Returns its id, which is the existing id if the subject
+    /// already has this schema.
     ///
     /// # Errors
     /// As [`RegistryError`] says.
@@ -235,7 +235,7 @@ impl Registry {
         Ok(registered.id)
     }
 
-    /// Sends a request to one address after the other, until one of them answers.
+    /// Sends a request to one address after the other, until one of them responds.
     fn ask<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -258,7 +258,7 @@ impl Registry {
         Err(RegistryError::Unreachable { urls: self.urls(), reason })
     }
 
-    /// The status and the body of an answer, at most [`ANSWER_BYTES_MAX`] and one byte of it.
+    /// The status and the body of a response, at most [`ANSWER_BYTES_MAX`] and one byte of it.
     fn send(&self, url: &str, body: Option<&str>) -> Result<(u16, Vec<u8>), ureq::Error> {
         let login = self.settings.authorization.as_deref();
         let mut response = match body {

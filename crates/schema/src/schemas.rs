@@ -47,9 +47,9 @@ impl Schemas {
         &self.registry
     }
 
-    /// A part of a record as JSON; `header` is the value of its [`Side::header`](crate::Side).
-    /// None if the part has no id of a schema. Blocks for a few seconds if the schema is not known
-    /// and the registry does not answer.
+    /// A part of a record as JSON; `header` is the value of its [`Side::header`](crate::Side). None
+    /// if the part has no id of a schema. Blocks for a few seconds if the schema is not known and
+    /// the registry does not respond.
     pub fn decode(
         &self,
         bytes: &[u8],
@@ -104,7 +104,7 @@ impl Schemas {
         Ok(Known { id, place, language: source.schema_type, compiled, text_bytes: used.text_bytes })
     }
 
-    /// Reads the schemas that a schema uses, each after those that it uses itself.
+    /// Reads the schemas to which a schema refers, each after its own references.
     fn collect(&self, id: SchemaId, references: &[Reference], used: &mut Used) -> Result<(), Fault> {
         for reference in references {
             if !used.seen.insert((reference.subject.clone(), reference.version)) {
@@ -154,7 +154,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// The id, and the payload of this JSON. The JSON of a JSON Schema is not validated.
+    /// The id, and the encoded payload of this JSON. The JSON of a JSON Schema is not validated.
     ///
     /// # Errors
     /// The field that does not fit, and what the schema has there.

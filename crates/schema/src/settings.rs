@@ -34,7 +34,7 @@ pub enum SettingsError {
     /// A value that cannot be used.
     #[error("{owner}: {key}: {reason}")]
     Value {
-        /// The place of the settings.
+        /// The source of the settings, for errors.
         owner: String,
         /// The key.
         key: &'static str,

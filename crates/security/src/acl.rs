@@ -122,7 +122,7 @@ impl ResourceType {
     }
 }
 
-/// One entry: who may or may not do what, from where.
+/// One entry: principal, host, operation, and whether it allows or denies.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Acl {
     /// Kind of the resource.

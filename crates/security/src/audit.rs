@@ -24,7 +24,7 @@ pub const TARGET: &str = "levada::audit";
 pub enum Weight {
     /// The client wanted to do that.
     Attempt,
-    /// The answer decides which resources a client sees.
+    /// The decision determines which resources a client sees.
     Filter,
 }
 
@@ -36,7 +36,7 @@ pub struct Attempt<'a> {
     pub kind: ResourceType,
     /// The name of the resource.
     pub name: &'a str,
-    /// The weight of the answer.
+    /// The weight of the decision.
     pub weight: Weight,
 }
 
@@ -86,7 +86,7 @@ pub fn is_on() -> bool {
     tracing::enabled!(target: TARGET, tracing::Level::INFO)
 }
 
-/// A client has changed something.
+/// Writes an entry about a change by a client.
 pub fn changed(session: &Session, api: ApiKey, change: &Change<'_>) {
     tracing::info!(
         target: "levada::audit",
@@ -127,7 +127,7 @@ pub fn entered(session: &Session, listener: &str, mechanism: &str) {
     );
 }
 
-/// A client was turned away.
+/// Writes an entry about the refusal of a client.
 pub fn refused(user: Option<&str>, address: IpAddr, listener: &str, reason: &dyn std::fmt::Display) {
     tracing::info!(
         target: "levada::audit",

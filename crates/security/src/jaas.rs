@@ -12,7 +12,7 @@ mod tests;
 pub struct Jaas {
     /// Java class of the login module.
     pub module: String,
-    /// The options, as given.
+    /// The options as written.
     pub options: BTreeMap<String, String>,
 }
 
@@ -64,7 +64,7 @@ impl Jaas {
         }
     }
 
-    /// The users and passwords that a PLAIN login module lets in: its options `user_NAME`.
+    /// The users that a PLAIN login module admits, with their passwords: its options `user_NAME`.
     pub fn plain_users(&self) -> BTreeMap<String, String> {
         let user = |(name, password): (&String, &String)| {
             Some((name.strip_prefix("user_")?.to_owned(), password.clone()))
@@ -79,7 +79,7 @@ enum Token {
     Mark(char),
 }
 
-/// Words, quoted texts and marks, each with its place.
+/// Words, quoted texts and marks, each with its position.
 struct Tokens {
     tokens: Vec<(Token, usize)>,
     at: usize,
@@ -131,7 +131,7 @@ impl Tokens {
         }
     }
 
-    /// An error about the token that was taken last.
+    /// An error about the last token.
     fn before(&self, expected: &'static str) -> JaasError {
         let at = self.tokens.get(self.at - 1).map_or(self.end, |(_, at)| *at);
         JaasError { expected, at }

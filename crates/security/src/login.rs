@@ -33,7 +33,7 @@ impl fmt::Debug for SaslLogin {
     }
 }
 
-/// A server's answer that ends a login.
+/// A server's response that ends a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoginFault {
     /// The challenge is malformed.
@@ -86,7 +86,7 @@ impl SaslLogin {
         self.is_delegated || self.mechanism == Mechanism::OauthBearer
     }
 
-    /// Sends the credentials. `send` sends a token and returns the server's answer to it.
+    /// Sends the credentials. `send` sends a token and returns the server's response to it.
     ///
     /// # Errors
     /// A failure of `send`, or an answer that is not acceptable.

@@ -40,7 +40,7 @@ pub struct KeySource {
     pub login: Option<Jaas>,
 }
 
-/// The reason why a client is refused. The answer says only that its token is not valid.
+/// The reason for the refusal of a client. The response only says that its token is not valid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum OauthError {
     /// The message is not of this mechanism.
@@ -52,7 +52,7 @@ pub enum OauthError {
     /// The client has received the refusal of its token.
     #[error("the token was refused: {0}")]
     Token(JwtError),
-    /// The client wants to act for another user.
+    /// The client requests authorization as another user.
     #[error("user {user} requested another authorization id")]
     OtherIdentity {
         /// The user of the token.
@@ -102,7 +102,7 @@ impl OauthServer {
         Ok(Step { challenge: Vec::new(), user: Some(token.user), expires_ms: Some(token.expires_ms) })
     }
 
-    /// The reason why the token was refused, between the refusal and the client's answer to it.
+    /// The reason why the token was refused, between the refusal and the client's response to it.
     pub fn refused(&self) -> Option<&JwtError> {
         self.refused.as_ref()
     }

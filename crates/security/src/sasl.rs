@@ -72,7 +72,7 @@ pub struct Offer {
 /// SASL as one listener offers it.
 #[derive(Clone, PartialEq)]
 pub struct SaslConfig {
-    /// The mechanisms, in the order of the answer to clients.
+    /// The mechanisms, in their order in the response to clients.
     pub offers: Vec<Offer>,
     /// Users and passwords for PLAIN.
     pub passwords: BTreeMap<String, String>,
@@ -124,7 +124,7 @@ pub struct FrameContext<'a> {
 /// Outcome of a frame.
 #[derive(Debug)]
 pub enum SaslOutcome {
-    /// An ApiVersions request, to be answered as any other.
+    /// An ApiVersions request, to be processed like any other.
     Versions(RequestHeader, BytesMut),
     /// Send this and continue.
     Reply(Bytes),
@@ -137,7 +137,7 @@ pub enum SaslOutcome {
         /// Time at which the session ends, if it has one.
         expires_ms: Option<i64>,
     },
-    /// The client is refused: after a delay send this answer, if there is one, and close the
+    /// The client is refused: after a delay send this response, if there is one, and close the
     /// connection.
     Refused {
         /// Message to the client, if the mechanism has one.
@@ -183,7 +183,7 @@ pub struct PlainRefusal(#[from] PlainError);
 pub struct Exchange {
     config: Arc<SaslConfig>,
     state: State,
-    /// Tokens come inside SaslAuthenticate.
+    /// True if tokens are sent inside SaslAuthenticate.
     framed: bool,
     nonce: String,
     /// The client's identity before; it must stay the same.
@@ -195,7 +195,7 @@ enum State {
     VersionsOrHandshake,
     Handshake,
     Tokens(Server, Offer),
-    /// The re-authentication names the wrong mechanism; the next answer reports it.
+    /// The re-authentication names the wrong mechanism; the next response reports it.
     OtherMechanism {
         asked: &'static str,
         before: &'static str,
@@ -471,8 +471,8 @@ fn encode<R: KafkaResponse>(header: &RequestHeader, response: &R) -> Result<Byte
     levada_wire::encode_response(header.correlation_id, header.version, response)
 }
 
-/// The answer to a request in place of a token, for the two that a client sends by mistake; none
-/// for any other.
+/// The response to a request instead of a token, for the two requests that clients send by mistake;
+/// none for any other.
 fn out_of_turn(header: &RequestHeader) -> Result<Option<Bytes>, EncodeError> {
     let error_code = ErrorCode::IllegalSaslState.code();
     match header.api {

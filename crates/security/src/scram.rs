@@ -17,7 +17,7 @@ use crate::step::Step;
 
 /// Fewest iterations that a credential may have.
 pub const ITERATIONS_MIN: i32 = 4096;
-/// Most iterations that a credential may be given.
+/// Largest number of iterations of a credential.
 pub const ITERATIONS_MAX: i32 = 16384;
 
 /// SCRAM with one of two hashes.
@@ -75,8 +75,8 @@ impl ScramMechanism {
         digest::digest(algorithm, data).as_ref().to_vec()
     }
 
-    /// The password as a client hashes it. Takes milliseconds on purpose; no iterations count as
-    /// one.
+    /// The salted hash of a password, as a client computes it. Takes milliseconds on purpose; no
+    /// iterations count as one.
     pub fn salted_password(self, password: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
         let (algorithm, size) = match self {
             Self::Sha256 => (pbkdf2::PBKDF2_HMAC_SHA256, digest::SHA256_OUTPUT_LEN),
@@ -125,7 +125,7 @@ impl ScramMechanism {
         self.hmac(secret.as_bytes(), format!("{what} {} {user}", self.name()).as_bytes())
     }
 
-    /// A salt in the form of those that `levada user set` makes.
+    /// A salt of the same form as those of `levada user set`.
     fn derived_salt(self, secret: &str, user: &str) -> Vec<u8> {
         let bytes = self.derived(secret, "salt", user);
         bytes.iter().take(32).flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
@@ -166,8 +166,8 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// The reason why a client is refused. The answer to clients contains none of it, because it would
-/// help to guess passwords.
+/// The reason for the refusal of a client. The response to clients does not contain it, because it
+/// would help to guess passwords.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum ScramError {
@@ -210,7 +210,7 @@ impl ScramError {
     }
 }
 
-/// A delegation token that lets its owner in.
+/// A delegation token that authenticates its owner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenLogin {
     /// Name of the owner.
@@ -285,7 +285,7 @@ impl ScramServer {
         Self { mechanism, state: State::First { server_nonce }, is_by_token: false }
     }
 
-    /// True if the client has named a delegation token in the place of a user.
+    /// True if the client has named a delegation token instead of a user.
     pub fn is_by_token(&self) -> bool {
         self.is_by_token
     }

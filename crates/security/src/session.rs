@@ -20,7 +20,7 @@ impl Session {
     /// The name of clients that have not shown who they are.
     pub const ANONYMOUS: &'static str = "ANONYMOUS";
 
-    /// A user who comes from `address`.
+    /// An authenticated user with a connection from `address`.
     pub fn new(user: &str, address: IpAddr) -> Self {
         Self {
             user: user.to_owned(),
@@ -71,7 +71,7 @@ impl Session {
         self.address
     }
 
-    /// The party that shares turns: the user, or the address of an anonymous client.
+    /// The party whose requests share a queue: the user, or the address of an anonymous client.
     pub fn requester(&self) -> Requester {
         if self.is_anonymous() {
             Requester::at(self.address)

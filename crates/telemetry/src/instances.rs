@@ -21,7 +21,7 @@ const IDLE_MS_MIN: i64 = 60_000;
 /// Reason why a request for subscriptions is refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum GetRefusal {
-    /// `THROTTLING_QUOTA_EXCEEDED`: it comes before the interval has passed.
+    /// `THROTTLING_QUOTA_EXCEEDED`: the request arrived before the interval has passed.
     Throttled,
 }
 
@@ -30,7 +30,7 @@ pub enum GetRefusal {
 pub enum PushRefusal {
     /// `INVALID_REQUEST`: the client has announced that its previous push was the last one.
     Terminated,
-    /// `THROTTLING_QUOTA_EXCEEDED`: it comes before the interval has passed.
+    /// `THROTTLING_QUOTA_EXCEEDED`: the push arrived before the interval has passed.
     Throttled,
     /// `UNKNOWN_SUBSCRIPTION_ID`: the subscriptions have changed.
     UnknownSubscription,
@@ -73,12 +73,12 @@ struct Instance {
     pushed_ms: Option<i64>,
     expires_ms: i64,
     terminating: bool,
-    /// True if the client was told to ask for its subscriptions again immediately.
+    /// True if a response allowed the client to request its subscriptions again immediately.
     may_ask: bool,
 }
 
 impl Instance {
-    /// True if a request for subscriptions may come now, which then counts.
+    /// True if a request for subscriptions is admitted now; it then counts.
     fn admit_get(&mut self, now_ms: i64) -> bool {
         let last = self.got_ms.max(self.pushed_ms);
         let admits = last.is_none_or(|last| now_ms - last >= i64::from(self.interval_ms));
@@ -88,8 +88,8 @@ impl Instance {
         admits
     }
 
-    /// True if a push may come now, which then counts. The first one after a request for
-    /// subscriptions may come early: clients spread these.
+    /// True if a push is admitted now; it then counts. The first one after a request for
+    /// subscriptions may be early: clients add random delays.
     fn admit_push(&mut self, now_ms: i64) -> bool {
         let admits = self.got_ms > self.pushed_ms
             || self.pushed_ms.is_none_or(|last| now_ms - last >= i64::from(self.interval_ms));
@@ -128,7 +128,7 @@ impl Instances {
         self.by_id.peek(&offer.instance_id).is_none_or(|one| is_past(one, offer))
     }
 
-    /// A request for subscriptions, of a client that is asked for these metrics.
+    /// Processes a request for subscriptions, of a client that is to push these metrics.
     ///
     /// # Errors
     /// The request comes too early.
@@ -141,7 +141,7 @@ impl Instances {
         Ok(instance.subscription_id)
     }
 
-    /// A push of a client that is asked for these metrics. Returns the client's interval in
+    /// Processes a push of a client that is to push these metrics. Returns the client's interval in
     /// milliseconds.
     ///
     /// # Errors
@@ -217,7 +217,8 @@ pub(crate) fn idle_ms(interval_ms: i32) -> i64 {
     IDLE_MS_MIN.max(i64::from(interval_ms) * 3)
 }
 
-/// True if the instance counts as gone: of former subscriptions, or without requests for long.
+/// True if the instance counts as ended: it has former subscriptions, or has sent no requests for
+/// long.
 fn is_past(instance: &Instance, offer: &Offer) -> bool {
     instance.version != offer.version || instance.expires_ms <= offer.now_ms
 }

@@ -1,5 +1,5 @@
-//! The latest metrics of each client, in bounded memory: at most so many clients, so many series of
-//! one client, and so many bytes. The client whose last push is the oldest makes room for another.
+//! The latest metrics of each client, in bounded memory: with limits of clients, of series per
+//! client, and of bytes. The client whose last push is the oldest is evicted for another.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::RandomState;
@@ -22,11 +22,10 @@ const NAME_BYTES_MAX: usize = 256;
 /// Labels of a client at most.
 const LABELS_MAX: usize = 16;
 
-/// Pushes without a sum after which it is given up.
+/// Pushes without a value after which a sum is dropped.
 const SILENT_PUSHES_MAX: u32 = 10;
 
-/// Time after its last push for which the metrics of a client that has ended are kept, in
-/// milliseconds.
+/// Time after the last push of an ended client for which its metrics are kept, ms.
 const ENDED_MS: i64 = 60_000;
 
 /// Separator of a series' name and its attributes.
@@ -76,7 +75,7 @@ pub struct Series {
     pub is_counter: bool,
     /// True for a sum.
     is_sum: bool,
-    /// Number of the push that has brought it.
+    /// Number of the push with its latest value.
     push: u32,
 }
 
@@ -175,7 +174,7 @@ impl Client {
         largest
     }
 
-    /// Ends a push: gauges that it did not bring are gone, sums may be silent for a while.
+    /// Ends a push: drops gauges that it did not contain; sums may be missing for some pushes.
     fn settle(&mut self) {
         let push = self.push;
         let is_current = |series: &Series| {
@@ -200,7 +199,7 @@ pub struct ClientRow {
     pub about: About,
     /// Number of its series.
     pub series_count: usize,
-    /// The largest value of each metric that was asked for.
+    /// The largest value of each requested metric.
     pub largest: Vec<Option<f64>>,
 }
 
@@ -258,7 +257,7 @@ impl KeptMetrics {
         self.bytes
     }
 
-    /// Clients that have made room for others.
+    /// Clients evicted for others.
     pub fn evicted(&self) -> u64 {
         self.evicted
     }
@@ -316,8 +315,8 @@ impl KeptMetrics {
         }
     }
 
-    /// The clients whose last push is the youngest, for which `is_meant` is true, at most so many;
-    /// with the largest values of the metrics with these names.
+    /// The clients with the latest pushes, for which `is_meant` is true, up to a limit; with the
+    /// largest values of the metrics with these names.
     pub fn rows(&self, max: usize, names: &[&str], is_meant: impl Fn(&About) -> bool) -> Vec<ClientRow> {
         let meant = self.clients.iter().filter(|(_, client)| is_meant(&client.about));
         let rows = meant.take(max).map(|(id, client)| ClientRow {
@@ -334,8 +333,8 @@ impl KeptMetrics {
         self.clients.peek(&instance_id).cloned()
     }
 
-    /// The series of all clients whose names begin with one of the prefixes, at most so many, and
-    /// the number of series beyond that. Values that are not finite are left out.
+    /// The series of all clients whose names begin with one of the prefixes, up to a limit, and the
+    /// number of series above it. Values that are not finite are omitted.
     pub fn exported(&self, prefixes: &[String], max: usize) -> (Vec<Exported>, u64) {
         let (mut exported, mut beyond) = (Vec::new(), 0);
         if prefixes.is_empty() {
@@ -365,11 +364,11 @@ impl KeptMetrics {
     }
 }
 
-/// A client into which the parts of a payload go.
+/// A client to which the parts of a payload are added.
 struct Filling<'a> {
     client: &'a mut Client,
     series_max: usize,
-    /// Room for the key of a series.
+    /// Buffer for the key of a series.
     key: String,
 }
 

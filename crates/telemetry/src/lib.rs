@@ -15,6 +15,5 @@ pub use self::subscriptions::{
     Attribute, Identity, MatchPattern, PatternError, Requested, Subscription, Subscriptions,
 };
 
-/// Interval at which a client asks again if no subscription matches it, and the default of a
-/// subscription, in milliseconds.
+/// Interval of a client without a matching subscription, and the default of a subscription, ms.
 pub const INTERVAL_MS_DEFAULT: i32 = 5 * 60 * 1000;

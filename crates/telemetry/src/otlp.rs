@@ -26,7 +26,7 @@ pub enum Damaged {
     /// A varint has more than 64 bits.
     #[error("a varint has more than 64 bits")]
     Overlong,
-    /// A tag has the field number 0, or a form that does not exist any more.
+    /// A tag has the field number 0, or a wire type that no longer exists.
     #[error("tag {0} is not valid")]
     Tag(u64),
     /// A string field is not UTF-8.
@@ -81,7 +81,7 @@ pub trait Visitor {
     fn left_out(&mut self);
 }
 
-/// Visits all parts of the payload, in the order in which they are in it.
+/// Visits all parts of the payload, in their order.
 ///
 /// # Errors
 /// The payload is damaged; the parts before the damage were visited.

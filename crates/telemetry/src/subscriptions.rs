@@ -1,4 +1,4 @@
-//! Subscriptions: the metrics that clients are asked for, and the clients that are asked.
+//! Subscriptions: the metrics that clients are to push, and the clients that they match.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -194,10 +194,10 @@ impl Subscriptions {
     }
 }
 
-/// Metrics that a client is asked for.
+/// Metrics that a client is to push.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Requested {
-    /// Prefixes of their names, in the order of Kafka's answer; empty for none, `*` for all.
+    /// Prefixes of their names, in the order of Kafka's response; empty for none, `*` for all.
     pub metrics: Vec<String>,
     /// Interval between two pushes, in milliseconds.
     pub interval_ms: i32,
@@ -221,8 +221,8 @@ fn halves(id: Uuid) -> [u64; 2] {
     [(bits >> 64) as u64, bits as u64]
 }
 
-/// The texts without repetitions, in the order in which a hash set of Java has them: by bucket, and
-/// in one bucket in the order of their insertion.
+/// The texts without repetitions, in the iteration order of Java's hash set: by bucket, and within
+/// a bucket in the order of insertion.
 fn in_hash_order(added: &[String]) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for text in added {

@@ -201,15 +201,15 @@ impl SegmentCache {
 struct EpochSegments {
     /// Readable segments by the offset of their first record of this epoch.
     by_start: BTreeMap<i64, Uuid>,
-    /// Segments that are being copied or deleted, or that others replaced.
+    /// Segments that are being copied or deleted, or that others have replaced.
     unreferenced: BTreeSet<Uuid>,
     /// Highest offset that was ever copied.
     highest: Option<i64>,
 }
 
 impl EpochSegments {
-    /// Enters a copied segment. After an election two leaders may have copied the same records: a
-    /// segment that reaches as far as all others replaces those that do not begin before it.
+    /// Adds a copied segment. After an election two leaders may have copied the same records: a
+    /// segment with the highest end replaces those that do not begin before it.
     fn copied(&mut self, start: i64, id: Uuid, end: i64) {
         while let Some((&last, &other)) = self.by_start.last_key_value() {
             if last < start || self.highest.is_some_and(|highest| highest > end) {

@@ -38,7 +38,7 @@ pub fn lost_before(lineage: &[EpochStart], log_start: i64, local_start: i64) -> 
 }
 
 /// Limits at which a closed segment is copied: one of the two is enough. 0 copies it immediately, a
-/// negative value does not count.
+/// negative value disables the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyLag {
     /// Age of the last record in milliseconds.

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// environment of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// Place of the objects.
+    /// Location of the objects.
     pub location: StoreLocation,
     /// Names and contents of the objects.
     pub layout: StoreLayout,
@@ -20,11 +20,11 @@ pub struct StoreOptions {
     pub region: Option<String>,
     /// Key of Amazon KMS that encrypts new objects; none for the encryption that the bucket has.
     pub kms_key: Option<String>,
-    /// Time limit of the wait for an answer of the store, and for each further piece of it.
+    /// Longest wait for a response of the store, and for each further piece of it.
     pub request_timeout: Duration,
 }
 
-/// Place of the objects of a remote store.
+/// Location of the objects of a remote store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreLocation {
     /// A directory of a file system that all brokers share: `file:///path`.

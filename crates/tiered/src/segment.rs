@@ -26,7 +26,7 @@ impl fmt::Display for TopicIdPartition {
     }
 }
 
-/// Identity of a remote segment. Each attempt to copy a segment has an id of its own.
+/// Identity of a remote segment. Each attempt to copy a segment has a separate id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RemoteSegmentId {
     /// Partition whose records the segment has.

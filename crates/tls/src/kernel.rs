@@ -16,9 +16,9 @@ pub struct KernelSession {
     tls: KernelConnection<ServerConnectionData>,
     /// About how many records were sent with the keys in use.
     records: u64,
-    /// True if new keys are due, before anything else is sent.
+    /// True if new keys are due before the next data.
     due: bool,
-    /// True if the client of TLS 1.2 has asked for a new handshake, and was refused.
+    /// True if the client of TLS 1.2 has requested a new handshake, and was refused.
     was_refused: bool,
 }
 
@@ -137,9 +137,9 @@ impl KernelSession {
         }
     }
 
-    /// Refuses a new handshake once, as rustls does: a client that asks again ends the connection.
-    /// So does a client that has asked while the socket has no room for the refusal: it would wait
-    /// for that.
+    /// Refuses a new handshake once, as rustls does: a client that repeats the request ends the
+    /// connection. So does a request while the socket cannot accept the refusal, for which the
+    /// client would wait.
     fn refuse_handshake(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         if std::mem::replace(&mut self.was_refused, true) {
             return Err(io::Error::other("the client has asked for a new handshake again"));
@@ -148,7 +148,7 @@ impl KernelSession {
         sent.map_err(|error| io::Error::other(format!("cannot refuse a new handshake: {error}")))
     }
 
-    /// Sends with new keys from now on; if the socket is full, from the next answer on.
+    /// Sends with new keys from now on; if the socket is full, from the next response on.
     fn update(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.due = true;
         match self.settle(socket) {
@@ -157,7 +157,7 @@ impl KernelSession {
         }
     }
 
-    /// Installs new keys, if some are due, before an answer.
+    /// Installs new keys, if they are due, before a response.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], or a broken connection.
@@ -186,7 +186,7 @@ impl KernelSession {
         install(socket, direction, Suite { version: Version::Tls13, cipher }, secrets)
     }
 
-    /// Records that an answer of this number of bytes was sent.
+    /// Records that a response with this number of bytes was sent.
     ///
     /// # Errors
     /// The keys are used up and cannot be replaced: the client has to come again.

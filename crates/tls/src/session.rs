@@ -1,8 +1,8 @@
 //! A TLS connection that this process encrypts and decrypts: rustls over byte buffers, without a
 //! socket.
 //!
-//! The handshake reads no further than to the end of a record, so that the kernel could take over
-//! at any record.
+//! The handshake reads at most up to the end of a record, so that the kernel could take over at any
+//! record.
 
 use std::io;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const HANDSHAKE: u8 = 22;
 /// Next step of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// More has to come from the peer.
+    /// More bytes of the peer are needed.
     Read,
     /// The handshake is complete, and the peer is authenticated.
     Done,
@@ -43,8 +43,8 @@ pub struct TlsSession {
     /// Received and not processed: the front of a record, after the records that hold the front of
     /// a message.
     incoming: Vec<u8>,
-    /// Place in `incoming` at which the record begins that a handshake receives. Its header must be
-    /// read before rustls processes it: rustls moves the parts of a message together.
+    /// Position in `incoming` of the record that a handshake is receiving. Its header must be read
+    /// before rustls processes it: rustls joins the parts of a message.
     record: usize,
     /// True if the last read of a handshake completed a record.
     has_record: bool,
@@ -144,7 +144,7 @@ impl TlsSession {
         }
     }
 
-    /// The bytes to send before anything else; the caller must send them.
+    /// Removes and returns the bytes that the caller must send before anything else.
     pub fn take_outgoing(&mut self) -> Vec<u8> {
         self.said_nothing &= self.outgoing.is_empty();
         std::mem::take(&mut self.outgoing)
@@ -229,7 +229,7 @@ impl TlsSession {
         }
     }
 
-    /// The peer's certificates, its own first; none if it showed none.
+    /// The peer's certificates, its own first; none if it presented none.
     #[must_use]
     pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
         self.tls.peer_certificates()
@@ -336,7 +336,7 @@ fn outcome(written: Result<usize, EncryptError>) -> Result<usize, Option<usize>>
     })
 }
 
-/// Appends output to `bytes`, with as much room as rustls requires.
+/// Appends output to `bytes`, with as much free capacity as rustls requires.
 fn append(bytes: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize, usize>) {
     let start = bytes.len();
     // The room that the first attempt requires is enough, so that there are at most two attempts.

@@ -25,7 +25,7 @@ pub struct Api {
     pub flexible_from: i16,
 }
 
-/// `flexible_from` of an API that has no flexible version.
+/// `flexible_from` of an API without a flexible version.
 pub const NEVER_FLEXIBLE: i16 = i16::MAX;
 
 macro_rules! apis {

@@ -13,12 +13,12 @@ use crate::messages::{StrBytes, TaggedFields};
 /// memory is larger than its shortest encoding; this caps the product.
 pub(crate) const MAX_ARRAY_ELEMENTS: usize = 1 << 18;
 
-/// Most elements of one array of any other request: its answer has as many, and both are in memory
-/// together.
+/// Most elements of one array of any other request: its response has as many, and both are in
+/// memory together.
 pub(crate) const MAX_REQUEST_ELEMENTS: usize = 1 << 17;
 
 /// Most bytes of one string, in either encoding, as in Kafka: a longer one makes the message
-/// malformed. Records and other byte fields are not bounded by it.
+/// malformed. The limit does not apply to records and other byte fields.
 pub(crate) const MAX_STRING_BYTES: usize = 0x7fff;
 
 /// Maximum number of unknown tagged fields of one struct.
@@ -55,8 +55,7 @@ pub fn decode_each<R: KafkaMessage, E: KafkaDecode, T>(
     decode_elements::<R, E, T, bool>(body, version, keep, |decoder| Ok(decoder.read_bool()?))
 }
 
-/// Decodes the body of a request `R` that consists of an array of `E` alone, as [`decode_each`]
-/// does.
+/// Decodes the body of a request `R` that consists only of an array of `E`, like [`decode_each`].
 ///
 /// # Errors
 /// Same as [`decode`].
@@ -68,8 +67,8 @@ pub fn decode_all<R: KafkaMessage, E: KafkaDecode, T>(
     decode_elements::<R, E, T, ()>(body, version, keep, |_| Ok(())).map(|(elements, ())| elements)
 }
 
-/// Decodes the name with which the body of a flexible request begins. The fields after it are not
-/// read: for an answer that does not depend on them.
+/// Decodes the name with which the body of a flexible request begins. Skips the other fields, for a
+/// response that does not depend on them.
 ///
 /// # Errors
 /// The body does not begin with a string.
@@ -100,8 +99,8 @@ fn decode_elements<R: KafkaMessage, E: KafkaDecode, T, F>(
 /// Encodes a whole response frame: size, header (of the version that `R` and `version` call for),
 /// body.
 ///
-/// # Errors
-/// The message holds something that `version` cannot express; ours to fix, never the peer's fault.
+/// # Errors The message contains a value that `version` cannot express: a fault of the caller,
+/// never of the peer.
 pub fn encode_response<R: KafkaResponse>(
     correlation_id: i32,
     version: i16,
@@ -127,8 +126,7 @@ pub fn response_bytes<R: KafkaResponse>(version: i16, body: &R) -> Result<usize,
 
 /// Encodes a whole request frame: size, header, body.
 ///
-/// # Errors
-/// The message holds something that `version` cannot express.
+/// # Errors The message contains a value that `version` cannot express.
 pub fn encode_request<R: KafkaRequest>(
     correlation_id: i32,
     client_id: Option<&str>,

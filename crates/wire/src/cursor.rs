@@ -221,7 +221,7 @@ impl<B: Source> Cursor<B> {
         Ok(())
     }
 
-    /// Tagged fields of which none is known.
+    /// Skips tagged fields, all of which are unknown.
     pub(crate) fn skip_tags(&mut self) -> Result<(), Malformed> {
         self.tags(|_, _| Ok(false))
     }

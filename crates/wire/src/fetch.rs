@@ -30,7 +30,7 @@ pub struct FetchRequest {
     pub replica_epoch: i64,
     /// Time to wait for `min_bytes`.
     pub max_wait_ms: i32,
-    /// Answer as soon as this much is there.
+    /// Bytes of records that the broker waits for, up to the longest wait.
     pub min_bytes: i32,
     /// Return no more than this, except that the first batch is returned whole.
     pub max_bytes: i32,
@@ -74,7 +74,7 @@ pub struct FetchPartition {
     pub log_start_offset: i64,
     /// Most bytes wanted from this partition.
     pub max_bytes: i32,
-    /// A follower's log directory (from version 17), else zero.
+    /// A follower's log directory (from version 17), otherwise zero.
     pub replica_directory_id: Uuid,
     /// A follower's high watermark (from version 18), `i64::MAX` if not sent.
     pub high_watermark: i64,
@@ -216,7 +216,7 @@ fn decode_topic_key(
 /// A Fetch response for any version: fields that a version lacks are omitted, as in Kafka.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchResponse<H> {
-    /// Time that the client should stay away because of a quota.
+    /// Time for which the client should pause because of a quota, ms.
     pub throttle_time_ms: i32,
     /// An error of the whole request (from version 7).
     pub error_code: i16,
@@ -258,7 +258,7 @@ pub struct FetchedPartition<H> {
     pub preferred_read_replica: i32,
     /// The offset at which the follower's log diverged from the leader's (from version 12).
     pub diverging_epoch: Option<EpochEnd>,
-    /// The leader to go to instead (from version 12).
+    /// The leader to use instead (from version 12).
     pub current_leader: Option<LeaderEpoch>,
     /// The snapshot to load instead of records (from version 12; metadata log only).
     pub snapshot_id: Option<SnapshotId>,

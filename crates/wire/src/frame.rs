@@ -10,11 +10,11 @@ pub const MAX_FRAME_BYTES: u32 = 100 * 1024 * 1024;
 /// Largest frame of a connection that has yet to authenticate.
 pub const MAX_FRAME_BYTES_BEFORE_AUTHENTICATION: u32 = 512 * 1024;
 
-/// Room for reading that an idle or unknown connection gets.
+/// Free capacity for a read of an idle or new connection, in bytes.
 const FIRST_READ_BYTES: usize = 1024;
 
-/// Room beyond a frame like the largest one so far: a read that fills less has emptied the socket,
-/// which a read that ends with a frame would not show.
+/// Capacity beyond the size of the largest frame so far: a read that does not fill it has emptied
+/// the socket, which a read that ends exactly with a frame would not show.
 const SLACK_BYTES: usize = 64;
 
 /// Memory that a connection without a frame in progress may keep. The rest is freed with the frame
@@ -27,7 +27,7 @@ const KEPT_BYTES: usize = 64 * 1024;
 /// broker wait for each other: a fifth of the rate is gone.
 const TOGETHER_BYTES: usize = 16 * 1024;
 
-/// Collects what a socket yields and hands out whole frames, one connection each.
+/// Collects the bytes of one socket and returns whole frames.
 ///
 /// Read into [`spare`](FrameBuffer::spare), then call [`next_frame`](FrameBuffer::next_frame) until
 /// it returns `None`.
@@ -36,8 +36,8 @@ pub struct FrameBuffer {
     bytes: BytesMut,
     limit_bytes: u32,
     largest_bytes: usize,
-    /// Room for data that a client sends after the frame in progress without waiting for its
-    /// answer.
+    /// Capacity for data that a client sends after the frame in progress without waiting for its
+    /// response.
     ahead_bytes: usize,
 }
 

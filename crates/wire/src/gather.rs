@@ -25,7 +25,7 @@ impl HoleLen for Bytes {
 pub enum Piece<H> {
     /// Encoded bytes; two of these are never neighbours, and none is empty.
     Bytes(Bytes),
-    /// Records to be sent from elsewhere; never empty.
+    /// Records that the transfer engine inserts; never empty.
     Hole(H),
 }
 

@@ -19,7 +19,7 @@ pub struct RequestHeader {
     pub version: i16,
     /// Repeated in the response.
     pub correlation_id: i32,
-    /// The client's name for itself, copied out of the frame; `None` if null.
+    /// The client id, copied out of the frame; `None` if null.
     pub client_id: Option<StrBytes>,
 }
 

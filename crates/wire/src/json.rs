@@ -42,7 +42,7 @@ pub enum JsonError {
     /// Bytes that the layout does not allow.
     #[error("the answer is malformed at byte {offset}: {problem}")]
     Malformed {
-        /// Their place in the frame.
+        /// Their position in the frame.
         offset: usize,
         /// Description of the problem.
         problem: String,

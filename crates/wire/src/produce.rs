@@ -1,6 +1,5 @@
-//! Produce, versions 3 to 13: the request decoded in place, so that every batch stays where the
-//! socket put it, and the response. The rest of Kafka goes through the codec crate; this is half of
-//! the hot pair.
+//! Produce, versions 3 to 13: the request decoded in place, so that every batch stays where it was
+//! received, and the response. Other APIs use the codec crate; Produce and Fetch are the hot ones.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -103,7 +102,7 @@ fn decode_topic(
 pub struct ProduceResponse {
     /// Results by topic.
     pub topics: Vec<ProducedTopic>,
-    /// Time that the client should stay away because of a quota.
+    /// Time for which the client should pause because of a quota, ms.
     pub throttle_time_ms: i32,
     /// Addresses of the leaders named in the results (from version 10).
     pub node_endpoints: Vec<NodeEndpoint>,
@@ -129,7 +128,7 @@ pub struct ProducedPartition {
     pub error_code: i16,
     /// Offset of the batch's first record, -1 on error.
     pub base_offset: i64,
-    /// The broker's timestamp under LogAppendTime, else -1.
+    /// The broker's timestamp under LogAppendTime, otherwise -1.
     pub log_append_time_ms: i64,
     /// First offset of the log, -1 if unknown (from version 5).
     pub log_start_offset: i64,
@@ -137,7 +136,7 @@ pub struct ProducedPartition {
     pub record_errors: Vec<RecordError>,
     /// Error message (from version 8).
     pub error_message: Option<StrBytes>,
-    /// The leader to go to instead (from version 10).
+    /// The leader to use instead (from version 10).
     pub current_leader: Option<LeaderEpoch>,
 }
 

@@ -13,7 +13,7 @@ use crate::writer::Writer;
 /// A ShareFetch response for any version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareFetchResponse<H> {
-    /// Time that the client should stay away because of a quota.
+    /// Time for which the client should pause because of a quota, ms.
     pub throttle_time_ms: i32,
     /// An error of the whole request.
     pub error_code: i16,
@@ -49,7 +49,7 @@ pub struct SharedPartition<H> {
     pub acknowledge_error_code: i16,
     /// Explanation of the error of the acknowledgements.
     pub acknowledge_error_message: Option<StrBytes>,
-    /// The leader to go to instead; zeros without an error, as in Kafka.
+    /// The leader to use instead; zeros without an error, as in Kafka.
     pub current_leader: LeaderEpoch,
     /// Whole batches; `None` is sent as no records (length 0), never as null.
     pub records: Option<H>,

@@ -46,7 +46,7 @@ impl<E> Fetch<E> {
     }
 }
 
-/// The duty to end a fetch. If it is dropped, by a panic, those who wait get an error.
+/// The obligation to end a fetch. If it is dropped by a panic, the waiting readers get an error.
 pub(super) struct Turn<'a, E> {
     key: ChunkKey,
     fetch: Arc<Fetch<E>>,

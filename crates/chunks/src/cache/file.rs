@@ -27,7 +27,7 @@ impl<'a> PartWriter<'a> {
         Self { file, digest, limit, offered: 0, failed: None }
     }
 
-    /// Bytes that came, with those beyond the limit, which were not written.
+    /// Received bytes, including those above the limit, which were not written.
     pub(super) fn offered(&self) -> u64 {
         self.offered
     }

@@ -7,7 +7,7 @@ use super::{RACK_AWARE_TAGS, RECOVERY_LAG, TASK_OFFSET_INTERVAL_MS};
 use crate::BrokerConfig;
 use crate::layers::Values;
 
-/// Settings that a streams group has for itself.
+/// Settings that a streams group overrides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamsGroupSettings {
     /// `streams.session.timeout.ms`.
@@ -24,7 +24,7 @@ pub struct StreamsGroupSettings {
     pub task_offset_interval_ms: Option<i32>,
     /// `streams.acceptable.recovery.lag`.
     pub acceptable_recovery_lag: Option<i64>,
-    /// `streams.rack.aware.assignment.tags`, separated by commas alone.
+    /// `streams.rack.aware.assignment.tags`, separated by commas without spaces.
     pub rack_aware_tags: Option<Arc<str>>,
 }
 

@@ -36,8 +36,8 @@ const JAVA: [&str; 9] = [
 ];
 
 /// Assignments of the environment, Levada's own names last. Variables are looked up by the names of
-/// known keys. Others are noted and not refused: containers and orchestrators set such names on
-/// their own (a service called levada gets `LEVADA_PORT`).
+/// known keys. Others cause a note and no error: containers and orchestrators set such names
+/// themselves (a service called levada gets `LEVADA_PORT`).
 pub(super) fn layer(sources: &Sources, notes: &mut Vec<Note>) -> Vec<Assignment> {
     if sources.environment.is_empty() {
         return Vec::new();

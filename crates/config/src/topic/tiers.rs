@@ -5,7 +5,7 @@ use super::TopicConfig;
 /// Value of a local limit that takes the limit of the whole log.
 const AS_WHOLE: i64 = -2;
 
-/// `remote.storage.enable` and the keys beside it.
+/// `remote.storage.enable` and the other keys of tiered storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicTiers {
     /// `remote.storage.enable`. Without effect where `remote.log.storage.system.enable` is off.
@@ -25,22 +25,22 @@ pub struct TopicTiers {
 }
 
 impl TopicConfig {
-    /// `local.retention.bytes`, or `retention.bytes` in its place.
+    /// `local.retention.bytes`, by default `retention.bytes`.
     pub fn local_retention_bytes(&self) -> i64 {
         self.local_or(self.tiers.local_retention_bytes, self.retention_bytes)
     }
 
-    /// `local.retention.ms`, or `retention.ms` in its place.
+    /// `local.retention.ms`, by default `retention.ms`.
     pub fn local_retention_ms(&self) -> i64 {
         self.local_or(self.tiers.local_retention_ms, self.retention_ms)
     }
 
-    /// `remote.copy.lag.bytes`, or `local.retention.bytes` in its place; -1 for no limit.
+    /// `remote.copy.lag.bytes`, by default `local.retention.bytes`; -1 for no limit.
     pub fn copy_lag_bytes(&self) -> i64 {
         if self.tiers.copy_lag_bytes < 0 { self.local_retention_bytes() } else { self.tiers.copy_lag_bytes }
     }
 
-    /// `remote.copy.lag.ms`, or `local.retention.ms` in its place; -1 for no limit.
+    /// `remote.copy.lag.ms`, by default `local.retention.ms`; -1 for no limit.
     pub fn copy_lag_ms(&self) -> i64 {
         if self.tiers.copy_lag_ms < 0 { self.local_retention_ms() } else { self.tiers.copy_lag_ms }
     }
@@ -49,8 +49,8 @@ impl TopicConfig {
         if local == AS_WHOLE { whole } else { local }
     }
 
-    /// Kafka's checks of a topic that has, had or gets remote storage. `was_enabled`: it has it
-    /// before the change. `is_served`: `remote.log.storage.system.enable`.
+    /// Kafka's checks of a topic that has, had or gets remote storage. `was_enabled`: it has remote
+    /// storage before the change. `is_served`: `remote.log.storage.system.enable`.
     ///
     /// # Errors
     /// Kafka's message for the first contradiction.

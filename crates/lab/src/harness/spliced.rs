@@ -1,4 +1,4 @@
-//! A file range that a bare loop sends by `splice`, in turns.
+//! A file range that a bare loop sends by `splice`, one turn at a time.
 
 use std::fs::File;
 use std::io;

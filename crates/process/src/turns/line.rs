@@ -1,4 +1,4 @@
-//! The places and the order of the requesters that wait for one. No clock, thread or lock.
+//! The places, and the order of the waiting requesters. Contains no clock, thread or lock.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,11 +12,11 @@ pub(super) struct Line<W> {
     share: usize,
     /// Places of each requester that has any.
     taken: HashMap<Requester, usize>,
-    /// Places that are taken.
+    /// Number of places in use.
     taken_places: usize,
     /// Requests of each requester that waits, in the order of their arrival.
     waiting: HashMap<Requester, VecDeque<(u64, W)>>,
-    /// Requesters that wait. Among those with equally many places, the first gets the next one.
+    /// Waiting requesters. Among those with equally many places, the first gets the next place.
     order: VecDeque<Requester>,
     next_ticket: u64,
 }
@@ -24,7 +24,7 @@ pub(super) struct Line<W> {
 /// Outcome for a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// The request has a place.
+    /// The request has got a place.
     Place,
     /// The request waits, under this ticket.
     Waits(u64),
@@ -33,7 +33,7 @@ pub(super) enum Entry {
 }
 
 impl<W> Line<W> {
-    /// Free places, of which one requester may have `share`; both at least one.
+    /// Free places, of which one requester may have at most `share`; both numbers are at least one.
     pub(super) fn new(places: usize, share: usize) -> Self {
         assert!((1..=places).contains(&share), "a share of {share} places of {places}");
         Self {
@@ -69,8 +69,7 @@ impl<W> Line<W> {
         Entry::Waits(ticket)
     }
 
-    /// Takes a place if one is free for this requester. No waiting request could have the place: it
-    /// would have been given to that request.
+    /// Takes a place if one is free for this requester. In that case no other request waits for it.
     pub(super) fn enter_now(&mut self, requester: &Requester) -> bool {
         let is_free = self.taken_places < self.places && self.has(requester) < self.share;
         if is_free {
@@ -79,7 +78,7 @@ impl<W> Line<W> {
         is_free
     }
 
-    /// Releases a place; returns the request that gets it.
+    /// Releases a place; returns the request that gets it next.
     pub(super) fn leave(&mut self, requester: &Requester) -> Option<(Requester, W)> {
         let left = self.has(requester).checked_sub(1).expect("a place is given back once");
         self.taken_places -= 1;

@@ -31,13 +31,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const BYTES_PER_SECOND: u64 = 1024 * 1024;
 /// Idle connections end before the usual limit of load balancers (60 s).
 const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
-/// Largest body of an error that is read. A larger one is an error of its own.
+/// Largest body of an error that is read, in bytes. A larger one is reported as a separate error.
 const ERROR_BODY_LIMIT: u64 = 256 * 1024;
 /// Largest document that is read, such as a page of a list. Only objects are larger: they have no
 /// query in their address, and are passed on piece by piece.
 const DOCUMENT_LIMIT: u64 = 256 * 1024 * 1024;
 
-/// Makes the client of a store.
+/// Creates the client of a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Connector {
     tls: Arc<ClientConfig>,
@@ -46,7 +46,8 @@ pub(crate) struct Connector {
 
 impl Connector {
     /// Reads the system's certificates. `request_timeout` limits the wait for the head of a
-    /// response, beside the time to send the request, and for each further piece of its body.
+    /// response, in addition to the time to send the request, and the wait for each further piece
+    /// of its body.
     pub(crate) fn new(request_timeout: Duration) -> io::Result<Self> {
         let mut roots = RootCertStore::empty();
         // Certificates that are not readable are left out; without a valid one, connections fail.

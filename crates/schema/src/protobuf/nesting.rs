@@ -1,4 +1,4 @@
-//! Depth of the brackets in a file: the compiler calls itself for each one.
+//! Depth of the brackets in a file, which is limited because the compiler recurses for each one.
 
 /// Brackets that may be open at the same time.
 const OPEN_MAX: usize = 64;
@@ -35,7 +35,7 @@ pub(super) fn check(text: &str) -> Result<(), TooDeep> {
     Ok(())
 }
 
-/// The place after a string, which ends at its quote or at the end of the line.
+/// The position after a string, which ends at its quote or at the end of the line.
 fn after_string(bytes: &[u8], mut at: usize, quote: u8) -> usize {
     while let Some(byte) = bytes.get(at) {
         match byte {
@@ -48,7 +48,7 @@ fn after_string(bytes: &[u8], mut at: usize, quote: u8) -> usize {
     bytes.len()
 }
 
-/// The place after the next `end`, or the end of the text.
+/// The position after the next `end`, or the end of the text.
 fn after(bytes: &[u8], from: usize, end: &[u8]) -> usize {
     let found = bytes.get(from..).and_then(|rest| rest.windows(end.len()).position(|one| one == end));
     found.map_or(bytes.len(), |at| from + at + end.len())

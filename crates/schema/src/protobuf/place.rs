@@ -1,6 +1,6 @@
 //! The field of a JSON text at which an error is.
 
-/// The error with the field's path in place of line and column.
+/// The error with the field's path instead of line and column.
 pub(super) fn explained(json: &str, error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

@@ -57,7 +57,7 @@ impl AclFilter {
         })
     }
 
-    /// The name that all entries have that the filter means, if it means entries of one name alone.
+    /// The exact name of the matching entries, if the filter selects a single name.
     pub fn exact_name(&self) -> Option<&str> {
         self.resource_name.as_deref().filter(|_| self.pattern != PatternFilter::Match)
     }

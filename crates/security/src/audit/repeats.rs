@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Entries in a burst of one origin.
 const BURST: u32 = 100;
 
-/// The time that brings one more.
+/// Interval after which one more entry is written.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Maximum number of origins that are counted separately; further ones share a counter.
@@ -80,8 +80,9 @@ impl Repeats {
         is_admitted
     }
 
-    /// The same for an entry that has two origins: it is written if one of them permits it, else
-    /// counted for the second. The second has a pace of its own however many origins there are.
+    /// Like `admit`, for an entry with two origins: it is written if one of them permits it,
+    /// otherwise counted for the second. The second has its own limit, whatever the number of
+    /// origins.
     pub fn admit_either(&mut self, (first, second): (AuditOrigin, AuditOrigin), now: Instant) -> bool {
         if self.pace(first, now).admits(now) {
             return true;

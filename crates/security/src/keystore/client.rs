@@ -72,7 +72,7 @@ impl ClientTls {
     }
 }
 
-/// Trusted authorities of a client: those of its trust store, or else those of this machine.
+/// Trusted authorities of a client: those of its trust store, or otherwise those of the machine.
 pub fn authorities(settings: &SslSettings<'_>) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     if let Some(certificates) = form::trusted(settings)? {
         return Ok(certificates);

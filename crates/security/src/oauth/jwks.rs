@@ -48,8 +48,8 @@ impl Jwks {
         self.0.is_empty()
     }
 
-    /// True if one of the keys has made the signature. A token that names its key is checked with
-    /// that one alone.
+    /// True if the signature is from one of the keys. A token that names its key is checked only
+    /// with that key.
     pub(super) fn has_signed(
         &self,
         (algorithm, id): (Algorithm, Option<&str>),

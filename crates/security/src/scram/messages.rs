@@ -34,7 +34,7 @@ impl<'a> ClientFirst<'a> {
         plain_name(self.sasl_name)
     }
 
-    /// True if a delegation token is presented in the place of a password.
+    /// True if the client presents a delegation token instead of a password.
     pub(super) fn is_token(&self) -> bool {
         let is_true = |value: &str| value.eq_ignore_ascii_case("true");
         self.extensions.split(',').filter_map(|pair| pair.strip_prefix("tokenauth=")).any(is_true)

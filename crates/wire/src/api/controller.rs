@@ -1,4 +1,4 @@
-//! The APIs that a broker requests from a KRaft controller or from another broker, and the versions
+//! The APIs that a broker requests from a KRaft controller or from another broker, in the versions
 //! that Levada sends. No listener of Levada advertises them: [`APIS`](super::APIS) is the table of
 //! what a broker serves.
 
@@ -62,7 +62,7 @@ impl ControllerApi {
         self.min..=self.max
     }
 
-    /// The highest version that both sides have, given the versions that the controller offers.
+    /// The highest version that both sides support, given the versions that the controller offers.
     pub fn best(&self, offered: RangeInclusive<i16>) -> Option<i16> {
         let best = self.max.min(*offered.end());
         (best >= self.min.max(*offered.start())).then_some(best)

@@ -86,7 +86,7 @@ impl Field {
     }
 }
 
-/// Requests and responses in turns, by key.
+/// Requests and responses alternately, by key.
 pub(super) fn table() -> Vec<Layout> {
     let texts = [include_str!("layouts.txt"), include_str!("newer.txt")];
     let parse = |text| parse(text).expect("a table of our own, which the tests read as well");
@@ -110,7 +110,7 @@ fn parse(text: &'static str) -> Option<Vec<Layout>> {
     Some(layouts)
 }
 
-/// The fields whose lines are indented by `depth`, each with those below it.
+/// The fields whose lines are indented by `depth`, each with its nested fields.
 fn fields(
     lines: &mut std::iter::Peekable<impl Iterator<Item = &'static str>>,
     depth: usize,

@@ -42,7 +42,7 @@ pub(super) fn default(field: &Field, version: i16) -> Value {
     }
 }
 
-/// The value of a kind that has no other default.
+/// The value of a type without another default.
 fn zero(kind: &Kind) -> Value {
     match kind {
         Kind::Bool => Value::Bool(false),

@@ -1,5 +1,5 @@
-//! Messages of StreamsGroupDescribe (key 89). The codec crate is of a Kafka before 4.4.0, whose
-//! answer of version 1 has the name of the assignor as well; the rest is the codec's.
+//! Messages of StreamsGroupDescribe (key 89). The codec crate predates Kafka 4.4.0, whose response
+//! of version 1 also has the name of the assignor; the rest is the codec's.
 
 use kafka_wire::streams_group_describe_response::{Member, Topology, TopologyDescription};
 use kafka_wire::{
@@ -71,7 +71,7 @@ pub struct DescribedGroup {
     pub topology: Option<Topology>,
     /// The members.
     pub members: Vec<Member>,
-    /// Operations that the client may do, as bits; `i32::MIN` if not asked for.
+    /// Operations that the client may do, as bits; `i32::MIN` if not requested.
     pub authorized_operations: i32,
     /// The description that members have sent of their topology; version 1.
     pub topology_description: Option<TopologyDescription>,

@@ -20,9 +20,9 @@ pub(super) struct SharedCredentials {
     pub(super) session_token: Option<String>,
 }
 
-/// Returns the keys of the profile that `AWS_PROFILE` names (else `default`) in the file that
-/// `AWS_SHARED_CREDENTIALS_FILE` names (else `~/.aws/credentials`). None if the environment has
-/// other credentials, or the file does not have the profile.
+/// Returns the keys of the profile `AWS_PROFILE` (`default` if unset) in the file
+/// `AWS_SHARED_CREDENTIALS_FILE` (`~/.aws/credentials` if unset). None if the environment has other
+/// credentials, or the file does not have the profile.
 pub(super) fn credentials(variables: &Variables) -> Option<SharedCredentials> {
     if OTHER_SOURCES.iter().any(|name| variables.value(name).is_some()) {
         return None;

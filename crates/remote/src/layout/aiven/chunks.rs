@@ -11,7 +11,7 @@ const CHUNK_LIMIT: u64 = 64 * 1024 * 1024;
 /// Most chunks of a segment.
 const COUNT_LIMIT: u64 = 1 << 20;
 
-/// Places of the chunks of a segment.
+/// Positions of the chunks of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chunks {
     /// Bytes of plain records in each chunk but the last.
@@ -61,7 +61,7 @@ impl Chunks {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Place of the chunks that have a range of plain records, which lies within the segment.
+    /// Range of the chunks that contain a range of plain records, which lies within the segment.
     pub(crate) fn stored(&self, range: Range<u64>) -> Range<u64> {
         if range.is_empty() {
             return 0..0;

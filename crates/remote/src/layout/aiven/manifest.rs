@@ -91,7 +91,7 @@ struct TopicPartitionText {
     partition: i32,
 }
 
-/// Lengths of the indexes in the order in which the object has them.
+/// Lengths of the indexes, in their order in the object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndexLengths {
     pub(crate) offset: u32,
@@ -182,7 +182,7 @@ impl Manifest {
         self.remote_log_segment_metadata.as_ref().map(|facts| facts.end_offset)
     }
 
-    /// Place of an index in the object of all indexes; none if the segment does not have it.
+    /// Range of an index in the object of all indexes; none if the segment does not have it.
     pub(crate) fn index(&self, kind: IndexKind) -> Option<Range<u64>> {
         let indexes = &self.segment_indexes;
         let place = match kind {

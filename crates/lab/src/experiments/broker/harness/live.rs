@@ -55,7 +55,7 @@ pub(crate) enum StopCondition<'a> {
 /// Value of the number of records while the number is not known.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Number of records of a lane that has failed: its threads send and await no more records.
+/// Number of records that marks a failed lane: its threads send and await no more records.
 const FAILED: u64 = 0;
 
 /// Time in ms that a consumer waits for a record before it repeats the request.
