@@ -91,8 +91,8 @@ fn check(rules: &Table, metadata: &Value) -> Vec<String> {
     complaints
 }
 
-/// True if an SPDX expression can be satisfied with allowed licences alone. A slash is the old way
-/// to write OR.
+/// True if an SPDX expression can be satisfied with allowed licences only. A slash is the former
+/// notation of OR.
 fn is_allowed(expression: &str, allowed: &dyn Fn(&str) -> bool) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

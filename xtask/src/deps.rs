@@ -25,7 +25,7 @@ pub(crate) use vm::{can_install_vm, install_newer_kernel, install_vm};
 /// The programs that inspect packages.
 pub(crate) const INSPECTION: &str = "packages";
 
-/// A command that must work, and the Debian package that brings it.
+/// A command that must work, and the Debian package that contains it.
 struct Tool {
     probe: &'static [&'static str],
     package: &'static str,
@@ -108,7 +108,7 @@ const NAMES: [&str; 23] = [
     "wget",
 ];
 
-/// The program of this name. An error names those that exist.
+/// The program with this name. An error names the existing ones.
 fn program(root: &Path, name: &str) -> Result<Program, String> {
     let (cache, tests) = (cache()?, root.join("tests"));
     let made = |target: PathBuf, lists: &[PathBuf], tools: Vec<Tool>, make| Made {
@@ -187,7 +187,7 @@ impl Program {
         self.tools.iter().chain(made.flat_map(|made| &made.tools)).filter(|tool| !works(tool.probe))
     }
 
-    /// Installs what no package of Debian's brings.
+    /// Installs the parts that are in no Debian package.
     fn complete(&self) -> Result<(), String> {
         if let Some(tool) = self.missing().next() {
             return Err(format!("`{}` does not work", tool.probe.join(" ")));
@@ -200,7 +200,7 @@ impl Program {
         self.made.iter().all(Made::is_current) && self.missing().next().is_none()
     }
 
-    /// The parts that an installation would bring, for a person.
+    /// The parts that an installation would add, as text.
     fn parts(&self) -> Vec<String> {
         let packages = self.missing().filter(|tool| !tool.package.is_empty());
         let packages = packages.map(|tool| format!("Debian's {}", tool.package));
@@ -236,8 +236,8 @@ pub(crate) fn run_command(root: &Path, arguments: &[String]) -> Result<(), Strin
     })
 }
 
-/// Installs these programs; does nothing for those that are there. An error names each that could
-/// not be installed, after the others have been.
+/// Installs these programs; skips those that are present. An error names each that could not be
+/// installed, after the others have been.
 pub(crate) fn install(root: &Path, names: &BTreeSet<&str>) -> Result<(), String> {
     let cache = cache()?;
     fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
@@ -279,7 +279,7 @@ pub(crate) fn announce<'a>(
     Ok(())
 }
 
-/// Names, after the installation, the first of these programs that is not there.
+/// Names the first of these programs that is still missing after the installation.
 pub(crate) fn check<'a>(root: &Path, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
     /// Results of earlier checks: some of the commands take a second.
     static KNOWN: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());

@@ -1,6 +1,6 @@
-//! `cargo xtask dist`: makes the published files by one command: static binaries, packages for
+//! `cargo xtask dist`: builds the published files by one command: static binaries, packages for
 //! Debian and for systems with RPM, a container image, an archive, an SBOM, and checksums. The same
-//! sources become the same bytes.
+//! sources yield the same bytes.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -96,8 +96,8 @@ impl Options {
     }
 }
 
-/// Makes the published files. Those of a fresh build are written to `dist-packages` in the target
-/// directory; those of a given binary are for the checks of their contents alone.
+/// Builds the published files. Those of a fresh build are written to `dist-packages` in the target
+/// directory; those of a given binary are only for the checks of their contents.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     let target = std::path::absolute(deps::target(root)).map_err(|error| format!("target: {error}"))?;
@@ -132,7 +132,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
 }
 
 /// Names and bytes of the published files of all architectures, without the checksums. `binary`
-/// makes the binary of an architecture.
+/// builds the binary of an architecture.
 fn published(
     root: &Path,
     releases: &[Release],
@@ -155,8 +155,8 @@ fn published(
     Ok(files)
 }
 
-/// Copies of the binary and of the programs beside it without symbols, as packages and image have
-/// them; the path of the binary.
+/// Copies of the binary and its accompanying programs without symbols, as in packages and the
+/// image; returns the path of the binary.
 fn stripped(binary: &Path, dir: &Path) -> Result<PathBuf, String> {
     let copy = dir.join("levada");
     for name in ["levada", contents::LABORATORY, contents::ENTRY] {

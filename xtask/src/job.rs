@@ -15,8 +15,8 @@ use std::time::Duration;
 
 pub(crate) use runner::run;
 
-/// A command that exceeds its time limit is ended and counts as failed: otherwise its output would
-/// never be printed.
+/// Time limit of a command. A command that exceeds it is killed and counts as failed: otherwise its
+/// output would never be printed.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// The jobs that may run at the same time.
@@ -30,10 +30,10 @@ pub(crate) enum Company {
     Alone,
 }
 
-/// Makes further jobs of a job's output.
+/// Derives further jobs from a job's output.
 pub(crate) type Then = Box<dyn FnOnce(&str) -> Result<Vec<Job>, String>>;
 
-/// Tells, when a job could start, why it has to be left out.
+/// Returns, when a job could start, the reason to skip it.
 pub(crate) type Check = Box<dyn FnOnce() -> Result<(), String>>;
 
 /// A command that succeeds or fails.
@@ -48,7 +48,7 @@ pub(crate) struct Job {
     pub(crate) times: Times,
     then: Option<Then>,
     check: Option<Check>,
-    /// True if the last line of the output tells how far the job is.
+    /// True if the last line of the output shows the progress of the job.
     is_narrated: bool,
 }
 

@@ -45,7 +45,7 @@ impl Soak {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// The job, by the binary that has its tests.
+    /// The job, with the binary that contains its tests.
     fn job(&self, binaries: &[TestBinary], minutes: u64) -> Result<Job, String> {
         let is_own = |binary: &&TestBinary| match (&self.target, binary.kind) {
             _ if binary.package != self.package => false,

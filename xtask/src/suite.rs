@@ -1,5 +1,5 @@
 //! Everything that must hold before a change lands, as a list of jobs that run side by side. The
-//! short tier is what a person waits for; the whole contains it.
+//! short tier runs before each commit; the long tier contains it.
 
 mod binaries;
 mod black_box;
@@ -191,7 +191,7 @@ pub(crate) fn command_of(binary: &TestBinary) -> Command {
     command
 }
 
-/// Makes the packages of the binary under test and checks their contents.
+/// Builds the packages of the binary under test and checks their contents.
 fn packages(root: &Path) -> Result<Job, String> {
     let binary = binary(root, "release");
     let task = ["dist".as_ref(), "--binary".as_ref(), binary.as_os_str()];

@@ -18,11 +18,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folders of the crates of which a broker is made and that write events and files.
+/// The folders of the crates that make up a broker and that write events and files.
 const BROKER: [&str; 9] =
     ["base", "broker", "config", "coordination", "log", "metadata", "process", "security", "web"];
 
-/// A broken rule, at a place.
+/// A broken rule, with its path and line.
 #[derive(Debug, PartialEq)]
 struct Complaint {
     path: PathBuf,

@@ -33,8 +33,8 @@ const SUITES: [Suite; 3] = [
     Suite { package: "levada-files", filters: &["server::tests"], settings: "" },
 ];
 
-/// Alone in its process, because it reads the process's memory figures. At this scale it fetches a
-/// gigabyte.
+/// A test that runs in a separate process, because it reads the process's memory figures. At this
+/// scale it fetches a gigabyte.
 const GIGABYTE: Suite = Suite {
     package: "levada-broker",
     filters: &["a_gigabyte_with_resets"],
@@ -123,7 +123,7 @@ impl Machine {
         only_entry(&self.modules())
     }
 
-    /// The kernel itself: in `boot`, or with its modules.
+    /// Path of the kernel: in `boot`, or with its modules.
     fn image(&self) -> Result<PathBuf, String> {
         let places = [self.kernel.join("boot"), self.modules().join(self.version()?)];
         let files = places.iter().flat_map(fs::read_dir).flatten().flatten().map(|entry| entry.path());
@@ -139,7 +139,7 @@ impl Machine {
         Ok(if found >= REKEYS { "rekeys" } else { "1" })
     }
 
-    /// Makes the ramdisk; its path.
+    /// Builds the ramdisk and returns its path.
     fn fill(&self, root: &Path, image: &Path) -> Result<PathBuf, String> {
         let inside = image.join("root");
         for folder in ["bin", "sbin", "proc", "sys", "dev", "tmp"] {
@@ -253,9 +253,8 @@ fn only_entry(folder: &Path) -> Result<String, String> {
     Ok(entry.file_name().to_string_lossy().into_owned())
 }
 
-/// Builds the unit tests of all libraries; returns the paths of those of a package. All of them,
-/// because Cargo would otherwise select other features for their dependencies, and compile these
-/// again.
+/// Builds the unit tests of all libraries, and returns the path of a package's tests. For a single
+/// package, Cargo would select other features of the dependencies, and compile these again.
 fn test_binary(root: &Path, package: &str) -> Result<PathBuf, String> {
     let arguments = ["test", "--locked", "--workspace", "--lib", "--no-run", suite::MESSAGES];
     let output = suite::cargo(root, &arguments).output().map_err(|error| format!("cargo: {error}"))?;

@@ -18,7 +18,7 @@ pub(crate) fn install_cross() -> Result<PathBuf, String> {
     Ok(target)
 }
 
-/// Unpacks the packages at their final place: the programs name it.
+/// Unpacks the packages at their final path, which the programs contain.
 fn unpack(target: &Path) -> Result<(), String> {
     say(&format!("a compiler for arm64 into {}", target.display()));
     remove(target)?;

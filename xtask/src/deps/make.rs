@@ -1,4 +1,4 @@
-//! Ways to install what is no package of Debian's, each into a directory of its own.
+//! Installation of programs that are in no Debian package, each into a separate directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,8 +49,8 @@ pub(super) fn javascript(lists: &[PathBuf], target: &Path) -> Result<(), String>
     run(npm.current_dir(target))
 }
 
-/// Compiles the crates that the quick start in Rust uses, so that its test compiles the program
-/// alone.
+/// Compiles the crates that the quick start in Rust uses, so that its test only compiles the
+/// program.
 pub(super) fn rust(lists: &[PathBuf], target: &Path) -> Result<(), String> {
     let module = target.join("module");
     copies(lists, &module)?;
@@ -104,7 +104,7 @@ pub(super) fn registry(lists: &[PathBuf], target: &Path) -> Result<(), String> {
     fs::rename(&fresh, target).map_err(|error| format!("{}: {error}", target.display()))
 }
 
-/// Copies jars next to their final place and swaps them in, so that a broken download leaves none.
+/// Copies jars next to their final path and swaps them in, so that a broken download leaves none.
 pub(super) fn bare_jars(lists: &[PathBuf], target: &Path) -> Result<(), String> {
     let fresh = target.with_extension("new");
     remove(&fresh)?;
@@ -132,7 +132,7 @@ pub(super) fn java(sources: &[PathBuf], target: &Path) -> Result<(), String> {
     compiled(sources, &super::cache()?.join("kafka/libs"), target)
 }
 
-/// Compiles the classes that stand in for Kafka's in Kafka's own tests.
+/// Compiles the classes that replace Kafka's in Kafka's own tests.
 pub(super) fn kafka_requests(sources: &[PathBuf], target: &Path) -> Result<(), String> {
     compiled(sources, &super::cache()?.join("kafka-requests/libs"), target)
 }
@@ -144,7 +144,7 @@ fn compiled(sources: &[PathBuf], libs: &Path, target: &Path) -> Result<(), Strin
     run(javac.arg("-d").arg(target).args(sources))
 }
 
-/// Copies files into a directory that has nothing else then.
+/// Copies files into a directory that then contains nothing else.
 fn copies(files: &[PathBuf], target: &Path) -> Result<(), String> {
     remove(target)?;
     fs::create_dir_all(target).map_err(|error| format!("{}: {error}", target.display()))?;

@@ -68,8 +68,8 @@ pub(crate) fn install_newer_kernel() -> Result<PathBuf, String> {
     Ok(target)
 }
 
-/// Unpacks the kernel of a release that the machine itself does not follow: with separate lists,
-/// and without installing. Newer packages have modules and kernel in separate packages.
+/// Unpacks the kernel of another release than the machine's: with separate lists, and without
+/// installing it. Newer packages have modules and kernel in separate packages.
 fn newer_kernel(release: &str, target: &Path) -> Result<(), String> {
     say(&format!("the kernel of {release} for the virtual machine into {}", target.display()));
     let fresh = target.with_extension("new");

@@ -19,7 +19,7 @@ const LABORATORY: &str = "laboratory";
 /// The entry of the image, in the table of ceilings.
 const ENTRY: &str = "entry";
 
-/// Builds the binary and the other programs beside it in a target directory and returns the path of
+/// Builds the binary and its accompanying programs in a target directory, and returns the path of
 /// the binary.
 pub(crate) fn build(root: &Path, release: &Release, profile: &str, target: &Path) -> Result<PathBuf, String> {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));

@@ -1,4 +1,4 @@
-//! Contents of the packages: each file with its place, its rights and where it comes from.
+//! Contents of the packages: each file with its path, permissions and source.
 
 use std::fs;
 use std::io::Write;
@@ -95,7 +95,7 @@ pub(crate) const LABORATORY: &str = "levada-lab";
 /// The entry of the image.
 pub(crate) const ENTRY: &str = "levada-container";
 
-/// Another program beside the broker's: `levada-lab` beside `levada`.
+/// The path of another program in the same directory: `levada-lab` beside `levada`.
 pub(crate) fn beside(binary: &Path, program: &str) -> PathBuf {
     let name = binary.file_name().unwrap_or_default().to_string_lossy();
     binary.with_file_name(name.replacen("levada", program, 1))

@@ -1,5 +1,5 @@
-//! A separate Debian to test packages: a container with systemd as process 1, a loopback interface
-//! as its only network, and a copy of the system that is removed afterwards.
+//! A separate Debian system to test packages: a container with systemd as process 1, a loopback
+//! interface as its only network, and a copy of the system that is removed afterwards.
 
 use std::fs;
 use std::path::{Path, PathBuf};

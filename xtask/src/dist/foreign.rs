@@ -1,5 +1,5 @@
-//! A try of the files of one architecture: the image in a root directory of its own, or, for
-//! another architecture than this machine's, the binary in an emulator of its instructions.
+//! A trial of the files of one architecture: the image in a separate root directory, or, for
+//! another architecture than this machine's, the binary in an emulator.
 
 use std::io::Write as _;
 use std::path::Path;

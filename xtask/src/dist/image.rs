@@ -37,8 +37,8 @@ const SCRIPTS: [&str; 4] = ["bash-config", "configure", "ensure", "run"];
 const OWN: [&str; 5] =
     ["etc/confluent/docker", "etc/kafka/secrets", "var/lib/kafka", "var/lib/levada", "work"];
 
-/// A root file system with no programs but those of Levada. The account is that of `nonroot` in
-/// other images.
+/// A root file system with only Levada's programs. The account is that of `nonroot` in other
+/// images.
 pub(crate) fn entries(root: &Path, binary: &Path) -> Result<Vec<Entry>, String> {
     let deploy = |name: &str| read(&root.join("deploy/oci").join(name));
     let entry = format!("/usr/bin/{ENTRY}");
@@ -71,7 +71,7 @@ pub(crate) fn entries(root: &Path, binary: &Path) -> Result<Vec<Entry>, String> 
     Ok(with_directories(entries))
 }
 
-/// The owner of an entry: the account, of what it may change.
+/// The owner of an entry: the account for entries that it may change.
 pub(super) fn owner(entry: &Entry) -> Owner {
     let is_own = OWN.iter().any(|directory| Path::new(&entry.path).starts_with(directory));
     if is_own { Owner { id: USER, name: "levada" } } else { ROOT }

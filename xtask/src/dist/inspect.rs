@@ -251,8 +251,8 @@ fn image(archive: &Path) -> Result<(), String> {
     if config["Healthcheck"]["Test"][0] == "CMD" { Ok(()) } else { Err("image: no health check".to_owned()) }
 }
 
-/// Checks that the SBOM names linked crates and leaves out those of tests, that its references lead
-/// to packages, and that the packages of these sources name their commit.
+/// Checks that the SBOM names linked crates and omits those of tests, that its references lead to
+/// packages, and that the packages of these sources name their commit.
 fn bill(release: &Release, path: &Path) -> Result<(), String> {
     let bill: Value = serde_json::from_slice(&contents::read(path)?)
         .map_err(|error| format!("{}: {error}", path.display()))?;

@@ -6,10 +6,10 @@ use std::path::Path;
 use super::contents::{self, Entry, Family};
 use super::release::Release;
 
-/// Place of Debian's statement about copyright.
+/// Path of the copyright statement in the Debian package.
 pub(super) const COPYRIGHT: &str = "usr/share/doc/levada/copyright";
 
-/// Place of the text of the licence elsewhere.
+/// Path of the licence in other packages.
 pub(super) const LICENCE: &str = "usr/share/licenses/levada/LICENSE";
 
 /// Licence and changelog of a package.

@@ -66,12 +66,12 @@ impl Release {
         format!("levada-{}-{}.oci.tar", self.version, self.architecture)
     }
 
-    /// Name of the binary alone.
+    /// Name of the binary as a separate file.
     pub(super) fn binary(&self) -> String {
         format!("levada-{}-{}", self.version, self.architecture)
     }
 
-    /// Name of the laboratory's program alone.
+    /// Name of the laboratory's program as a separate file.
     pub(super) fn laboratory(&self) -> String {
         format!("levada-lab-{}-{}", self.version, self.architecture)
     }
@@ -115,8 +115,8 @@ pub(super) fn architecture(target: &str) -> &str {
     target.split('-').next().unwrap_or(target)
 }
 
-/// Commit and time of the sources: those of git, else those of an archive that git made.
-/// `SOURCE_DATE_EPOCH` sets another time.
+/// Commit and time of the sources: those of git, otherwise those of an archive that git made.
+/// `SOURCE_DATE_EPOCH` overrides the time.
 fn origin(root: &Path) -> Result<(String, u64), String> {
     let git = |words: &[&str]| {
         let said = contents::output(Command::new("git").current_dir(root).args(words))?;

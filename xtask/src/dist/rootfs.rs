@@ -1,5 +1,5 @@
-//! A try of the container image: unpacked by a tool that has no code of ours, it serves from its
-//! own files as its own account, and its health check passes.
+//! A trial of the container image: another tool unpacks it, it serves from its own files as its own
+//! account, and its health check passes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -40,8 +40,8 @@ pub(super) fn serves(root: &Path, release: &Release, out: &Path) -> Result<(), S
     Ok(())
 }
 
-/// Copies the shared libraries of this machine that the programs need. An image has none: this is
-/// for programs that were built for the tests alone.
+/// Copies the shared libraries that the programs need from this machine. The real image has none:
+/// this is only for programs that were built for tests.
 fn copy_libraries(rootfs: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("image: libraries: {error}");
     for program in ["levada", contents::ENTRY] {

@@ -52,7 +52,8 @@ pub(crate) fn document(root: &Path, release: &Release) -> Result<Vec<u8>, String
 /// The packages of the programs that are installed.
 const PROGRAMS: [&str; 3] = ["levada", "levada-container", "levada-lab"];
 
-/// Ids of the packages that the programs are made of. What only builds or tests need is left out.
+/// Ids of the packages of which the programs are made. Packages that only builds or tests need are
+/// omitted.
 fn linked(metadata: &Value) -> Result<BTreeSet<&str>, String> {
     let nodes = metadata["resolve"]["nodes"].as_array().ok_or("cargo metadata: no graph")?;
     let packages = metadata["packages"].as_array().into_iter().flatten();

@@ -23,7 +23,7 @@ impl<'a> Child<'a> {
         Self { command, times, output, used: Duration::ZERO }
     }
 
-    /// Processor time of the processes that have ended, and of those that they have waited for.
+    /// Processor time of the ended child processes, and of those for which they have waited.
     pub(super) fn used(&self) -> Duration {
         self.used
     }

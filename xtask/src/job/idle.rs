@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// A measurement that has begun.
+/// A measurement in progress.
 pub(super) struct Idle {
     since: Option<Ticks>,
 }

@@ -54,7 +54,7 @@ impl Queue {
         self.entries.len() - 1
     }
 
-    /// The next job that may start now; it counts as running from here on.
+    /// The next job that may start now; it counts as running from then on.
     pub(super) fn start_next(&mut self) -> Option<usize> {
         self.skip();
         let next = (0..self.entries.len()).find(|index| self.may_start(&self.entries[*index]))?;
@@ -105,7 +105,7 @@ impl Queue {
         entry.state == State::Waiting && has_room && is_ready()
     }
 
-    /// Gives up the jobs whose needs have failed, and those that need such jobs.
+    /// Skips the jobs whose dependencies have failed, and those that depend on them.
     fn skip(&mut self) {
         let hopeless = |queue: &Self, entry: &Entry| {
             let failed = |need: &&str| matches!(queue.state_of(need), State::Failed | State::Skipped);

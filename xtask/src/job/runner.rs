@@ -1,4 +1,4 @@
-//! Runs jobs side by side. Each one's output goes to a file and is printed as a whole when the job
+//! Runs jobs in parallel. The output of each goes to a file and is printed as a whole when the job
 //! has ended.
 
 use std::fs;
@@ -67,7 +67,7 @@ struct Runner {
     idle: Idle,
     /// From the start on.
     whole: Idle,
-    /// The last time at which something was printed.
+    /// Time of the last printed line.
     printed: Instant,
 }
 
@@ -162,7 +162,7 @@ impl Runner {
         self.records.push(Record::left_out(name, reason, is_ci));
     }
 
-    /// Prints a job's output, adds the jobs that follow from it, and frees its place.
+    /// Prints a job's output, adds the jobs that follow from it, and releases its place.
     fn take(&mut self, ended: Ended) {
         let Ended { index, mut failure, first, took, used } = ended;
         let position = self.running.iter().position(|(running, _)| *running == index);

@@ -1,4 +1,4 @@
-//! The end of a run: what took longest, which suites outgrew their expected time, what failed.
+//! Summary of a run: the slowest jobs, the suites above their expected time, and the failures.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ const OUTGROWN: f64 = 3.0;
 /// Time by which it must exceed its share besides: short suites vary more.
 const MARGIN: Duration = Duration::from_secs(30);
 
-/// A job that has ended, or that was left out.
+/// A job that has ended, or that was skipped.
 pub(super) struct Record {
     pub(super) name: String,
     pub(super) verdict: Verdict,

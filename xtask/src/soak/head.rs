@@ -96,7 +96,7 @@ impl Extent {
         matches!(self, Self::Scale(_) | Self::RandomSeed)
     }
 
-    /// The variable that makes a run long, and its value for this number of minutes.
+    /// The environment variable that makes a run long, and its value for this number of minutes.
     pub(super) fn setting(self, minutes: u64) -> (&'static str, String) {
         match self {
             Self::Lasts(seconds) => ("LEVADA_TEST_SCALE", (60.0 * minutes as f64 / seconds).to_string()),

@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Test,
 }
 
-/// A test binary and the place where Cargo would run it.
+/// A test binary and the directory in which Cargo would run it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TestBinary {
     pub(crate) package: String,

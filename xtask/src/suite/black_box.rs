@@ -74,7 +74,7 @@ fn tests(binary: &TestBinary, module: &str) -> Result<Vec<String>, String> {
 }
 
 /// `cargo xtask black-box [NAME]... [-- TEXT...]`: the suites of these names or in these folders,
-/// one by one and seen while they run, or all but those of a soak.
+/// one by one with visible output, or all but those of a soak.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let (names, filters) = split_at_dashes(arguments);
     let names: Vec<&str> = names.iter().map(String::as_str).filter(|name| *name != "--test").collect();

@@ -20,7 +20,8 @@ impl std::fmt::Display for Share {
     }
 }
 
-/// Every share of the budget. An error names each share that its suites exceed, or that has no row.
+/// Checks every share of the budget. An error names each share that its suites exceed, or that has
+/// no row.
 pub(crate) fn check(root: &Path) -> Result<Vec<Share>, String> {
     let path = root.join("tests/budget.toml");
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;

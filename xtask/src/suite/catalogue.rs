@@ -27,12 +27,12 @@ pub(crate) enum Tier {
     Soak,
 }
 
-/// A suite's description of itself.
+/// A suite's description, from the head of its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) tier: Tier,
     pub(crate) is_alone: bool,
-    /// Expected duration in seconds, beside other suites.
+    /// Expected duration in seconds, in parallel with other suites.
     pub(crate) seconds: u64,
     /// Programs without which the suite does not run.
     pub(crate) needs: Vec<String>,
@@ -136,7 +136,8 @@ impl Suite {
         self.head.needs.iter().chain(&self.head.uses).map(String::as_str)
     }
 
-    /// Seconds that the suite adds to a run on two processors: beside it, another one runs.
+    /// Seconds that the suite adds to a run on two processors, on which another suite runs in
+    /// parallel.
     pub(crate) fn cost(&self) -> f64 {
         self.head.seconds as f64 / if self.head.is_alone { 1.0 } else { 2.0 }
     }

@@ -44,8 +44,8 @@ fn targets(root: &Path) -> Result<Vec<String>, String> {
     if names.is_empty() { Err("cargo metadata names no library".to_owned()) } else { Ok(names) }
 }
 
-/// rustdoc for a crate, as its compilation was noted. A library that only its own tests use was
-/// compiled with them alone.
+/// Runs rustdoc for a crate, with the noted arguments of its compilation. A library that only its
+/// own tests use was compiled with them.
 fn rustdoc(root: &Path, notes: &Path, name: &str) -> Result<Command, String> {
     let plain = notes.join(name);
     let stem =

@@ -1,6 +1,6 @@
 //! Division of a run into parts for several machines, `--part K/N`.
 
-/// Expected seconds of the jobs that are no suites, on two processors and beside others.
+/// Expected seconds of the jobs that are not suites, on two processors and in parallel with others.
 const JOBS: [(&str, u64); 7] = [
     ("virtual machine", 330),
     ("levada-broker", 170),
@@ -33,8 +33,8 @@ impl Part {
         (1..=count).contains(&number).then(|| Self { index: number - 1, count })
     }
 
-    /// The items that belong to this part: each item, the longest first, goes to the part that has
-    /// the least so far. Depends on names and seconds only, so that every machine agrees.
+    /// The items that belong to this part: each item, the longest first, goes to the part with the
+    /// lowest sum so far. Depends on names and seconds only, so that every machine agrees.
     pub(crate) fn take<T>(self, items: Vec<T>, describe: impl Fn(&T) -> (String, u64)) -> Vec<T> {
         let mut items: Vec<(u64, String, T)> = items
             .into_iter()

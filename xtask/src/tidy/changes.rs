@@ -9,7 +9,7 @@ use super::{Complaint, Source};
 /// The last commit before these rules.
 const BASE: &str = "c47a74637d0dc66ae7a9a827b84c91daeb0d9996";
 
-/// Words of another language's idiom, or of two meanings, with what to write instead.
+/// Words of a foreign idiom, or with two meanings, with their replacements.
 const WORDS: [(&str, &str); 6] = [
     ("as little as", "nor"),
     ("at once", "immediately, or at the same time"),
@@ -28,7 +28,7 @@ const TITLE_COLUMNS: usize = 65;
 /// Words with which no imperative begins.
 const ARTICLES: [&str; 8] = ["a", "an", "each", "every", "it", "no", "the", "there"];
 
-/// Checks the titles of commits; a checkout without the history has nothing to check, and says so.
+/// Checks the titles of commits; without the history, prints that they were not checked.
 pub(super) fn check(root: &Path) -> Result<Vec<Complaint>, String> {
     let is_known = git(root, &["merge-base", "--is-ancestor", BASE, "HEAD"]).is_ok();
     if !is_known {

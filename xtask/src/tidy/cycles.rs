@@ -12,7 +12,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use super::{Complaint, Source};
 
-/// The uses of one crate's top-level modules: who uses whom, and where first.
+/// The uses among one crate's top-level modules: the using and the used module, and the first line.
 type Uses<'a> = BTreeMap<String, BTreeMap<String, (&'a Source, usize)>>;
 
 pub(super) fn check(sources: &[Source]) -> Vec<Complaint> {
@@ -87,7 +87,7 @@ fn cycles(uses: &Uses<'_>) -> Vec<Complaint> {
     complaints
 }
 
-/// The shortest way from a module back to itself.
+/// The shortest path from a module back to itself.
 fn round(uses: &Uses<'_>, from: &String) -> Option<Vec<String>> {
     let mut ways = VecDeque::from([vec![from.clone()]]);
     let mut seen = BTreeSet::new();
@@ -180,7 +180,7 @@ fn scan(tokens: TokenStream, depth: usize, names: &mut Vec<(String, usize)>) {
     }
 }
 
-/// The first segments of a path behind `crate` or `super`: one, or those of a group.
+/// The first segments of a path after `crate` or `super`: one, or those of a group.
 fn heads(tokens: &[TokenTree], at: usize, names: &mut Vec<(String, usize)>) {
     match tokens.get(at + 2).filter(|_| is_path(tokens, at)) {
         Some(TokenTree::Ident(word)) => names.push((word.to_string(), word.span().start().line)),
@@ -226,7 +226,7 @@ fn is_test_attribute(tokens: &[TokenTree], at: usize) -> bool {
         && matches!(tokens.get(at + 1), Some(TokenTree::Group(group)) if group.to_string().replace(' ', "") == "[cfg(test)]")
 }
 
-/// The place after the item that begins here.
+/// The position after the item that begins here.
 fn end_of_item(tokens: &[TokenTree], from: usize) -> usize {
     let ends = |token: &TokenTree| match token {
         TokenTree::Punct(mark) => mark.as_char() == ';',

@@ -187,7 +187,7 @@ pub(super) fn check(source: &Source) -> Vec<Complaint> {
     dependencies(&manifest).iter().filter_map(complain).collect()
 }
 
-/// The names of all dependencies, before any renaming, also those of one platform only.
+/// The names of all dependencies, before any renaming, including those of a single platform.
 fn dependencies(manifest: &Table) -> Vec<String> {
     let targets = manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
     let tables = targets.filter_map(Value::as_table).chain([manifest]);

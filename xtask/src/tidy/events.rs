@@ -108,7 +108,7 @@ impl Events {
         }
     }
 
-    /// Looks for `info!(…)` within the arguments of another macro.
+    /// Searches for `info!(…)` within the arguments of another macro.
     fn search(&mut self, tokens: TokenStream) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         for (at, token) in tokens.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! The figures in the README are those of the recorded runs, and so is the picture of them.
+//! Checks that the figures in the README are those of the recorded runs, and that the picture shows
+//! them.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Names: no empty words, no retired words with a term of the field, no `get_` prefix, one meaning
-//! for a name within a crate, and names of tests that a stranger reads in one go.
+//! Names: no empty words, no retired words, no `get_` prefix, one meaning for a name within a
+//! crate, and short names of tests.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry::{Occupied, Vacant};
@@ -10,7 +10,7 @@ use syn::visit::{self, Visit};
 use super::{Complaint, Source};
 
 const EMPTY_WORDS: [&str; 8] = ["common", "helper", "helpers", "impls", "manager", "misc", "util", "utils"];
-/// Names of our own that gave way to terms of the field, and those terms. A function's name may not
+/// Retired names of Levada, and the terms of the field that replace them. A function's name may not
 /// begin with such a word either.
 const RETIRED: [(&str, &str); 15] = [
     ("Dirt", "DirtySection"),

@@ -16,7 +16,7 @@ const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat
 /// Markers that a merge leaves at the start of a line. Split for the same reason.
 const MERGE: [&str; 2] = [concat!("<<<<", "<<< "), concat!(">>>>", ">>> ")];
 
-/// Persons in place of a thing, and words that no term of the field needs.
+/// Persons in place of a thing, and words for which the field has better terms.
 const PERSONS: [&str; 5] = ["anew", "everybody", "nobody", "somebody", "whoever"];
 
 /// The style guide, which quotes such words.
@@ -161,7 +161,7 @@ fn broken(source: &Source, target: &str, sources: &[Source], paths: &BTreeSet<&P
     (!found).then(|| format!("no such heading: {target}"))
 }
 
-/// Resolves `..` without asking the file system. `None`: the path leaves the repository.
+/// Resolves `..` without access to the file system. `None`: the path leaves the repository.
 fn flat(path: &Path) -> Option<PathBuf> {
     let mut flat = PathBuf::new();
     for part in path.components() {
@@ -174,7 +174,7 @@ fn flat(path: &Path) -> Option<PathBuf> {
     Some(flat)
 }
 
-/// Headings in the form in which links name them.
+/// Headings in the form of link targets.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     text.lines().filter(|line| line.starts_with('#')).map(|line| {
         let title = line.trim_start_matches('#').trim().to_lowercase();

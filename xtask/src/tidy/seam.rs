@@ -8,7 +8,7 @@ use syn::visit::{self, Visit};
 use super::{Complaint, Source};
 
 /// Files of the seam itself, and files that read something other than data: configuration, key
-/// stores, and the kernel's facts about the process and the machine.
+/// stores, and the kernel's information about the process and the machine.
 const ALLOWED: [&str; 10] = [
     "crates/log/src/disk.rs",
     "crates/log/src/disk/",

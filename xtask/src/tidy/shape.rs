@@ -1,4 +1,4 @@
-//! Small enough to see whole: a paragraph at the head of each file, limits on the length of files,
+//! Limits of size and form: a paragraph at the head of each file, limits on the length of files,
 //! functions and comment lines and on parameters, comments with a subject, one `use` for each
 //! module, and no `unwrap` outside tests.
 
@@ -242,7 +242,7 @@ fn values(input: &syn::FnArg) -> usize {
     }
 }
 
-/// The lines of `.unwrap()` among the tokens of a macro, which the parser does not look into.
+/// The lines of `.unwrap()` among the tokens of a macro, which the parser does not parse.
 fn unwraps(tokens: TokenStream) -> Vec<usize> {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let mut lines = Vec::new();

@@ -130,7 +130,7 @@ fn mentions_unsafe(tokens: proc_macro2::TokenStream) -> bool {
     })
 }
 
-/// Finds anything in a block that could run more than one operation.
+/// Finds expressions in a block that could run more than one operation.
 #[derive(Default)]
 struct Operations {
     control: bool,
