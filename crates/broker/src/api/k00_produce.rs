@@ -1,10 +1,15 @@
 //! Produce (key 0), versions 3–13; 0–2 are advertised, as Kafka does, for old librdkafka, and
 //! refused.
 //!
+//! Version 5 returns the log start offset, 7 permits zstd (KIP-110), 8 reports errors of single
+//! records (KIP-467), 9 is flexible (KIP-482), 10 names the new leader (KIP-951), 11 may return
+//! TRANSACTION_ABORTABLE and 12 adds partitions to transactions (KIP-890), 13 has topic ids
+//! (KIP-516).
+//!
 //! Each partition's batch is checked on the connection's shard (size, magic, checksum, structure),
 //! then goes through the partition's lane, which assigns its offsets. Partitions of a request are
-//! independent: one may fail while the others are written. With acks=all the answer waits until the
-//! replicas in sync have the batch, or for `timeout_ms`, and `min.insync.replicas` is checked
+//! independent: one may fail while the others are written. With acks=all the response waits until
+//! the replicas in sync have the batch, or for `timeout_ms`, and `min.insync.replicas` is checked
 //! before and after; on a partition with one replica it is the same as acks=1 otherwise. With
 //! acks=0 there is no response, and an error closes the connection, which is the only way to report
 //! it.
@@ -19,11 +24,11 @@
 //! 12 on (KIP-890) it makes the partition part of it, up to version 11 the client has done so
 //! before.
 //!
-//! A client that sends a request to a broker other than the leader gets the leader in the answer
+//! A client that sends a request to a broker other than the leader gets the leader in the response
 //! (KIP-951).
 //!
 //! A request may name a partition more than once. As in Kafka, only the last of its batches is
-//! written and answered.
+//! written, and gets a result.
 //!
 //! Checks Write on each topic, and on the transactional id if there are transactional records.
 

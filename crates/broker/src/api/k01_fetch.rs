@@ -1,5 +1,10 @@
 //! Fetch (key 1), versions 4–18.
 //!
+//! Version 7 has sessions (KIP-227), 9 and 12 leader epochs (KIP-320, KIP-595), 10 zstd (KIP-110),
+//! 11 racks (KIP-392), 13 topic ids (KIP-516), 14 tiered storage (KIP-405), 15 the broker epoch
+//! (KIP-903), 16 endpoints (KIP-951), 17 directory ids (KIP-853), and 18 the follower's high
+//! watermark (KIP-1166).
+//!
 //! Finds the bytes, never touches them: every partition yields at most one extent of whole batches,
 //! and the response is a gather list of header bytes and these holes. The first partition with data
 //! yields its first batch whole even above the limits (KIP-74). With too little there the request
@@ -15,7 +20,7 @@
 //! that are no longer written to and come from the disk count as read once: they leave no trace in
 //! the page cache.
 //!
-//! A client that sends a request to a broker other than the leader gets the leader in the answer
+//! A client that sends a request to a broker other than the leader gets the leader in the response
 //! (KIP-951).
 //!
 //! A follower reads up to the log end, and its offset shows which records it has: the leader's
@@ -28,7 +33,7 @@
 //!
 //! Records that only remote storage has are read into local files, and leave from there. Such a
 //! fetch waits until all of its remote reads are done, or for `remote.fetch.max.wait.ms`; a
-//! partition whose records did not come in time has none in the answer. A follower gets
+//! partition whose records did not come in time has none in the response. A follower gets
 //! OFFSET_MOVED_TO_TIERED_STORAGE.
 //!
 //! Checks Read on each topic, or ClusterAction if a replica fetches.

@@ -1,11 +1,15 @@
 //! ListOffsets (key 2), versions 1–11.
 //!
+//! Version 2 has the isolation level (KIP-98), 4 leader epochs (KIP-320), 7 the newest timestamp
+//! (KIP-734), 8 the local start (KIP-405), 9 the last tiered offset (KIP-1005), 10 a timeout for
+//! remote storage (KIP-1075), and 11 the earliest pending upload (KIP-1023).
+//!
 //! The offset of a point in time, or of the log's start (-2), its end (-1; for read_committed the
 //! last stable offset), its newest timestamp (-3, version 7, of local segments as in Kafka), or of
 //! tiered storage (-4 local start, -5 last tiered, -6 earliest pending upload), which a log without
 //! tiers answers with its own start and with -1. A time in a tiered log is looked for in the remote
 //! store first, within `remote.list.offsets.request.timeout.ms`. A topic that the request names
-//! twice is answered once; a partition that it names twice gets one error.
+//! twice gets one result; a partition that it names twice gets one error.
 //!
 //! Other brokers, and tools that compare replicas, get the log end instead of the high watermark.
 //! After an election, until the high watermark has reached the beginning of the leader epoch, its

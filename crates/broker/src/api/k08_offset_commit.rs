@@ -1,5 +1,8 @@
 //! OffsetCommit (key 8), versions 2–10.
 //!
+//! Version 5 has no retention time (KIP-211), 6 has leader epochs (KIP-320), 7 instance ids
+//! (KIP-345), 9 epochs of members of consumer groups, and 10 topic ids (both KIP-848).
+//!
 //! Stores a group's positions. Partitions that do not exist are refused one by one; the rest goes
 //! to the group's coordinator. From version 10 on topics are named by id; the id is stored in any
 //! case, so that a position in a deleted topic is not taken for one in its successor.

@@ -1,5 +1,9 @@
 //! OffsetFetch (key 9), versions 1–10.
 //!
+//! Version 5 returns leader epochs (KIP-320), 7 can require stable offsets (KIP-447), 8 has any
+//! number of groups (KIP-709), 9 epochs of members of consumer groups, and 10 topic ids (both
+//! KIP-848).
+//!
 //! Returns committed positions: of one group below version 8, of any number from 8 on; of all
 //! topics when none are named (version 2 and up); by topic id from version 10 on.
 //!
@@ -8,10 +12,10 @@
 //! Checks Describe on the group and on each topic; without the permission, topics that were not
 //! named are omitted.
 //!
-//! A group that one request names several times is answered each time, up to 2 MiB of memory for
-//! all repeated answers; further repetitions are refused (INVALID_REQUEST), where Kafka continues.
-//! Each answer repeats all committed offsets of the group, so a request of a megabyte could need
-//! gigabytes of answers.
+//! A group that one request names several times gets a result each time, up to 2 MiB of memory for
+//! all repeated responses; further repetitions are refused (INVALID_REQUEST), where Kafka
+//! continues. Each response repeats all committed offsets of the group, so a request of a megabyte
+//! could need gigabytes of responses.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,9 +1,13 @@
 //! JoinGroup (key 11), versions 2–9 (0 and 1 are advertised, as Kafka does, and served the same
 //! way).
 //!
+//! Version 4 makes new members join twice (KIP-394), 5 has instance ids (KIP-345), 7 returns the
+//! protocol type (KIP-559), 8 has a reason (KIP-800), and 9 can make a static leader skip the
+//! assignment (KIP-814).
+//!
 //! A member joins the next generation and waits for it: until every member has rejoined, or the
 //! rebalance timeout. The rules are those of the classic group state machine. In a consumer group
-//! (KIP-848) the broker assigns, and the answer comes immediately.
+//! (KIP-848) the broker assigns, and the response is sent immediately.
 //!
 //! A member whose protocols the group's record could not hold is refused with UNKNOWN_SERVER_ERROR,
 //! the error that Kafka returns when it cannot write the record.

@@ -1,5 +1,7 @@
 //! Heartbeat (key 12), versions 0–4.
 //!
+//! Version 3 has instance ids (KIP-345), and 4 is flexible (KIP-482).
+//!
 //! Extends the session of a member of a classic group, and reports a rebalance of the group.
 
 use levada_coordination::group::request;

@@ -1,5 +1,8 @@
 //! LeaveGroup (key 13), versions 0–5.
 //!
+//! Version 3 removes several members, by member or instance id (KIP-345), 4 is flexible (KIP-482),
+//! and 5 has a reason (KIP-800).
+//!
 //! Below version 3 one member leaves; from 3 on any number, static members by their instance id.
 
 use levada_coordination::group::request::{LeaveRequest, LeavingMember};

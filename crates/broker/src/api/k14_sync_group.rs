@@ -1,5 +1,8 @@
 //! SyncGroup (key 14), versions 0–5.
 //!
+//! Version 3 has instance ids (KIP-345), 4 is flexible (KIP-482), and 5 has protocol type and name,
+//! which must match the group (KIP-559).
+//!
 //! The leader sends the assignments of all members, and the other members wait for theirs; the
 //! responses are sent once the assignment is in `__consumer_offsets`.
 

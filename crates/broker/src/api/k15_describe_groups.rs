@@ -1,5 +1,8 @@
 //! DescribeGroups (key 15), versions 0–6.
 //!
+//! Version 3 returns authorized operations (KIP-430), 4 instance ids (KIP-345), 5 is flexible
+//! (KIP-482), and 6 has an error for missing groups (KIP-1043).
+//!
 //! State, protocol and members of classic groups. A group that does not exist is `Dead`; from
 //! version 6 on that is `GROUP_ID_NOT_FOUND` as well. A group that is named more than once is
 //! described once.

@@ -1,5 +1,7 @@
 //! ListGroups (key 16), versions 0–5.
 //!
+//! Version 3 is flexible (KIP-482), 4 has states (KIP-518), and 5 types (KIP-848).
+//!
 //! All groups of this broker, filtered by state (version 4) and by type (version 5), in Kafka's
 //! order. Until the first request for a coordinator there is no `__consumer_offsets`, and no group.
 

@@ -1,19 +1,21 @@
 //! ApiVersions (key 18), versions 0–5.
 //!
-//! Lists the APIs that this broker serves, and the finalized features. An unknown version is
-//! answered in version 0 with `UNSUPPORTED_VERSION` and our own range for key 18, so that the
-//! client can retry (KIP-511); the response header is version 0 always, flexible or not.
+//! Version 3 is flexible and names the client's software (KIP-511), 4 lists features with the
+//! lowest level 0 (KAFKA-17011), and 5 has cluster id and node id (KIP-1242): a client that has
+//! reached another node gets REBOOTSTRAP_REQUIRED.
+//!
+//! Lists the APIs that this broker serves, and the finalized features. An unknown version gets a
+//! response in version 0 with `UNSUPPORTED_VERSION` and the served versions of this API, so that
+//! the client can retry (KIP-511); the response header has version 0 always, flexible or not.
 //!
 //! The APIs of client telemetry are listed by `levada.client.telemetry`.
 //!
-//! For requests that the controller of a cluster answers, the versions are those that both the
-//! controller and this broker support.
+//! For requests for the controller of a cluster, the versions are those that both the controller
+//! and this broker support.
 //!
 //! Features whose lowest level is 0 are left out below version 4, whose clients cannot read them;
 //! so are features whose APIs are not served. A broker of a cluster lists all finalized features of
 //! the cluster, and supports the features that it has registered.
-//!
-//! Not done: the cluster id and node id checks of later versions (not advertised).
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -76,8 +78,8 @@ pub(crate) async fn answer(context: &Context, request: ApiVersionsRequest) -> Ap
     response
 }
 
-/// Checks the client's software names, and the node id if the request has one. A client that has
-/// reached another node looks up the cluster again.
+/// Checks the client's software names, and cluster id and node id if the request has them. A client
+/// that has reached another node looks up the cluster again.
 fn check(context: &Context, request: &ApiVersionsRequest) -> Result<(), ErrorCode> {
     let names = [&request.client_software_name, &request.client_software_version];
     let is_named = context.version() < 3 || names.iter().all(|name| is_software_name(name.as_str()));
@@ -92,8 +94,8 @@ fn check(context: &Context, request: &ApiVersionsRequest) -> Result<(), ErrorCod
     if is_meant { Ok(()) } else { Err(ErrorCode::RebootstrapRequired) }
 }
 
-/// The served APIs. For APIs that the controller of a cluster answers: the versions that both have.
-/// All of this broker's versions until the controller's are known.
+/// The served APIs. For APIs of the controller of a cluster: the versions that both have. All of
+/// this broker's versions until the controller's are known.
 fn offered(controller: Option<&dyn ActiveController>) -> Vec<ApiVersion> {
     let offered = api::served().filter_map(|api| {
         let theirs = controller.filter(|_| forwarding::depends_on_controller(api.key));

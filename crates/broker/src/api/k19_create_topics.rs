@@ -1,6 +1,9 @@
 //! CreateTopics (key 19), versions 2–7.
 //!
-//! Creates each topic or refuses it; the answer leaves when the metadata log is flushed and the
+//! Version 4 has defaults for partitions and replicas (KIP-464), 5 returns the configuration
+//! (KIP-525), 6 may be refused because of a quota (KIP-599), and 7 returns topic ids (KIP-516).
+//!
+//! Creates each topic or refuses it; the response is sent when the metadata log is flushed and the
 //! partitions accept appends. From version 5 on it holds the topic's configuration, from 7 on its
 //! id. With `validate_only` nothing is created, nor with a timeout of 0 or less (REQUEST_TIMED_OUT,
 //! as of Kafka's controllers). `controller_mutation_rate` counts the partitions; from version 6 on

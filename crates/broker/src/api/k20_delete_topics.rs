@@ -1,5 +1,8 @@
 //! DeleteTopics (key 20), versions 1–6.
 //!
+//! Version 3 has an error for disabled deletion (KIP-322), 4 is flexible (KIP-482), 5 has messages
+//! and may be refused because of a quota (KIP-599), and 6 has topic ids (KIP-516).
+//!
 //! Deletes topics by name, or from version 6 on by id, unless `delete.topic.enable` forbids it. The
 //! partitions leave service immediately; their files are removed in the background. With a timeout
 //! of 0 or less nothing is deleted (REQUEST_TIMED_OUT, as of Kafka's controllers).

@@ -1,10 +1,12 @@
 //! DeleteRecords (key 21), versions 0–2.
 //!
+//! Version 1 mutes after the response (KIP-219), and 2 is flexible (KIP-482).
+//!
 //! Moves a partition's first offset up, to any offset up to the high watermark (-1: to there);
-//! segments below it are deleted immediately. The answer comes once the offset is in the
+//! segments below it are deleted immediately. The response is sent once the offset is in the
 //! checkpoint, so that a crash does not bring the records back, or if the disk is full. With other
-//! replicas the answer waits until all live replicas have deleted the records, or for `timeout_ms`.
-//! Only topics whose `cleanup.policy` has `delete`, and none of the broker's own.
+//! replicas the response waits until all live replicas have deleted the records, or for
+//! `timeout_ms`. Only topics whose `cleanup.policy` has `delete`, and none of the broker's own.
 
 use std::sync::Arc;
 

@@ -1,10 +1,13 @@
 //! AddPartitionsToTxn (key 24), versions 0–5.
 //!
+//! Version 2 may return PRODUCER_FENCED (KIP-588), 3 is flexible (KIP-482), 4 verifies, and has
+//! several transactions, and 5 may return TRANSACTION_ABORTABLE (both KIP-890).
+//!
 //! Makes partitions part of a producer's open transaction, or opens it. All of a transaction's
 //! partitions are added or none: a partition that does not exist, or that belongs to an internal
 //! topic, makes the others `OPERATION_NOT_ATTEMPTED`. Versions 4 and 5 are for brokers: many
 //! transactions in one request, also to verify only that the transactions cover the partitions;
-//! their answers name an error for each partition.
+//! their responses name an error for each partition.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;

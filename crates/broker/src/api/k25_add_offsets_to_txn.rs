@@ -1,5 +1,8 @@
 //! AddOffsetsToTxn (key 25), versions 0–4.
 //!
+//! Version 2 may return PRODUCER_FENCED (KIP-588), 3 is flexible (KIP-482), and 4 may return
+//! TRANSACTION_ABORTABLE (KIP-890).
+//!
 //! Adds a group's partition of `__consumer_offsets` to a producer's transaction, before offsets are
 //! committed in it. Clients of the second protocol (KIP-890) omit this request: TxnOffsetCommit
 //! adds the partition.

@@ -1,5 +1,7 @@
 //! WriteTxnMarkers (key 27), versions 1–2.
 //!
+//! Version 1 is flexible (KIP-482), and 2 has the version of the transaction protocol (KIP-1228).
+//!
 //! Ends producers' transactions in partitions of this broker: used by a coordinator on another
 //! broker, and by an administrator who aborts a hanging transaction. The coordinators of this
 //! broker write their markers without it. A marker of a negative producer id or epoch is refused

@@ -1,5 +1,8 @@
 //! TxnOffsetCommit (key 28), versions 0–6.
 //!
+//! Version 2 has leader epochs (KIP-320), 3 member id, generation and instance id (KIP-447), and 4
+//! may return TRANSACTION_ABORTABLE (KIP-890).
+//!
 //! Stores a group's positions as part of a producer's transaction: they count once it commits.
 //! Partitions that do not exist are refused one by one; the rest goes to the group's coordinator.
 //!

@@ -1,8 +1,11 @@
 //! DescribeAcls (key 29), versions 1–3.
 //!
+//! Version 1 has prefixed patterns (KIP-290), 2 is flexible (KIP-482), and 3 has entries about
+//! users (KIP-373).
+//!
 //! The entries of access control that match a filter, by resource. A filter with a number that
 //! Kafka does not know matches no entry; 0, which stands for such numbers, is refused. Without an
-//! authorizer the answer has an error, as in Kafka. Checks Describe on the cluster.
+//! authorizer the response has an error, as in Kafka. Checks Describe on the cluster.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,5 +1,8 @@
 //! CreateAcls (key 30), versions 1–3.
 //!
+//! Version 1 has prefixed patterns (KIP-290), 2 is flexible (KIP-482), and 3 has entries about
+//! users (KIP-373).
+//!
 //! Adds entries of access control, each independently; they take effect before the response.
 //! Without an authorizer each entry is refused. Checks Alter on the cluster.
 

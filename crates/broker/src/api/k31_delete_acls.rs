@@ -1,5 +1,8 @@
 //! DeleteAcls (key 31), versions 1–3.
 //!
+//! Version 1 has prefixed patterns (KIP-290), 2 is flexible (KIP-482), and 3 has entries about
+//! users (KIP-373).
+//!
 //! Removes the entries of access control that match the filters, and returns them. Without an
 //! authorizer each filter is refused, and so is each filter of a request that has one with UNKNOWN
 //! (0) as a type, an operation or a permission; Kafka closes the connection in this case. Checks

@@ -1,13 +1,16 @@
 //! DescribeConfigs (key 32), versions 1–4.
 //!
+//! Version 1 has sources and synonyms (KIP-226), 3 types and documentation (KIP-569), and 4 is
+//! flexible (KIP-482).
+//!
 //! Values of topics, this broker, all brokers (empty name), groups and client metrics subscriptions
 //! with their source, and on demand synonyms and documentation. Sensitive values are null. One
 //! resource of an unknown kind fails the whole request, as in Kafka.
 //!
-//! A resource that is named several times with the same keys is answered once; Kafka repeats it.
-//! With other keys it is looked up once and answered for each list of keys.
+//! A resource that is named several times with the same keys gets one result; Kafka repeats it.
+//! With other keys it is looked up once and has a result for each list of keys.
 //!
-//! For the broker, the answer has the keys with an effect here; Kafka returns some 200 more. The
+//! For the broker, the response has the keys with an effect here; Kafka returns some 200 more. The
 //! keys of a broker's logger are [`loggers`]: modules of Levada, not classes of Kafka.
 
 use std::collections::{HashMap, HashSet};

@@ -1,8 +1,10 @@
 //! AlterConfigs (key 33), versions 0–2.
 //!
+//! Version 1 mutes after the response (KIP-219), and 2 is flexible (KIP-482).
+//!
 //! Replaces everything that is set on a topic, this broker, all brokers (empty name), a group or a
-//! client metrics subscription; all of a resource or nothing. The answer leaves when the metadata
-//! log is flushed and every log uses the new values. With `validate_only` nothing changes.
+//! client metrics subscription; all of a resource or nothing. The response is sent when the
+//! metadata log is flushed and every log uses the new values. With `validate_only` nothing changes.
 
 use bytes::Bytes;
 use levada_metadata::controller::NewValue;

@@ -1,5 +1,7 @@
 //! AlterReplicaLogDirs (key 34), versions 1–2.
 //!
+//! Version 1 mutes after the response (KIP-219), and 2 is flexible (KIP-482).
+//!
 //! Each partition moves to the directory in the background; DescribeLogDirs shows the progress. As
 //! in Kafka, a partition that is already in the directory stays, a partition on its way elsewhere
 //! turns back, and a partition that this broker does not have yet is created there later

@@ -1,5 +1,8 @@
 //! DescribeLogDirs (key 35), versions 1–5.
 //!
+//! Version 2 is flexible (KIP-482), 3 has an error for the whole response (KIP-784), 4 sizes of
+//! volumes (KIP-827), and 5 cordoned directories (KIP-1066).
+//!
 //! The data directories: the size of each requested partition (null: all), and from version 4 on
 //! the size of the volume and the free space on it, and from version 5 on a flag if it is cordoned
 //! (KIP-1066). A directory that is offline has an error instead, and a directory that refuses

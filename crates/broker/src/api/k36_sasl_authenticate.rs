@@ -1,5 +1,7 @@
 //! SaslAuthenticate (key 36), versions 0–2.
 //!
+//! Version 1 returns the lifetime of the session (KIP-368), and 2 is flexible (KIP-482).
+//!
 //! `server::auth_gate` processes the requests of an authentication. This file only sees a request
 //! without a handshake, and refuses it as Kafka does.
 

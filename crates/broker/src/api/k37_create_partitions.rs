@@ -1,5 +1,8 @@
 //! CreatePartitions (key 37), versions 0–3.
 //!
+//! Version 1 mutes after the response (KIP-219), 2 is flexible (KIP-482), and 3 may be refused
+//! because of a quota (KIP-599).
+//!
 //! Adds partitions to topics; with `validate_only` only says what would happen. With a timeout of 0
 //! or less nothing is added (REQUEST_TIMED_OUT, as of Kafka's controllers).
 //! `controller_mutation_rate` counts them; in version 3 a topic beyond it is refused, before that

@@ -1,5 +1,7 @@
 //! CreateDelegationToken (key 38), versions 1–3.
 //!
+//! Version 2 is flexible (KIP-482), and 3 has owners other than the requester (KIP-373).
+//!
 //! Creates a token and returns its HMAC, which is its password. A client creates tokens for itself,
 //! and for other owners with CreateTokens on the owner. Clients without an identity or with a token
 //! are refused, and so are renewers that are not users. In a cluster, the broker forwards requests

@@ -1,5 +1,7 @@
 //! RenewDelegationToken (key 39), versions 1–2.
 //!
+//! Version 2 is flexible (KIP-482).
+//!
 //! Owner and renewers of a token postpone its expiry. Clients without an identity or with a token
 //! are refused. In a cluster, the controller decides the other requests.
 

@@ -1,5 +1,7 @@
 //! ExpireDelegationToken (key 40), versions 1–2.
 //!
+//! Version 2 is flexible (KIP-482).
+//!
 //! Owner and renewers of a token change its expiry, or remove the token immediately with a negative
 //! period. Clients without an identity or with a token are refused. In a cluster, the controller
 //! decides the other requests.

@@ -1,5 +1,7 @@
 //! DescribeDelegationToken (key 41), versions 1–3.
 //!
+//! Version 2 is flexible (KIP-482), and 3 returns the requester of each token (KIP-373).
+//!
 //! The tokens of this broker's image, with their HMACs: those that have one of the requested owners
 //! as owner, requester or renewer. A client sees the tokens that name itself. It sees other tokens
 //! with Describe on the token, or with DescribeTokens on the owner. Expired tokens are shown until

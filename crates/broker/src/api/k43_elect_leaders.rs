@@ -1,5 +1,7 @@
 //! ElectLeaders (key 43), versions 0–2.
 //!
+//! Version 1 has unclean elections (KIP-460), and 2 is flexible (KIP-482).
+//!
 //! A single broker leads all of its partitions, so no election is ever needed: each requested
 //! partition gets `ELECTION_NOT_NEEDED`. A request for all partitions gets every topic without a
 //! partition, because Kafka omits partitions that need no election.

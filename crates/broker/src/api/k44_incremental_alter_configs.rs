@@ -1,8 +1,10 @@
 //! IncrementalAlterConfigs (key 44), versions 0–1.
 //!
+//! Version 1 is flexible (KIP-482); the API is that of KIP-339.
+//!
 //! Sets, deletes, appends to or takes from single keys of a topic, this broker, all brokers (empty
-//! name), a group or a client metrics subscription; all keys of a resource or none. The answer
-//! leaves when the metadata log is flushed and every log uses the new values. With `validate_only`
+//! name), a group or a client metrics subscription; all keys of a resource or none. The response is
+//! sent when the metadata log is flushed and every log uses the new values. With `validate_only`
 //! nothing changes.
 //!
 //! Sets and deletes levels of the broker's loggers, until the process ends; a deleted one is that

@@ -1,5 +1,7 @@
 //! AlterPartitionReassignments (key 45), versions 0–1.
 //!
+//! Version 1 can forbid another number of replicas (KIP-860); the API is that of KIP-455.
+//!
 //! With one broker a partition can only be assigned to this broker: such a request succeeds without
 //! a change, and any other is refused with Kafka's reason. There is never a reassignment to cancel.
 

@@ -1,5 +1,7 @@
 //! DescribeClientQuotas (key 48), versions 0–1.
 //!
+//! Version 1 is flexible (KIP-482); the API is that of KIP-546.
+//!
 //! The quotas of the users, client ids and addresses that match the filter; a strict filter
 //! excludes entities with parts that the filter does not name.
 

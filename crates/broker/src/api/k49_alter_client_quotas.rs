@@ -1,13 +1,15 @@
 //! AlterClientQuotas (key 49), versions 0–1.
 //!
+//! Version 1 is flexible (KIP-482); the API is that of KIP-546.
+//!
 //! Sets and lifts limits of users, client ids, both together, and addresses; all of an entity or
 //! none. The limits apply immediately: a connection whose client has used more than its
-//! `producer_byte_rate`, `consumer_byte_rate` or `request_percentage` gets its answer first and is
-//! muted then (KIP-219). The time of requests of other brokers, and of clients that have yet to
+//! `producer_byte_rate`, `consumer_byte_rate` or `request_percentage` gets its response first and
+//! is muted then (KIP-219). The time of requests of other brokers, and of clients that have yet to
 //! authenticate, counts against no quota. Without authentication every user is `ANONYMOUS`. Checks
 //! AlterConfigs on the cluster.
 //!
-//! Not done: the mute for `request_percentage` is not announced in the answer.
+//! Not done: the mute for `request_percentage` is not announced in the response.
 
 use bytes::Bytes;
 use levada_metadata::controller::AlterQuota;

@@ -1,5 +1,8 @@
 //! DescribeQuorum (key 55), versions 0–2.
 //!
+//! Version 1 returns times of fetches (KIP-836), and 2 directory ids and the voters' endpoints
+//! (KIP-853).
+//!
 //! The quorum of the metadata log: this node is leader and only voter, and has every committed
 //! record. As in Kafka, a request for anything but this partition alone is refused as a whole. The
 //! controller's listener is the listener in the metadata; no socket listens there.

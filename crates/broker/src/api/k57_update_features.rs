@@ -1,8 +1,11 @@
 //! UpdateFeatures (key 57), versions 0–2.
 //!
-//! Sets the levels of features, all or none of a request; the levels take effect before the answer:
-//! ApiVersions shows them, `metadata.version` decides which records are written, and without
-//! `group.version` consumer groups (KIP-848) are refused. With eligible leaders,
+//! Version 1 can validate only, and distinguishes safe from unsafe downgrades (KIP-778); 2 returns
+//! no results for single features (KIP-1022).
+//!
+//! Sets the levels of features, all or none of a request; the levels take effect before the
+//! response: ApiVersions shows them, `metadata.version` decides which records are written, and
+//! without `group.version` consumer groups (KIP-848) are refused. With eligible leaders,
 //! `min.insync.replicas` gets one value for all brokers. Checks Alter on the cluster.
 //!
 //! Not done: `kraft.version` keeps the level that the directory was formatted with.

@@ -1,9 +1,12 @@
 //! DescribeCluster (key 60), versions 0–2.
 //!
+//! Version 1 has endpoint types (KIP-919), and 2 fenced brokers (KIP-1073); the API is that of
+//! KIP-700.
+//!
 //! The cluster id, the live brokers (from version 2 on also fenced brokers on request), and a
 //! controller: any live broker, since each broker accepts requests for the controller. Endpoint
-//! type 2 means controllers (`--bootstrap-controller`): a broker that is its own controller answers
-//! with itself, any other broker refuses. Any other type gets Kafka's error.
+//! type 2 means controllers (`--bootstrap-controller`): a broker that is its own controller returns
+//! itself, any other broker refuses. Any other type gets Kafka's error.
 
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;

@@ -1,5 +1,8 @@
 //! ListTransactions (key 66), versions 0–2.
 //!
+//! Version 1 filters by duration (KIP-994), and 2 by a regular expression (KIP-1152); the API is
+//! that of KIP-664.
+//!
 //! The transactional ids of all coordinators of this broker, by state, by producer id, by how long
 //! their transaction has been running (version 1), by a regular expression for the whole id
 //! (version 2). The expression is compared only with ids that the client may see, on a thread that

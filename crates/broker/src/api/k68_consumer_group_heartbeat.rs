@@ -1,9 +1,12 @@
 //! ConsumerGroupHeartbeat (key 68), versions 0–1.
 //!
+//! Version 1 has regular expressions (KIP-848), and requires that members choose their own id
+//! (KIP-1082).
+//!
 //! A member of a consumer group (KIP-848) joins, reports its subscription and its partitions, gets
 //! its target assignment, and leaves. The broker assigns (`uniform`, `range`); it also matches
 //! regular expressions, after it has sent the response. From version 1 on members bring their own
-//! id. Where `group.coordinator.rebalance.protocols` lacks `consumer`, every request is answered
+//! id. Where `group.coordinator.rebalance.protocols` lacks `consumer`, every request gets
 //! `UNSUPPORTED_VERSION`.
 //!
 //! Checks Read on the group and Describe on each named topic; a regular expression finds only
@@ -11,8 +14,8 @@
 //! have changed, with the permissions of the member whose heartbeat arrives then.
 //!
 //! Without `consumer` in `group.coordinator.rebalance.protocols`, or with the feature
-//! `group.version` at level 0, the answer is `UNSUPPORTED_VERSION`; the API is still advertised, as
-//! in Kafka.
+//! `group.version` at level 0, the response is `UNSUPPORTED_VERSION`; the API is still advertised,
+//! as in Kafka.
 //!
 //! Racks are stored and shown, but do not influence the assignment, as in Kafka.
 

@@ -1,5 +1,7 @@
 //! ConsumerGroupDescribe (key 69), versions 0–1.
 //!
+//! Version 1 returns the protocol of each member (KIP-1099).
+//!
 //! Epochs, assignor, and members with their current and target assignments, of consumer groups
 //! (KIP-848). A group of another kind is `GROUP_ID_NOT_FOUND`, like a missing group; the message
 //! distinguishes them. Where `group.coordinator.rebalance.protocols` lacks `consumer`, each group

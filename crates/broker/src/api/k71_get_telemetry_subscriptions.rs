@@ -8,8 +8,8 @@
 //! A request within the interval since the client's last one is `THROTTLING_QUOTA_EXCEEDED`, unless
 //! the subscriptions have changed, or the client was told to ask again.
 //!
-//! ApiVersions lists it by `levada.client.telemetry`. As in Kafka, it is answered in any case, and
-//! no permission is needed.
+//! ApiVersions lists it by `levada.client.telemetry`. As in Kafka, it is served in any case, and no
+//! permission is needed.
 
 use std::sync::Arc;
 

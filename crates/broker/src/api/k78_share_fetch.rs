@@ -1,5 +1,7 @@
 //! ShareFetch (key 78), versions 1–2.
 //!
+//! Version 2 can limit the number of records strictly (KIP-1206), and renew locks (KIP-1222).
+//!
 //! A member of a share group (KIP-932) acquires records of partitions that this broker leads, and
 //! acknowledges records that it has acquired before. The records leave as those of Fetch do: each
 //! partition yields at most one range of whole batches, of which only the headers are read. Records

@@ -1,5 +1,7 @@
 //! ShareAcknowledge (key 79), versions 1–2.
 //!
+//! Version 2 can renew locks (KIP-1222).
+//!
 //! A member of a share group (KIP-932) reports the result of records that it has acquired:
 //! accepted, released, rejected, or (from version 2 on) still in work, which renews its locks. The
 //! response comes once the new states are stored. The request is one of the member's share session,

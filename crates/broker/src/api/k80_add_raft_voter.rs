@@ -1,5 +1,7 @@
 //! AddRaftVoter (key 80), versions 0–1.
 //!
+//! Version 1 can respond before the change is committed (KIP-1186); the API is that of KIP-853.
+//!
 //! Checks Alter on the cluster. In a cluster, the request is forwarded. A broker that is its own
 //! controller checks the request as Kafka's leader of a quorum does, and then refuses it: this node
 //! is the only voter of its quorum.

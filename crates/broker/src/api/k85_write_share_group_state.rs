@@ -1,5 +1,8 @@
 //! WriteShareGroupState (key 85), versions 0–1.
 //!
+//! Version 1 has the number of offsets whose delivery is complete (KIP-1226); the API is that of
+//! KIP-932.
+//!
 //! The leader of a partition stores which records a group is done with. Version 1 has the number
 //! of offsets on whose delivery is complete. See `share_state` for what all requests about the
 //! state check.

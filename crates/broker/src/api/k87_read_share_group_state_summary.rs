@@ -1,5 +1,8 @@
 //! ReadShareGroupStateSummary (key 87), versions 0–1.
 //!
+//! Version 1 has the number of offsets whose delivery is complete (KIP-1226); the API is that of
+//! KIP-932.
+//!
 //! An administrator's view of the state that a group has of partitions, by way of the group
 //! coordinator. Version 1 has the number of offsets on whose delivery is complete. See
 //! `share_state` for what all requests about the state check.

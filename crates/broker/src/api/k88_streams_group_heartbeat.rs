@@ -1,5 +1,8 @@
 //! StreamsGroupHeartbeat (key 88), versions 0–1.
 //!
+//! Version 1 has a field for descriptions of topologies (KIP-1331), and the status
+//! `MISSING_CLIENT_TAGS`.
+//!
 //! A member of a streams group (KIP-1071) joins under an id that it has made up, sends the topology
 //! of its application, gets its tasks, and leaves. If internal topics of the topology are missing,
 //! the broker creates them with the rights of the client, without waiting: the response has the

@@ -1,5 +1,7 @@
 //! StreamsGroupDescribe (key 89), versions 0–1.
 //!
+//! Version 1 has descriptions of topologies (KIP-1331), and the name of the assignor (KIP-1357).
+//!
 //! Epochs, topology, and members with their current and target tasks, of streams groups (KIP-1071).
 //! The topology has the numbers of partitions of its internal topics if they are known, else those
 //! that the members have sent. A group of another kind is `GROUP_ID_NOT_FOUND`, like a missing

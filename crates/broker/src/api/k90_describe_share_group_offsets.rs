@@ -1,5 +1,7 @@
 //! DescribeShareGroupOffsets (key 90), versions 0–1.
 //!
+//! Version 1 returns the lag (KIP-1226); the API is that of KIP-932.
+//!
 //! Start offset and leader epoch of share partitions, from the share coordinators, for named
 //! partitions or for all that are initialized. From version 1 on also the lag: the end offset that
 //! the leader has, less the start offset and the number of records from there on whose delivery is

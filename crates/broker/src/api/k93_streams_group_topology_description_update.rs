@@ -2,7 +2,7 @@
 //!
 //! Members of streams groups send the description of their topology to a broker that asks for it,
 //! which a Kafka broker does with a plug-in that stores descriptions. This broker, like a Kafka
-//! broker without a plug-in, never asks, and answers `UNSUPPORTED_VERSION`.
+//! broker without a plug-in, never requests it, and responds with `UNSUPPORTED_VERSION`.
 //!
 //! The description is not decoded: in memory it would take many times its size in the request.
 //!
