@@ -295,7 +295,7 @@ impl Context {
         self.header.version
     }
 
-    /// Counts an error code of the answer, 0 included.
+    /// Counts an error code of the response, 0 included.
     fn count_error(&self, code: i16) {
         self.service.requests.error(self.header.api, code);
     }

@@ -1,14 +1,14 @@
 //! The in-process client of a broker: a thread has the handlers of the Kafka APIs answer the
 //! requests of the console, as a shard does for a connection.
 //!
-//! A request is encoded, answered and decoded as on the wire, so that access control, validation,
-//! quotas and the audit log are those of any client. Records of an answer are read on a thread that
-//! may block. The thread sleeps while no page asks.
+//! A request is encoded, processed and decoded as on the wire, so that access control, validation,
+//! quotas and the audit log are those of any client. Records of a response are read on a thread
+//! that may block. The thread sleeps while no page asks.
 //!
 //! A request that has begun runs to its end, also if its page is closed: the audit log gets a
 //! change after the change is done. Only a request that waits for records ends with its page.
 //!
-//! Users take turns, and an answer that is held back for a quota has no turn.
+//! Users take turns, and a response that is held back for a quota has no turn.
 
 use std::io;
 use std::net::SocketAddr;

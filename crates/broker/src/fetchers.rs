@@ -1,8 +1,8 @@
 //! Fetches from the brokers that lead other partitions of this node.
 //!
 //! For each leader there are at most `num.replica.fetchers` threads for the replicas in sync, and
-//! as many for those that catch up, each with a blocking connection and the partitions that fall
-//! to it. A thread waits for answers and for the disk, which no shard does for it. `worker` is a
+//! as many for those that catch up, each with a blocking connection and the partitions that fall to
+//! it. A thread waits for responses and for the disk, which no shard does for it. `worker` is a
 //! thread; `rebuilding` gets the state of logs whose beginning only remote storage has.
 
 use std::collections::btree_map::Entry;
@@ -28,7 +28,7 @@ use self::worker::{Command, Worker};
 /// A thread among those that follow a leader.
 ///
 /// Replicas that catch up have threads of their own. The leader reads their records from the disk,
-/// and this node writes them there: after such an answer, producers to replicas in sync would wait
+/// and this node writes them there: after such a response, producers to replicas in sync would wait
 /// for their acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct WorkerId {

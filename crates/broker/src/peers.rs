@@ -1,6 +1,6 @@
 //! Requests of this broker to others, besides fetches: each node has a thread for each subject,
-//! with a blocking connection. A thread waits for answers, which no shard does for it. It ends when
-//! it has had nothing to ask for a while: nodes leave the cluster.
+//! with a blocking connection. A thread waits for responses, which no shard does for it. It ends
+//! when it has had nothing to ask for a while: nodes leave the cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

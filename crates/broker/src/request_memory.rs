@@ -1,9 +1,9 @@
-//! The memory of requests that are being received or answered (`queued.max.request.bytes`).
+//! The memory of requests that are being received or processed (`queued.max.request.bytes`).
 //! Received bytes count, claimed lengths do not. When the memory is used up, further requests wait
 //! in the sockets.
 //!
 //! Incomplete requests could use up all of it, and none could ever be completed. Therefore one
-//! request at a time may exceed the limit until it is answered ([`RequestMemory::room`]).
+//! request at a time may exceed the limit until it is complete ([`RequestMemory::room`]).
 //!
 //! Bytes that clients send before they have authenticated have a separate limit ([`Newcomers`]).
 

@@ -17,8 +17,8 @@ use crate::cluster::BrokerArgs;
 
 /// Print a completion script for a shell
 ///
-/// In bash and fish, names of topics, groups and brokers are completed as well, if a broker answers
-/// within half a second. The broker is that of LEVADA_BROKERS or of the current profile.
+/// In bash and fish, names of topics, groups and brokers are completed as well, if a broker
+/// responds within half a second. The broker is that of LEVADA_BROKERS or of the current profile.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada completions bash > /etc/bash_completion.d/levada

@@ -78,7 +78,7 @@ impl Cluster {
     /// responds.
     ///
     /// # Errors
-    /// The list is empty, or the last broker does not answer or refuses the login.
+    /// The list is empty, or the last broker does not respond or refuses the login.
     pub fn connect(brokers: &str, login: Login, options: ConnectionOptions) -> Result<Self, ClientError> {
         let bootstrap = brokers.split(',').map(str::trim).filter(|address| !address.is_empty());
         let bootstrap: Vec<String> = bootstrap.map(with_port).collect();
@@ -124,7 +124,7 @@ impl Cluster {
     /// A connection to a broker of the cluster, which is kept.
     ///
     /// # Errors
-    /// The cluster has no such broker, or it does not answer.
+    /// The cluster has no such broker, or it does not respond.
     pub fn broker(&mut self, node: i32) -> Result<&mut Connection, ClientError> {
         let address = self.address(node)?;
         let (connection, _) = match self.leaders.entry(node) {

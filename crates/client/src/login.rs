@@ -107,7 +107,7 @@ impl Login {
     /// An authenticated connection.
     ///
     /// # Errors
-    /// No broker answers at the address, or it refuses the login.
+    /// No broker responds at the address, or it refuses the login.
     pub fn connect(&self, address: &str, options: &ConnectionOptions) -> Result<Connection, LoginError> {
         self.connect_with_socket(address, options).map(|(connection, _)| connection)
     }

@@ -1,5 +1,5 @@
-//! Requests to the active controller: a queue for each kind, in order, with retries until an answer
-//! or a deadline.
+//! Requests to the active controller: a queue for each kind, in order, with retries until a
+//! response or a deadline.
 //!
 //! The active controller is the leader of the quorum; the observer follows it, and the driver
 //! passes each change on ([`ChannelEvent::Controller`]). After a failure of a node, requests are

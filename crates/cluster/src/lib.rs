@@ -4,7 +4,7 @@
 //!
 //! Each machine has `step(event, now_ms) -> Vec<action>` and a deadline at which the driver steps
 //! it without an event. Times are milliseconds of one monotonic clock; requests carry a number of
-//! the machine's own, so that an answer that comes late or twice is recognised.
+//! the machine's own, so that a response that comes late or twice is recognised.
 
 pub mod channel;
 pub mod directories;

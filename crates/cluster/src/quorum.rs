@@ -1,7 +1,7 @@
 //! The quorum as seen from outside: its epoch, its leader, and the node for the next request.
 //!
 //! Nodes come from the configuration (`controller.quorum.bootstrap.servers` or
-//! `controller.quorum.voters`), from answers and from the metadata log. An unreachable leader is
+//! `controller.quorum.voters`), from responses and from the metadata log. An unreachable leader is
 //! normal for the seconds of an election: until then the other voters still name it, so the quorum
 //! sends a request to each of them once before it retries the leader.
 

@@ -4,7 +4,7 @@
 //! event and the time go in, actions come out; the machine owns no clock, socket or disk.
 //! [`crate::group`] and [`crate::txn`] have one machine each. `coordinator` hosts them: it replays
 //! the partition's log, brings requests and alarms, appends the records of the machine, and sends
-//! the answers.
+//! the responses.
 
 use bytes::Bytes;
 use levada_base::Append;

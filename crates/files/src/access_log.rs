@@ -1,6 +1,6 @@
 //! The access log: the shards format the lines, and a separate thread writes them.
 //!
-//! A disk that is too slow or full loses lines, which are counted, and delays no answer. A reload
+//! A disk that is too slow or full loses lines, which are counted, and delays no response. A reload
 //! does not wait for the disk, and a stop waits for a bounded time.
 
 use std::cell::{Cell, RefCell};

@@ -154,7 +154,7 @@ struct Connection {
     /// Time of the first byte of an unfinished head.
     head_since: Option<tokio::time::Instant>,
     outgoing: Outgoing,
-    /// Bytes of answers given to it since it was last empty.
+    /// Bytes of responses given to it since it was last empty.
     pushed: u64,
     /// Access-log notes of the responses among these bytes.
     notes: Vec<Note>,

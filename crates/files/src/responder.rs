@@ -1,8 +1,8 @@
 //! Computes the response to a request head, from the site, the cache of open files, and finished
 //! disk work.
 //!
-//! Answering never waits for the disk. A look-up that would have to wait is returned as [`Work`];
-//! its result is passed in as [`Prepared`] when the same head is answered again.
+//! This never waits for the disk. A look-up that would have to wait is returned as [`Work`]; its
+//! result is passed in as [`Prepared`] when the same head is answered again.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
-//! Effect of a ring on a server driven by readiness: cold ranges to a socket, small
-//! answers, syncs. CPU time of the whole process (kernel workers included, receiver left out), and
-//! how long one waits.
+//! Effect of a ring on a server driven by readiness: cold ranges to a socket, small responses,
+//! syncs. CPU time of the whole process (kernel workers included, receiver left out), and how long
+//! one waits.
 //!
 //! ```text
 //! cargo run --release -p levada-io --example ring_or_threads -- /var/tmp

@@ -156,7 +156,7 @@ impl Writer {
 
     /// Begins a leader epoch at the log's end, which it returns. The epoch and this offset are on
     /// the device before it returns, also if no batch follows: a follower that requests the end of
-    /// the previous epoch gets the same answer after a crash. Repeated for the same epoch, it
+    /// the previous epoch gets the same response after a crash. Repeated for the same epoch, it
     /// returns the same offset and does nothing. Blocks.
     ///
     /// # Errors A failing disk, or a partition that is offline: the leadership of the log does not

@@ -89,7 +89,7 @@ impl SaslLogin {
     /// Sends the credentials. `send` sends a token and returns the server's response to it.
     ///
     /// # Errors
-    /// A failure of `send`, or an answer that is not acceptable.
+    /// A failure of `send`, or a response that is not acceptable.
     pub fn show<E: From<LoginFault>>(
         &self,
         mut send: impl FnMut(&[u8]) -> Result<Vec<u8>, E>,

@@ -1,6 +1,6 @@
 //! Kafka's error codes for users: the meaning for the command, and the next step.
 //!
-//! Catalogue: one row for each code that the answers to our requests carry.
+//! Catalogue: one row for each code that the responses to our requests carry.
 
 use std::sync::OnceLock;
 

@@ -1,8 +1,9 @@
-//! Fields of answers that all APIs have: error codes, for the counts by API and code, and the time
-//! for which a quota mutes the client. One line for each API names the fields that hold a code.
+//! Fields of responses that all APIs have: error codes, for the counts by API and code, and the
+//! time for which a quota mutes the client. One line for each API names the fields that hold a
+//! code.
 //!
-//! Codes of entries count one by one. The code of the whole answer counts if it is an error, or if
-//! there are no entries.
+//! Codes of entries count one by one. The code of the whole response counts if it is an error, or
+//! if there are no entries.
 //!
 //! Catalogue: one line per API.
 
@@ -11,8 +12,8 @@ use levada_wire::metadata::MetadataAnswer;
 
 /// Fields that most responses have in common.
 pub(super) trait AnswerFields {
-    /// Time in milliseconds for which the connection is muted after the answer. Answers
-    /// between brokers and those before a login have no such field.
+    /// Time in milliseconds for which the connection is muted after the response. Responses between
+    /// brokers and those before a login have no such field.
     fn throttle_time_ms(&mut self) -> Option<&mut i32>;
 
     /// Error code of the whole response, if it has one.

@@ -1,14 +1,14 @@
 //! Requests that the controller of a cluster decides: the broker sends them in an Envelope without
-//! decoding, with the client's principal and address, and returns the answers unchanged. The
+//! decoding, with the client's principal and address, and returns the responses unchanged. The
 //! controller authorizes the requests. AlterConfigs and IncrementalAlterConfigs are decoded,
 //! because some of their resources are this broker's own: see `configurable`. Requests for
 //! delegation tokens are decoded, because this broker authorizes them: see `tokens`.
 //!
 //! The requests of a client that this broker's entries of access control do not permit have a queue
-//! of their own: the controller, which may have newer entries, answers them one at a time.
+//! of their own: the controller, which may have newer entries, processes them one at a time.
 //!
-//! A mute that the controller requests applies to the client's connection, as in Kafka. A request
-//! that no controller answers in time is answered with REQUEST_TIMED_OUT for each of its entries.
+//! A mute that the controller requests applies to the client's connection, as in Kafka. Each
+//! entry of a request to which no controller responds in time gets REQUEST_TIMED_OUT.
 
 use std::time::Duration;
 
@@ -37,10 +37,10 @@ const SIZE_BYTES: usize = 4;
 
 /// A request that can be refused without a controller: each entry fails in the same way.
 pub(super) trait Refusable: KafkaRequest {
-    /// Kind of the answer.
+    /// Kind of the response.
     type Answer: KafkaResponse + AnswerFields + Send + 'static;
 
-    /// The answer of a version that refuses all entries.
+    /// The response of a version that refuses all entries.
     fn refuse(self, version: i16, failure: &Failure) -> Self::Answer;
 
     /// Response to a request with an expired timeout, as of Kafka's controllers: nothing is

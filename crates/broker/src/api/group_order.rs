@@ -1,8 +1,8 @@
-//! The order in which Kafka answers requests about groups. Kafka collects the groups of a request
-//! by their partition of `__consumer_offsets` in a Java hash map, which iterates in the order of
-//! its slots; groups in one slot keep the order of the request. It lists groups and members in the
-//! order of its own hash tables, whose sizes follow from the number of entries. Entries of one slot
-//! come in the order in which they were added there, and by their names here.
+//! The order in which Kafka responds to requests about groups. Kafka collects the groups of a
+//! request by their partition of `__consumer_offsets` in a Java hash map, which iterates in the
+//! order of its slots; groups in one slot keep the order of the request. It lists groups and
+//! members in the order of its own hash tables, whose sizes follow from the number of entries.
+//! Entries of one slot come in the order in which they were added there, and by their names here.
 
 use std::collections::HashMap;
 

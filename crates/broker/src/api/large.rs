@@ -1,11 +1,11 @@
-//! The thread that answers large requests other than those for records. Decoding, answering and
+//! The thread that processes large requests other than those for records. Decoding, processing and
 //! encoding a request of a megabyte takes tens of milliseconds, for which the other connections of
 //! a shard would wait.
 //!
-//! Only a few of them are answered at the same time, in turns of the clients, which bounds the
-//! memory that their decoded forms and answers take. A request that waits for other clients by its
-//! nature (JoinGroup, SyncGroup) never comes here. A request that the controller of a cluster
-//! decides comes here when it has: its answer has as many entries. A request that waits for other
+//! Only a few of them are processed at the same time, in turns of the clients, which bounds the
+//! memory that their decoded forms and responses take. A request that waits for other clients by
+//! its nature (JoinGroup, SyncGroup) never comes here. A request that the controller of a cluster
+//! decides comes here when it has: its response has as many entries. A request that waits for other
 //! brokers gives its turn back before ([`Context::give_turn_back`]): the other large requests do
 //! not wait for them.
 

@@ -175,7 +175,7 @@ impl Controller {
     }
 
     /// Creates topics on demand; returns the new topics with their numbers of partitions. A failure
-    /// shows in the answer to the next request for the topics. In a cluster the creation begins,
+    /// shows in the response to the next request for the topics. In a cluster the creation begins,
     /// with the rights of `client` if there is one, and this function does not wait for it.
     pub(crate) async fn auto_create(
         self: &Arc<Self>,

@@ -232,9 +232,10 @@ impl<M: Machine> Slot<M> {
 
     /// Replays the partition's log into `machine` and opens the coordinator for requests, unless
     /// its term has ended during the replay. If the log cannot be read, the coordinator stays
-    /// closed: half of the state would give wrong answers. The lock is not held during the replay.
+    /// closed: half of the state would give wrong results. The lock is not held during the
+    /// replay.
     ///
-    /// Waits until other replicas have the records: another leader without them would make answers
+    /// Waits until other replicas have the records: another leader without them would make results
     /// wrong. A lost leadership ends the term.
     fn load(self: &Arc<Self>, mut machine: M, partition: &Arc<Partition>, (leader_epoch, term): (i32, u64)) {
         if self.state.lock().term != term {

@@ -129,7 +129,7 @@ impl From<DataDirError> for RestoreError {
 /// the number of read segments and of all. Blocks for the store.
 ///
 /// # Errors
-/// The store does not answer. A segment whose objects are missing or damaged is left out instead.
+/// The store does not respond. A segment whose objects are missing or damaged is left out instead.
 pub fn plan_restore(
     store: &Store,
     progress: &mut dyn FnMut(usize, usize),

@@ -60,9 +60,9 @@ impl QuotaBook {
         self.accounts.lock().take_mutations(client, partitions, is_strict, steady_ms())
     }
 
-    /// Books the bytes of an answer: how long the connection is to be muted, and whether the answer
-    /// waits as long too: then nothing is booked. The first answer to a client that was idle never
-    /// waits, so that one batch larger than the limit allows still comes through.
+    /// Books the bytes of a response: how long the connection is to be muted, and whether the
+    /// response waits as long too: then nothing is booked. The first response to a client that was
+    /// idle never waits, so that one batch larger than the limit allows still comes through.
     pub(crate) fn book_answer(&self, client: Client<'_>, bytes: u64) -> (Duration, bool) {
         if !self.has_quotas() {
             return (Duration::ZERO, false);

@@ -5,7 +5,7 @@
 //! heartbeat, so the pause may be shorter than a session. Each request checks the lease by a clock
 //! that runs during the pause, so that not even the first request after it is answered. The lease
 //! is valid again once the broker has read the metadata again. As in Kafka, it stays valid while
-//! the process runs and no controller answers.
+//! the process runs and no controller responds.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;

@@ -2,8 +2,7 @@
 //!
 //! A waiter registers with each of its partitions, checks again, and sleeps. A change of any of
 //! them (an append, a move of the last stable offset, a truncation, a deletion) wakes it. If the
-//! next check still finds too little, it registers and sleeps again. A wake-up is a hint, never an
-//! answer.
+//! next check still finds too little, it registers and sleeps again. A wake-up is only a hint.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

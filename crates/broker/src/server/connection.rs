@@ -1,9 +1,9 @@
-//! One connection: takes a request, answers it, takes the next. Responses leave in the order of
+//! One connection: takes a request, processes it, takes the next. Responses leave in the order of
 //! their requests, because each request begins after the previous one is done.
 //!
-//! A client that sends its requests without waiting for the answers gets several answers with one
-//! call: an answer is kept back while the next request is there already, and leaves before anything
-//! is waited for ([`Connection::send_or_keep`]).
+//! A client that sends its requests without waiting for the responses gets several responses with
+//! one call: a response is kept back while the next request is there already, and leaves before
+//! anything is waited for ([`Connection::send_or_keep`]).
 
 use std::net::SocketAddr;
 use std::pin::Pin;

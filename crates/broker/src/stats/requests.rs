@@ -1,6 +1,6 @@
 //! Counts and times of requests by API.
 //!
-//! Each thread that answers requests has a separate table and is the only one that adds to it: no
+//! Each thread that processes requests has a separate table and is the only one that adds to it: no
 //! cache line moves between processors, and adding needs no locked instruction. A scrape adds up
 //! the tables of all threads.
 

@@ -46,7 +46,7 @@ impl RemoteVerification {
     /// Sends the verification to the coordinator on this node.
     ///
     /// # Errors
-    /// The transaction does not cover the partition, or the coordinator does not answer.
+    /// The transaction does not cover the partition, or the coordinator does not respond.
     pub(super) async fn ask(self: &Arc<Self>, node: i32, question: Question) -> Result<(), TxnError> {
         let (sender, answer) = oneshot::channel();
         self.queues.lock().push(node, (question, sender));

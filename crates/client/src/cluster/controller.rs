@@ -12,7 +12,7 @@ use crate::error::ClientError;
 impl Cluster {
     /// Sends a change to the first broker and, if that is not the controller, to the controller:
     /// brokers of a cluster with ZooKeeper do not forward changes. `code` finds the first error
-    /// code of the answer; a broker that answers NOT_CONTROLLER has changed nothing.
+    /// code of the response; a broker that answers NOT_CONTROLLER has changed nothing.
     ///
     /// # Errors
     /// One of the requests gets no response.

@@ -1,9 +1,10 @@
 //! All partitions that are followed from one leader over one connection: one Fetch is in flight at
 //! a time, in a fetch session.
 //!
-//! [`Fetcher::poll`] returns the next request, [`Fetcher::answered`] processes the answer and
+//! [`Fetcher::poll`] returns the next request, [`Fetcher::answered`] processes the response and
 //! returns the tasks for the logs, and [`Fetcher::done`] takes the outcome of each. Partitions that
-//! had records are last in the next full request, so that the size limit of an answer starves none.
+//! had records are last in the next full request, so that the size limit of a response starves
+//! none.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -192,7 +193,7 @@ impl Fetcher {
     /// Processes the response to the request in flight, and returns the tasks for the logs.
     ///
     /// # Errors
-    /// The answer does not count. The next request opens a session.
+    /// The response does not count. The next request opens a session.
     pub fn answered(
         &mut self,
         response: FetchResponse<Bytes>,

@@ -1,8 +1,8 @@
 //! One partition that another broker leads: the offset to fetch next, truncation to the point where
 //! the logs diverge, offsets that the leader does not have, errors and delays.
 //!
-//! An answer of the leader leads to at most one [`Task`] for the log; its [`Outcome`] may lead to
-//! another. An answer counts only if it belongs to the present offset and leader epoch.
+//! A response of the leader leads to at most one [`Task`] for the log; its [`Outcome`] may lead to
+//! another. A response counts only if it belongs to the present offset and leader epoch.
 
 use bytes::Bytes;
 use levada_wire::error_code::ErrorCode;

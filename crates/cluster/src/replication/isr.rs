@@ -1,9 +1,9 @@
 //! Sends changes of in-sync replicas to the controller (AlterPartition). One request is in flight;
 //! later changes go with the next one.
 //!
-//! The driver sends the request of [`IsrUpdates::poll`], passes its answer to
-//! [`IsrUpdates::answered`], and gives each result to the partition's [`Leader`](super::Leader).
-//! A change whose answer is missing or an error of the whole request stays, and is sent again after
+//! The driver sends the request of [`IsrUpdates::poll`], passes its response to
+//! [`IsrUpdates::answered`], and gives each result to the partition's [`Leader`](super::Leader). A
+//! change whose response is missing or an error of the whole request stays, and is sent again after
 //! a pause, which doubles with each such error.
 
 use std::collections::BTreeMap;

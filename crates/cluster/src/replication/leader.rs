@@ -12,7 +12,7 @@
 //!
 //! The driver calls [`Leader::lead`] for every registration in the metadata, [`Leader::appended`]
 //! after an append, [`Leader::fetched`] for every fetch of a follower, [`Leader::check_lag`] each
-//! half of the greatest lag, and [`Leader::answered`] for an answer of the controller. All of them
+//! half of the greatest lag, and [`Leader::answered`] for a response of the controller. All of them
 //! return the [`Effects`]. If another broker leads, the driver drops the machine.
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ impl Leader {
 
     /// Takes a registration in which this broker still leads, also that of [`Leader::new`]: the
     /// high watermark may rise immediately. `log_end` is the present one; with a later leader epoch
-    /// the log has durably begun that epoch there. A registration that is older than an answer of
+    /// the log has durably begun that epoch there. A registration that is older than a response of
     /// the controller changes nothing.
     pub fn lead(
         &mut self,
@@ -143,8 +143,8 @@ impl Leader {
         self.follower(replica).map(|_| ()).ok_or(FetchRefusal::NotAssigned(replica))
     }
 
-    /// Processes a follower's fetch. Not for a fetch whose answer makes the follower truncate, nor
-    /// for a second read while the fetch waits. `log_end` is the present one.
+    /// Processes a follower's fetch. Not for a fetch whose response makes the follower truncate,
+    /// nor for a second read while the fetch waits. `log_end` is the present one.
     ///
     /// # Errors
     /// The partition has no replica there, the fetch comes from an earlier life of the broker, or

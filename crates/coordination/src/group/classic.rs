@@ -3,7 +3,7 @@
 //!
 //! The behaviour is that of Apache Kafka 4.3 (KIP-62, 345, 394, 559, 800, 814), with one
 //! difference: a request that is overtaken by another of the same member is answered instead of
-//! being forgotten, so that every ticket gets its answer.
+//! being forgotten, so that every ticket gets its response.
 
 mod join;
 mod leave;

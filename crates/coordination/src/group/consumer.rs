@@ -8,7 +8,7 @@
 //!
 //! Two differences to Kafka 4.3: target assignments are computed immediately, not at intervals
 //! (KIP-1263), and so are regular expressions, not by a background thread; but a new expression is
-//! matched after its member has been answered, as in Kafka. If topics change, a heartbeat matches a
+//! matched after the response to its member, as in Kafka. If topics change, a heartbeat matches a
 //! few of the expressions again, and the heartbeat that matches the last one raises the epoch.
 
 mod assign;

@@ -3,7 +3,7 @@
 //! A host makes a coordinator with [`Coordinator::new`], replays the partition's records through
 //! [`Coordinator::replay`], and steps [`Event::Loaded`]. After that it steps every request, every
 //! finished append and every due [`Coordinator::deadline`]. Until it is loaded, the coordinator
-//! answers every request with COORDINATOR_LOAD_IN_PROGRESS. It needs exclusive access: one task or
+//! refuses every request with COORDINATOR_LOAD_IN_PROGRESS. It needs exclusive access: one task or
 //! one lock each.
 
 mod appends;

@@ -3,12 +3,12 @@
 //! A host makes a coordinator with [`Coordinator::new`], replays the partition's records through
 //! [`Coordinator::replay`], steps [`Event::Topics`], and then [`Event::Loaded`]. After that it
 //! steps every request, every finished append, every change of topics and every due
-//! [`Coordinator::deadline`]. Until it is loaded, the coordinator answers requests with
+//! [`Coordinator::deadline`]. Until it is loaded, the coordinator refuses requests with
 //! COORDINATOR_LOAD_IN_PROGRESS. It needs exclusive access: one task or one lock each.
 //!
 //! A change takes effect when its record is in the log and committed. Until then the operations on
 //! its key wait, and then all of them are decided one after the other, each on the state that the
-//! one before has drafted, and get one batch of records: an answer never tells of a state that the
+//! one before has drafted, and get one batch of records: a response never tells of a state that the
 //! log may lose, and the writes of a key share its round trips to the replicas. If the batch is not
 //! appended, all operations of the batch are refused, and the state is as before.
 //!

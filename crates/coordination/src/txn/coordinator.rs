@@ -4,7 +4,7 @@
 //! A host makes a coordinator with [`Coordinator::new`], replays the partition's records through
 //! [`Coordinator::replay`], and steps [`Event::Loaded`]. After that it steps every request, every
 //! finished append, every set of markers, every producer id and every due
-//! [`Coordinator::deadline`]. Until it is loaded, the coordinator answers requests with
+//! [`Coordinator::deadline`]. Until it is loaded, the coordinator refuses requests with
 //! COORDINATOR_LOAD_IN_PROGRESS. It needs exclusive access: one task or one lock each.
 //!
 //! A decision counts from the moment its prepare record is in the log: from then on it is carried

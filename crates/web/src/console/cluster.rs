@@ -2,9 +2,9 @@
 //!
 //! The broker of the console answers through its desk. A page connects to each other broker that it
 //! needs, with the password of the session, and closes the connections at its end. A broker without
-//! an answer costs a page at most [`PATIENCE`] in all; the page then names the broker and shows the
-//! rest. Answers of other brokers never show more than the visitor may see here: entries of access
-//! control for a host would otherwise take the visitor for this machine.
+//! a response costs a page at most [`PATIENCE`] in all; the page then names the broker and shows
+//! the rest. Answers of other brokers never show more than the visitor may see here: entries of
+//! access control for a host would otherwise take the visitor for this machine.
 
 use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};
@@ -268,7 +268,7 @@ impl Console {
     /// responds.
     ///
     /// # Errors
-    /// The broker did not answer; the page names it as well.
+    /// The broker did not respond; the page names it as well.
     pub(super) async fn ask_broker<R>(
         &self,
         visitor: &Visitor,
@@ -294,7 +294,7 @@ impl Console {
     /// broker may wait for `wait` before it responds. The page names brokers that did not respond.
     ///
     /// # Errors
-    /// The desk of this broker has no answer.
+    /// The desk of this broker has no response.
     pub(super) async fn ask_brokers<R>(
         &self,
         visitor: &Visitor,

@@ -49,7 +49,7 @@ fn cluster_operation(api: ApiKey) -> Option<Operation> {
 }
 
 /// Writes the controller's decision about the right that all entries of the request need, if the
-/// answer contains it.
+/// response contains it.
 pub(super) fn audit_right(context: &Context, (is_done, is_refused): (bool, bool)) {
     if let Some(operation) = cluster_operation(context.header.api)
         && (is_done || is_refused)

@@ -6,7 +6,7 @@ use levada_wire::gather::HoleLen;
 use super::{Records, Target};
 use crate::api::Context;
 
-/// Counts the code of each partition, or that of the whole answer if it has no partitions.
+/// Counts the code of each partition, or that of the whole response if it has no partitions.
 pub(super) fn count_errors(context: &Context, response: &FetchResponse<Records>) {
     let partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
     partitions.for_each(|partition| context.count_error(partition.error_code));

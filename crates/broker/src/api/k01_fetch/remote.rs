@@ -21,7 +21,7 @@ pub(super) struct Wanted {
 }
 
 impl Look {
-    /// Notes a remote read for the next partition of the answer. As in Kafka, it counts as if it
+    /// Notes a remote read for the next partition of the response. As in Kafka, it counts as if it
     /// returned all bytes that it may: their number is not known yet.
     pub(super) fn want_remote(
         &mut self,

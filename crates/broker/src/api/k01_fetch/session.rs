@@ -82,8 +82,8 @@ pub(super) fn finish<H: HoleLen>(
     }
 }
 
-/// True if an answer has more partitions that the client may not read, or that do not exist, than a
-/// session may have. The metadata of a leader may be older than that of its followers.
+/// True if a response has more partitions that the client may not read, or that do not exist, than
+/// a session may have. The metadata of a leader may be older than that of its followers.
 fn has_too_many_refused<H: HoleLen>(response: &FetchResponse<H>, is_follower: bool) -> bool {
     let is_refused = |partition: &&FetchedPartition<H>| match ErrorCode::of_code(partition.error_code) {
         Some(ErrorCode::TopicAuthorizationFailed) => true,

@@ -3,7 +3,7 @@
 //!
 //! A handshake has a time limit, and their number is limited; beyond it the oldest ends. A
 //! connection that does not begin with TLS is closed immediately, without an alert: a client of
-//! another protocol would read an alert as the length of an answer.
+//! another protocol would read an alert as the length of a response.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -78,7 +78,7 @@ impl Session {
     /// Processes a response that contains these partitions.
     ///
     /// # Errors
-    /// The answer does not count; the next request opens a session.
+    /// The response does not count; the next request opens a session.
     pub fn answered<'a>(
         &mut self,
         answer: SessionAnswer,

@@ -145,7 +145,7 @@ pub(super) struct HeldFetch {
     pub(super) after: PersistId,
     /// The request that waits.
     pub(super) ticket: Ticket,
-    /// Request whose answer is held.
+    /// Request whose response is held.
     pub(super) request: FetchRequest,
 }
 

@@ -349,10 +349,10 @@ fn check_epoch(member: &StreamsMember, request: &StreamsHeartbeatRequest) -> Res
     }
 }
 
-/// True if the answer with the member's tasks was lost: it has the epoch before, or reports other
-/// tasks than it is assigned. Kafka does not repeat such an answer. A client reports its tasks once
-/// after a failed heartbeat: without the answer it would never take tasks that no other member
-/// gets, or give up tasks that another member waits for.
+/// True if the response with the member's tasks was lost: it has the epoch before, or reports other
+/// tasks than it is assigned. Kafka does not repeat such a response. A client reports its tasks
+/// once after a failed heartbeat: without the response it would never take tasks that no other
+/// member gets, or give up tasks that another member waits for.
 fn is_uninformed(member: &StreamsMember, request: &StreamsHeartbeatRequest) -> bool {
     let Some(owned) = &request.owned else { return false };
     let assigned = told(&member.current.assigned);

@@ -1,15 +1,15 @@
 //! EndTxn: distinguishes new decisions, repeated requests and errors.
 //!
 //! A classic client keeps its epoch, so that a repeated request looks like the first one: it is
-//! answered by the state alone. A client of the other protocol has a new epoch after every end; a
+//! decided by the state alone. A client of the other protocol has a new epoch after every end; a
 //! request under the epoch before is a repetition, one under the current epoch is the next end.
-//! Answers in a state of rest:
+//! Responses while no transaction is open:
 //!
-//! | state          | abort, repeated | abort    | commit, repeated | commit            |
-//! |----------------|-----------------|----------|------------------|-------------------|
-//! | Empty          | PRODUCER_FENCED | decision | PRODUCER_FENCED  | INVALID_TXN_STATE |
-//! | CompleteAbort  | same answer     | decision | INVALID_TXN_STATE| INVALID_TXN_STATE |
-//! | CompleteCommit | INVALID_TXN_STATE | decision | same answer    | INVALID_TXN_STATE |
+//! | state          | abort, repeated   | abort    | commit, repeated  | commit            |
+//! |----------------|-------------------|----------|-------------------|-------------------|
+//! | Empty          | PRODUCER_FENCED   | decision | PRODUCER_FENCED   | INVALID_TXN_STATE |
+//! | CompleteAbort  | same response     | decision | INVALID_TXN_STATE | INVALID_TXN_STATE |
+//! | CompleteCommit | INVALID_TXN_STATE | decision | same response     | INVALID_TXN_STATE |
 
 use super::{Coordinator, Decision, Draft};
 use crate::txn::error::TxnError;
