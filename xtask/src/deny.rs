@@ -28,7 +28,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
         let status = status.map_err(|error| format!("cargo-deny: {error}"))?;
         return if status.success() { Ok(()) } else { Err(status.to_string()) };
     }
-    eprintln!("cargo-deny is not installed: advisories are not asked for (cargo install cargo-deny)");
+    eprintln!("cargo-deny is not installed: advisories are not checked (cargo install cargo-deny)");
     let path = root.join("deny.toml");
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let rules: Table = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;

@@ -372,7 +372,7 @@ pub enum RequestError {
     #[error("{api:?} is not supported")]
     NotServed { api: ApiKey },
     #[error(
-        "the response to {api} would take {bytes} bytes, more than the limit of {limit}; ask for fewer resources in one request"
+        "the response to {api} would take {bytes} bytes, more than the limit of {limit}; request fewer resources at a time"
     )]
     TooLarge { api: ApiKey, bytes: usize, limit: usize },
     #[error(

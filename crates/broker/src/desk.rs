@@ -105,7 +105,7 @@ pub enum AskError {
     Refused(#[from] RequestError),
     /// The response exceeds the limit.
     #[error(
-        "the answer has {bytes} bytes, and the console reads at most {ANSWER_BYTES_MAX}; use a narrower filter, or the command line"
+        "the response has {bytes} bytes, and the console reads at most {ANSWER_BYTES_MAX}; use a narrower filter, or the command line"
     )]
     TooLarge {
         /// Bytes of the response.
@@ -118,7 +118,7 @@ pub enum AskError {
     #[error("the request cannot be encoded: {0}")]
     Encode(#[from] EncodeError),
     /// The response does not follow Kafka's protocol.
-    #[error("the answer cannot be decoded: {0}")]
+    #[error("the response cannot be decoded: {0}")]
     Decode(#[from] DecodeError),
     /// The broker panicked while it processed the request.
     #[error("the request {api} has failed: report the panic, which the broker's log shows")]

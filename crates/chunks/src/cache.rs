@@ -47,7 +47,7 @@ pub enum ChunkError<E> {
     #[error("{0}")]
     Fetch(E),
     /// The fetch ended without an error after another number of bytes than the part has.
-    #[error("{key}: {found} bytes came for a part of {expected}")]
+    #[error("{key}: {found} bytes were received for a part of {expected} bytes")]
     Length {
         /// Key of the part.
         key: ChunkKey,

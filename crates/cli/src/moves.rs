@@ -51,7 +51,7 @@ pub(crate) struct MoveArgs {
     /// Do not wait for the end of the moves; levada partition move --follow waits for it
     #[arg(long)]
     no_wait: bool,
-    /// Write the plan of the way back to a new file
+    /// Write a plan that undoes the moves to a new file
     #[arg(long, value_name = "FILE")]
     undo: Option<PathBuf>,
     /// Also change partitions that move already, such as those of another operator

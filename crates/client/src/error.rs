@@ -47,7 +47,7 @@ pub enum ClientError {
     #[error("broker {node} cannot find the greatest timestamp")]
     NoMaxTimestamp { node: i32 },
     /// A ListOffsets response without the partition.
-    #[error("no offset of {topic}/{partition} in the answer")]
+    #[error("the response has no offset of {topic}/{partition}")]
     NoOffset { topic: String, partition: i32 },
     /// A batch that its checksum or its fields contradict.
     #[error("{topic}/{partition}: the batch at offset {offset} is damaged: {reason}")]

@@ -36,11 +36,11 @@ pub enum PersistFailure {
     /// replicas are in sync, or another broker leads it. The log is unchanged, unless the
     /// leadership has ended: then the next leader may have the records, and this machine is about
     /// to be unloaded.
-    #[error("the coordinator's partition cannot take records now")]
+    #[error("the coordinator's partition accepts no records now")]
     Unavailable,
     /// The partition was deleted, or its disk has failed. It is unknown if the log contains the
     /// records, and it accepts no more. The machine unloads itself.
-    #[error("the coordinator's partition cannot be written any more")]
+    #[error("the coordinator's partition can no longer be written")]
     Lost,
     /// The batch is larger than the partition accepts.
     #[error("the records are larger than the coordinator's partition accepts")]

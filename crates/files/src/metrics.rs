@@ -84,7 +84,7 @@ struct Families<'a> {
 impl Families<'_> {
     fn transfers(&mut self, snapshot: &Snapshot) -> fmt::Result {
         const FAMILIES: [(&str, &str, &str); 5] = [
-            ("bytes", "levada_transfer_bytes", "Bytes that sockets took, by the path that carried them"),
+            ("bytes", "levada_transfer_bytes", "Bytes that sockets accepted, by the path that carried them"),
             ("calls", "levada_transfer_calls", "System calls of a path, including failed calls"),
             ("stalls", "levada_transfer_stalls", "System calls for a path that took longer than 1 ms"),
             ("fallbacks", "levada_transfer_fallbacks", "Times a planned path was not taken, by cause"),

@@ -87,12 +87,12 @@ pub enum StartError {
     },
     /// The sockets that were handed over cannot be taken.
     #[error(
-        "cannot take the sockets that the service manager has opened: {0}; expected listening stream sockets"
+        "cannot use the sockets that the service manager has opened: {0}; expected listening stream sockets"
     )]
     Handed(std::io::Error),
     /// No address names a socket that was handed over.
     #[error(
-        "no option takes the socket {name:?} that the service manager has opened; add --listen systemd:{name}"
+        "no option uses the socket {name:?} that the service manager has opened; add --listen systemd:{name}"
     )]
     LeftOver {
         /// Name of the socket.

@@ -105,7 +105,7 @@ pub struct Place {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RegistryError {
     /// No address responded within the time.
-    #[error("no answer from the schema registry {urls}: {reason}")]
+    #[error("no response from the schema registry {urls}: {reason}")]
     Unreachable {
         /// The addresses, separated by commas.
         urls: String,
@@ -123,7 +123,7 @@ pub enum RegistryError {
         reason: String,
     },
     /// The registry refuses the request.
-    #[error("the schema registry {url} answers the request for {what} with status {status} ({reason})")]
+    #[error("the schema registry {url} responds to the request for {what} with status {status} ({reason})")]
     Refused {
         /// The address.
         url: String,
@@ -135,7 +135,7 @@ pub enum RegistryError {
         reason: String,
     },
     /// The response has an unexpected form.
-    #[error("the schema registry {url} answers the request for {what} with something else: {reason}")]
+    #[error("the schema registry {url} sends an unexpected response to the request for {what}: {reason}")]
     Garbage {
         /// The address.
         url: String,

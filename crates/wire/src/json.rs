@@ -40,7 +40,7 @@ pub enum JsonError {
         problem: String,
     },
     /// Bytes that the layout does not allow.
-    #[error("the answer is malformed at byte {offset}: {problem}")]
+    #[error("the response is malformed at byte {offset}: {problem}")]
     Malformed {
         /// Their position in the frame.
         offset: usize,

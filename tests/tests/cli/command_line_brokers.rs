@@ -123,7 +123,7 @@ fn moves(node: &Node) {
     assert_eq!(leader, json!(THIRD), "the first replica leads after the move");
     no_throttle(node);
     let other = format!("partition move clicks:0 --to {FIRST} --execute --undo {}", back.display());
-    refused(node, &other, 1, "cannot write the way back");
+    refused(node, &other, 1, "cannot write the plan that undoes the moves");
     node.levada(&format!("partition move --execute --plan {}", back.display())).run();
     assert_eq!(replicas(node, "clicks:0"), json!([FIRST, SECOND]));
 }

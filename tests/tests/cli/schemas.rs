@@ -174,9 +174,9 @@ fn commands_work_while_registry_is_silent() {
     let (records, said) = consumed(&node, "t", &url);
     assert_eq!((records.len(), &records[1]["value"]), (2, &json!("plain")));
     assert_eq!(records[0]["value_base64"], "AAAAAAH/");
-    assert!(said.contains("not decoded: no answer from the schema registry"), "{said}");
+    assert!(said.contains("not decoded: no response from the schema registry"), "{said}");
     let (code, said) = node.levada(&format!("produce t --value-schema 1 --schema-registry {url}")).outcome();
-    assert!(code == Some(1) && said.stderr.contains("no answer from the schema registry"), "{said:?}");
+    assert!(code == Some(1) && said.stderr.contains("no response from the schema registry"), "{said:?}");
     let (code, said) = node.levada("produce t --value-schema 1").outcome();
     assert!(code == Some(2) && said.stderr.contains("no schema registry is named"), "{said:?}");
 }

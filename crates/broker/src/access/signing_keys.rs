@@ -44,7 +44,7 @@ struct Had {
 enum KeysError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    #[error("the server answered with HTTP status {status}")]
+    #[error("the server responded with HTTP status {status}")]
     Status { status: u16 },
     #[error("{0}")]
     Http(#[from] ureq::Error),

@@ -184,7 +184,7 @@ impl Presence {
                  and stops"
             ),
             Some(ErrorCode::NotController) => {
-                tracing::debug!(api, "the node is not the active controller any more")
+                tracing::debug!(api, "the node is no longer the active controller")
             }
             _ => {
                 tracing::warn!(api, code, "{}; the broker repeats the request", self.lifecycle.cause(code));

@@ -217,7 +217,7 @@ impl UnderWay {
                     others,
                     left_out,
                     error = error.name(),
-                    "the controller has not answered the creation of a topic; the broker repeats the request when a client requests the topic again"
+                    "the controller did not respond to the creation of a topic; the broker repeats the request when a client requests the topic again"
                 );
                 return;
             }

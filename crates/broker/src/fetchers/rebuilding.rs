@@ -34,9 +34,9 @@ enum Unbuilt {
         ErrorCode::of_code(*code).map_or("unknown", ErrorCode::name)
     )]
     Leader { epoch: i32, code: i16 },
-    #[error("the leader at {0} does not answer OffsetForLeaderEpoch")]
+    #[error("the leader at {0} does not respond to OffsetForLeaderEpoch")]
     NoAnswer(Address),
-    #[error("the answer of the leader at {0} to OffsetForLeaderEpoch lacks the partition")]
+    #[error("the response of the leader at {0} to OffsetForLeaderEpoch lacks the partition")]
     NoPartition(Address),
     #[error("the metadata has no address of the leader, node {0}")]
     NoAddress(i32),

@@ -36,7 +36,7 @@ pub(super) fn tell(before: &Levels, next: &Levels) {
         tracing::warn!(
             feature,
             level,
-            "this level ends the way back to Kafka 4.3 and to earlier releases of Levada, which support levels up to \
+            "this level prevents a downgrade to Kafka 4.3 and to earlier releases of Levada, which support levels up to \
              {former}"
         );
     }

@@ -34,7 +34,7 @@ pub(crate) enum RemoteFault {
     #[error("the broker is stopping")]
     Stopping,
     /// The result did not arrive in time.
-    #[error("the remote store did not answer within {} ms (remote.list.offsets.request.timeout.ms)", waited.as_millis())]
+    #[error("the remote store did not respond within {} ms (remote.list.offsets.request.timeout.ms)", waited.as_millis())]
     TimedOut { waited: Duration },
     /// A fetch ended by a panic.
     #[error("the fetch of {0} from the remote store was abandoned: report the panic in the log")]

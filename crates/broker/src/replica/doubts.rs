@@ -51,7 +51,7 @@ impl Replicas {
             lost = %shortfall,
             ?cut,
             "records of the log are lost: its files are damaged or missing, or were not on the device when the machine \
-             stopped. Check the disk; to get the records back, stop the broker and restore the files of the partition \
+             stopped. Check the disk; to recover the records, stop the broker and restore the files of the partition \
              from a backup"
         );
         self.losses.lock().insert((identity.topic_id, identity.index), shortfall);
@@ -99,7 +99,7 @@ impl Replicas {
                     lacks,
                     ?brokers,
                     "the log of the elected leader lacks records: no broker leads the partition until these brokers \
-                     have told the ends of their logs. Start them; unregister a broker that is lost for good"
+                     have reported the ends of their logs. Start them; unregister a broker that is permanently lost"
                 ),
                 Verdict::Wait(_) => {}
                 Verdict::Yield(replica, change) => {

@@ -239,7 +239,7 @@ fn close_logs(partitions: &[Arc<Partition>], failed: impl Fn(&Partition) + Sync)
     let work = || {
         while let Some(partition) = partitions.get(next.fetch_add(1, Ordering::Relaxed)) {
             let Some(writer) = partition.lane().take_writer() else {
-                // A write has panicked. Deleted partitions are not served any more.
+                // A write has panicked. Deleted partitions are no longer served.
                 failed(partition);
                 continue;
             };

@@ -23,7 +23,7 @@ impl Partition {
             Ok(_) => tracing::info!(
                 partition = self.name(),
                 log_start = local_start,
-                "the log has no remote part any longer"
+                "the log no longer has a remote part"
             ),
             Err(error) => {
                 tracing::error!(partition = self.name(), %error, "cannot move the start of a log to its first segment");

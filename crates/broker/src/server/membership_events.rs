@@ -188,7 +188,7 @@ impl Follow {
                 self.following.revoke();
                 tracing::error!(
                     "registration lost: another process has registered with this node.id, or the broker was unregistered; \
-                     partitions are not served any more"
+                     partitions are no longer served"
                 );
             }
             ClusterEvent::Shutdown { moved } => {

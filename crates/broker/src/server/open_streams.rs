@@ -112,7 +112,7 @@ pub(crate) async fn close_stuck(broker: Arc<Broker>, shards: Arc<[Arc<OpenStream
                 tracing::warn!(
                     shard = number,
                     connections,
-                    "a thread waits for storage that does not return; its connections are closed, so that clients go to \
+                    "a thread waits for storage that does not return; its connections are closed, so that clients connect to \
                      other brokers"
                 );
             }

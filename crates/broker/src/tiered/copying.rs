@@ -49,8 +49,8 @@ enum CopyError {
     #[error("partition {0} of {METADATA_TOPIC} cannot be read now")]
     Unread(i32),
     #[error(
-        "the leader epochs of the records from offset {log_start} to {known} are lost, and with them the way to tell \
-         which remote segments are theirs: let another replica lead, or delete the records before offset {known}"
+        "the leader epochs of the records from offset {log_start} to {known} are lost, so that their remote segments \
+         cannot be identified: let another replica lead, or delete the records before offset {known}"
     )]
     LostLineage { log_start: i64, known: i64 },
     #[error(

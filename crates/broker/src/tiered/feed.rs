@@ -137,7 +137,7 @@ impl Tiers {
             match decode(value) {
                 Ok(record) => self.apply_record(offset, &record),
                 Err(error) => {
-                    tracing::warn!(offset, %error, "passed over a record of {METADATA_TOPIC}; its remote segment is not known");
+                    tracing::warn!(offset, %error, "skipped a record of {METADATA_TOPIC}; its remote segment is not known");
                 }
             }
         }

@@ -236,7 +236,7 @@ impl RemotePartition {
         }
         if let Err(error) = state.cache.apply(record) {
             // Brokers repeat records after lost answers.
-            tracing::debug!(partition = %self.name, offset, %error, "passed over a record of remote segments");
+            tracing::debug!(partition = %self.name, offset, %error, "skipped a record of remote segments");
         }
     }
 

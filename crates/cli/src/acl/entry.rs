@@ -78,7 +78,7 @@ pub(super) fn check_effect(kind: ResourceType, operation: Operation) -> Result<(
     let words: Vec<String> = known.iter().chain([&Operation::All]).map(|one| word(one.name())).collect();
     let (operation, kind) = (word(operation.name()), word(kind.name()).replace('-', " "));
     Err(Failure::Usage(format!(
-        "no request asks for {operation} on a {kind}; the operations on a {kind} are {}",
+        "no request needs {operation} on a {kind}; the operations on a {kind} are {}",
         words.join(", ")
     )))
 }

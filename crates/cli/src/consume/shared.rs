@@ -194,7 +194,7 @@ impl Reading<'_> {
         for lost in self.member.take_lost() {
             let (topic, partition, code) = (lost.topic, lost.partition, kafka_error::name(lost.code));
             tell!(
-                "{topic}/{partition}: acknowledgements came too late ({code}); the records are delivered again"
+                "{topic}/{partition}: acknowledgements arrived too late ({code}); the records are delivered again"
             );
         }
     }
@@ -220,7 +220,7 @@ impl Reading<'_> {
         self.report_lost();
         let left = left.map_err(|failure| {
             let what = format!("printed records are not acknowledged: {}", failure.line());
-            Failure::with_next(what, "their locks end by themselves; then they are delivered again")
+            Failure::with_next(what, "the records are delivered again when their locks expire")
         });
         match (ended, left) {
             (Ok(()), left) => left,

@@ -112,7 +112,7 @@ impl Describe {
 fn ask(cluster: &mut Cluster, id: &str) -> Result<Described, Failure> {
     let Some(mut group) = state::describe_any(cluster, id)? else {
         kafka_error::check(ErrorCode::GroupIdNotFound.code(), &format!("group {id}"), None)?;
-        return Err(Failure::new(format!("group {id} does not exist any more")));
+        return Err(Failure::new(format!("group {id} no longer exists")));
     };
     if group.kind == SHARE {
         return Ok(Described::Share(share::Description::of(cluster, group)?));

@@ -285,7 +285,7 @@ impl Reset {
         for chosen in &named {
             let Some(topic) = known.get(&chosen.topic) else {
                 if self.all_topics {
-                    tell!("note: topic {} does not exist any more; its offsets stay unchanged", chosen.topic);
+                    tell!("note: topic {} no longer exists; its offsets stay unchanged", chosen.topic);
                     continue;
                 }
                 kafka_error::check(

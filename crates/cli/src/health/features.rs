@@ -47,7 +47,7 @@ pub(crate) struct Describe {
 
 /// Raise levels of features, all or none
 ///
-/// Some levels end the way back to an earlier release of Kafka. The command says so before it asks
+/// Some levels prevent a downgrade to an earlier release of Kafka. The command says so before it asks
 /// for confirmation.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -280,7 +280,7 @@ impl LevelChange {
         let mut notes = Vec::new();
         if let Some(level) = features::passed_former_level(feature, *from, *to) {
             notes.push(format!(
-                "{feature} {to} ends the way back to Kafka 4.3 and to earlier releases of Levada, which support \
+                "{feature} {to} prevents a downgrade to Kafka 4.3 and to earlier releases of Levada, which support \
                  levels up to {level}"
             ));
         }

@@ -128,7 +128,7 @@ pub(super) fn keep_way_back(file: Option<&Path>, moves: &[Move]) -> Result<(), F
     let plan = way_back(moves);
     let Some(path) = file else {
         if plan.len() <= PRINTED {
-            tell!("the way back, for levada partition move --plan: {plan}");
+            tell!("to undo the moves, for levada partition move --plan: {plan}");
         }
         return Ok(());
     };
@@ -137,10 +137,10 @@ pub(super) fn keep_way_back(file: Option<&Path>, moves: &[Move]) -> Result<(), F
     let written = written.and_then(|mut file| file.write_all(plan.as_bytes()).and_then(|()| file.sync_all()));
     written.map_err(|error| {
         Failure::with_next(
-            format!("cannot write the way back to {shown}: {error}; nothing was moved"),
+            format!("cannot write the plan that undoes the moves to {shown}: {error}; nothing was moved"),
             "the name of a new file in a directory that you may write to",
         )
     })?;
-    tell!("the way back: levada partition move --plan {shown}");
+    tell!("to undo the moves: levada partition move --plan {shown}");
     Ok(())
 }

@@ -60,7 +60,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<B
 pub(super) fn record(line: &[u8], encoders: &Encoders) -> Result<Record<'static>, String> {
     let line: Line = serde_json::from_slice(line).map_err(|error| shown(&error))?;
     if line.value.is_none() && line.value_base64.is_none() {
-        return Err("there is no value; a tombstone has \"value\": null".to_owned());
+        return Err("the value is missing; write \"value\": null for a tombstone".to_owned());
     }
     let header = |entry: Entry| -> Result<Header<'static>, String> {
         let key = bytes("key", entry.key, entry.key_base64)?;

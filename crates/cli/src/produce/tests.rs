@@ -122,7 +122,7 @@ fn invalid_json_line_is_no_tombstone() {
         let message = json::record(line.as_bytes(), &Encoders::default()).unwrap_err();
         assert!(message.contains(expected), "{line}: {message}");
     }
-    check(r#"{"key":"k"}"#, "a tombstone has \"value\": null");
+    check(r#"{"key":"k"}"#, "write \"value\": null for a tombstone");
     check(r#"{"key":"k","vaule":"v"}"#, "unknown field `vaule`");
     check(r#"{"value":{"a":1}}"#, "expected a string");
     check(r#"{"value":"v","value_base64":"dg=="}"#, "both value and value_base64");

@@ -159,7 +159,7 @@ pub(crate) enum DownloadFault {
     Size { size: i64 },
     #[error("the snapshot has {size} bytes; the limit is {limit}")]
     TooLarge { size: u64, limit: u64 },
-    #[error("the answer has no bytes of the snapshot at position {position}")]
+    #[error("the response has no bytes of the snapshot at position {position}")]
     Empty { position: u64 },
     #[error("the batch at byte {position} of the snapshot has an impossible length; the limit is {limit}")]
     BatchSize { position: u64, limit: usize },

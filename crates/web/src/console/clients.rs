@@ -67,8 +67,8 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
                 (own_times(&broker))
                 h2 { "Seen by the clients" }
                 p.soft {
-                    "The last push of each client, youngest first. Latencies have the network in them; of several nodes, the slowest one is shown. "
-                    "Clients push to one broker: those of other brokers are there."
+                    "The last push of each client, latest first. Latencies have the network in them; of several nodes, the slowest one is shown. "
+                    "Each client pushes to one broker; the console of that broker shows it."
                 }
                 @if clients.len() == CLIENTS_MAX { (notice("warn", format!("The first {CLIENTS_MAX} clients are shown; search for others."))) }
                 (rows(&clients))

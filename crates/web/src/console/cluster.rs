@@ -337,7 +337,7 @@ impl Console {
         match tokio::time::timeout(PATIENCE, self.desk.ask(&visitor.caller, request)).await {
             Ok(answer) => Ok(answer?),
             Err(_) => {
-                let text = format!("The controller did not answer within {} ms.", PATIENCE.as_millis());
+                let text = format!("The controller did not respond within {} ms.", PATIENCE.as_millis());
                 Err(Failed::Missing(text))
             }
         }

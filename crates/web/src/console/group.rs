@@ -261,7 +261,7 @@ fn diagnosis(group: &Described, committed: &[Committed]) -> Markup {
     let slowest = by_member.into_iter().max_by_key(|(_, lag)| *lag);
     html! {
         @if unknown > 0 {
-            (notice("warn", format!("The lag in {unknown} partitions is not known: they have no leader, or it did not answer.")))
+            (notice("warn", format!("The lag in {unknown} partitions is not known: they have no leader, or the leader did not respond.")))
         }
         @if late.is_empty() && unknown > 0 {
             (notice("good", "The group has read everything in the other partitions."))

@@ -76,7 +76,7 @@ pub(super) async fn section(console: &Console, visitor: &Visitor) -> Result<Mark
         }
         @if !hanging.certain && !hanging.held.is_empty() {
             div.notice.warn role="status" {
-                p { "Not every transaction coordinator answered here: one that is on another broker or still loading may end one of these transactions. This page cannot abort them now." }
+                p { "Not every transaction coordinator could be queried: one that is on another broker or still loading may end one of these transactions. This page cannot abort them now." }
                 p { "Next: " code { "levada transaction hanging" } " asks every coordinator." }
             }
         }
@@ -219,7 +219,7 @@ async fn abort_in_partition(console: &Console, visitor: &Visitor, fields: &Field
         .ok_or_else(|| Failed::Missing(format!("No such transaction hangs in {name}/{partition} now.")))?;
     if !hanging.certain {
         let sentence = format!(
-            "Not every transaction coordinator answered here: one that is on another broker or still loading may end this \
+            "Not every transaction coordinator could be queried: one that is on another broker or still loading may end this \
              transaction. Check: `levada \
              transaction hanging --topic {name}`. Abort: `levada transaction abort --topic {name} -p {partition} \
              --start-offset {}`.",

@@ -140,7 +140,7 @@ impl Laboratory {
     fn start(&mut self, experiment: &'static str) -> Result<(), Failed> {
         if let Progress::Running { experiment, .. } = self.progress() {
             return Err(Failed::Input(format!(
-                "A run of {experiment} is still going on; wait for its end, or stop it."
+                "A run of {experiment} is still in progress; wait for its end, or stop it."
             )));
         }
         self.0 = None;

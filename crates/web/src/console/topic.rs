@@ -221,7 +221,7 @@ fn trim_form(visitor: &Visitor, name: &str, partitions: usize) -> Markup {
             summary { "Delete records" }
             form.card method="post" action=(action(name, "trim")) {
                 (proof(visitor))
-                p { "Deletes records from the start of the log. They cannot be brought back." }
+                p { "Deletes records from the start of the log. They cannot be restored." }
                 (field("Partition (empty: all)", html! { input type="number" name="partition" min="0" max=(partitions.saturating_sub(1)); }))
                 (field("Before this offset (empty: all records)", html! { input type="number" name="offset" min="0"; }))
                 (confirm(name))
@@ -237,7 +237,7 @@ fn delete_form(visitor: &Visitor, name: &str) -> Markup {
             summary { "Delete the topic" }
             form.card method="post" action=(action(name, "delete")) {
                 (proof(visitor))
-                p { "Deletes the topic with all its records. They cannot be brought back." }
+                p { "Deletes the topic with all its records. They cannot be restored." }
                 (confirm(name))
                 button.danger { "Delete the topic" }
             }

@@ -51,7 +51,7 @@ fn list(console: &Console, visitor: &Visitor, rows: &[(GroupLag, Coordinated)]) 
     let columns = ["Group", "State", "Protocol", "#Partitions", "#Lag in records", "#Coordinator"];
     html! {
         @if rows.iter().any(|(lag, _)| lag.unknown > 0) {
-            (notice("warn", "The ends of some partitions are not known: they have no leader, or it did not answer."))
+            (notice("warn", "The ends of some partitions are not known: they have no leader, or the leader did not respond."))
         }
         (table_of(&columns, &[3, 6], html! {
             @for (lag, group) in rows.iter().take(ROWS_MAX) {

@@ -49,7 +49,7 @@ families! {
     REQUEST_WAITING Histogram "levada_request_waiting_seconds" ["api"] "Part of the time before the response was complete in which the request waited for records, members or the disk" "kafka.network:type=RequestMetrics,name=RemoteTimeMs,request=*";
     REQUEST_THROTTLED Histogram "levada_request_throttled_seconds" ["api"] "Time for which a quota muted the connection after the response" "kafka.network:type=RequestMetrics,name=ThrottleTimeMs,request=*";
     REQUEST_SENDING Histogram "levada_request_sending_seconds" ["api"] "Time from the complete response until the socket has taken it" "kafka.network:type=RequestMetrics,name=ResponseSendTimeMs,request=*";
-    REQUEST_BYTES_HELD Gauge "levada_request_bytes_held" [] "Memory of requests that are being received or answered" "kafka.network:type=SocketServer,name=MemoryPoolUsed";
+    REQUEST_BYTES_HELD Gauge "levada_request_bytes_held" [] "Memory of requests that are being received or processed" "kafka.network:type=SocketServer,name=MemoryPoolUsed";
     // Connections.
     CONNECTIONS_OPENED Counter "levada_connections_opened" ["listener"] "Kafka connections accepted" "kafka.server:type=socket-server-metrics,listener=*,name=connection-creation-total";
     CONNECTIONS Gauge "levada_connections" ["listener"] "Kafka connections open now" "kafka.server:type=socket-server-metrics,listener=*,name=connection-count";
@@ -60,13 +60,13 @@ families! {
     QUOTA_RATE Gauge "levada_quota_rate" ["quota", "user", "client_id"] "Use of a quota per second in the last seconds by the clients that share it, in the unit of the quota; the 100 quotas of which most is used, names cut at 64 characters" "kafka.server:type=Produce, Fetch or Request,user=*,client-id=* (byte-rate, request-time)";
     QUOTA_LIMIT Gauge "levada_quota_limit" ["quota", "user", "client_id"] "Limit of the quota" "";
     // Client telemetry.
-    TELEMETRY_INSTANCES Gauge "levada_client_telemetry_instances" [] "Client instances that have asked for subscriptions or pushed metrics of late" "kafka.server:type=client-metrics,name=instance-count";
+    TELEMETRY_INSTANCES Gauge "levada_client_telemetry_instances" [] "Client instances that have recently requested subscriptions or pushed metrics" "kafka.server:type=client-metrics,name=instance-count";
     TELEMETRY_CLIENTS Gauge "levada_client_telemetry_clients" [] "Clients whose metrics are kept" "";
     TELEMETRY_SERIES Gauge "levada_client_telemetry_series" [] "Series of clients that are kept" "";
-    TELEMETRY_MEMORY Gauge "levada_client_telemetry_bytes" [] "Memory of the metrics of clients, about; at 64 MiB the client whose last push is the oldest is given up" "";
+    TELEMETRY_MEMORY Gauge "levada_client_telemetry_bytes" [] "Approximate memory of the metrics of clients; at 64 MiB the client with the oldest push is evicted" "";
     TELEMETRY_PUSHES Counter "levada_client_telemetry_pushes" ["outcome"] "Pushes of clients: accepted, unknown_subscription (the subscriptions have changed), or damaged (the payload could not be read)" "kafka.server:type=client-metrics,name=plugin-export-count";
-    TELEMETRY_THROTTLED Counter "levada_client_telemetry_throttled" [] "Telemetry requests that came before the client's interval had passed" "kafka.server:type=client-metrics,name=throttle-count";
-    TELEMETRY_EVICTED Counter "levada_client_telemetry_evicted_clients" [] "Clients whose metrics have made room for those of other clients" "";
+    TELEMETRY_THROTTLED Counter "levada_client_telemetry_throttled" [] "Telemetry requests that arrived before the client's interval had passed" "kafka.server:type=client-metrics,name=throttle-count";
+    TELEMETRY_EVICTED Counter "levada_client_telemetry_evicted_clients" [] "Clients whose metrics were evicted for those of other clients" "";
     TELEMETRY_LEFT_OUT Counter "levada_client_telemetry_left_out_points" [] "Values that were left out: beyond the series of one client, with a name longer than 512 bytes, or of a histogram" "";
     TELEMETRY_NOT_EXPORTED Gauge "levada_client_telemetry_not_exported_series" [] "Series that levada.client.telemetry.metrics names, beyond the 10000 of one scrape" "";
     CLIENT_GAUGE Gauge "levada_client_metric" ["metric", "client_id", "client_instance_id", "attributes"] "Values that clients have pushed, of the metrics that levada.client.telemetry.metrics names; the units are the client's" "";
@@ -80,7 +80,7 @@ families! {
     TOPIC_BATCHES_IN Counter "levada_topic_produced_batches" ["topic"] "Batches appended for producers" "kafka.server:type=BrokerTopicMetrics,name=TotalProduceRequestsPerSec,topic=*";
     TOPIC_BYTES_OUT Counter "levada_topic_fetched_bytes" ["topic"] "Record bytes in responses to consumers" "kafka.server:type=BrokerTopicMetrics,name=BytesOutPerSec,topic=*";
     TOPIC_FAILED_PRODUCES Counter "levada_topic_failed_produces" ["topic"] "Batches of producers that were refused" "kafka.server:type=BrokerTopicMetrics,name=FailedProduceRequestsPerSec,topic=*";
-    TOPIC_FAILED_FETCHES Counter "levada_topic_failed_fetches" ["topic"] "Partitions in fetches that were answered with an error" "kafka.server:type=BrokerTopicMetrics,name=FailedFetchRequestsPerSec,topic=*";
+    TOPIC_FAILED_FETCHES Counter "levada_topic_failed_fetches" ["topic"] "Partitions of fetches with an error in the response" "kafka.server:type=BrokerTopicMetrics,name=FailedFetchRequestsPerSec,topic=*";
     LOG_SIZE Gauge "levada_log_size_bytes" ["topic", "partition"] "Bytes of all segments" "kafka.log:type=Log,name=Size,topic=*,partition=*";
     LOG_START Gauge "levada_log_start_offset" ["topic", "partition"] "First offset of the log" "kafka.log:type=Log,name=LogStartOffset,topic=*,partition=*";
     LOG_END Gauge "levada_log_end_offset" ["topic", "partition"] "Offset that the next record gets" "kafka.log:type=Log,name=LogEndOffset,topic=*,partition=*";
@@ -96,13 +96,13 @@ families! {
     ACKS_DURABILITY_PARTITIONS Gauge "levada_acks_durability_partitions" ["topic", "durability"] "Partitions by topic and by durability of acknowledged records: page-cache or device" "";
     LANE_LONGEST_TURN Gauge "levada_append_lane_hold_seconds_max" ["work"] "Longest time for which the writer of a partition was held, since the start of the process" "";
     // Transfer paths.
-    TRANSFER_BYTES Counter "levada_transfer_bytes" ["path"] "Bytes that sockets took, by the path that carried them; bytes under uring_read were read from a file, and count again under the path that sends them; splice_copy and sendfile_copy: the kernel copied the pages" "";
+    TRANSFER_BYTES Counter "levada_transfer_bytes" ["path"] "Bytes that sockets accepted, by the path that carried them; bytes under uring_read were read from a file, and count again under the path that sends them; splice_copy and sendfile_copy: the kernel copied the pages" "";
     TRANSFER_CALLS Counter "levada_transfer_calls" ["path"] "System calls of a path, including failed calls" "";
     TRANSFER_STALLS Counter "levada_transfer_stalls" ["path"] "System calls for a path that took longer than 1 ms" "";
     TRANSFER_FALLBACKS Counter "levada_transfer_fallbacks" ["cause"] "Number of times that a planned path was not taken, by cause" "";
     TRANSFER_COPIED_BYTES Counter "levada_transfer_copied_bytes" [] "Bytes copied by the CPU between kernel and process" "";
     TRANSFER_WARMED_BYTES Counter "levada_transfer_warmed_bytes" [] "Bytes of cold pages that a thread other than a shard waited for" "";
-    TRANSFER_DROPPED_BEHIND_BYTES Counter "levada_transfer_dropped_behind_bytes" [] "Bytes dropped from the page cache behind readers of old records" "";
+    TRANSFER_DROPPED_BEHIND_BYTES Counter "levada_transfer_dropped_behind_bytes" [] "Bytes dropped from the page cache after readers of old records had passed" "";
     REPLAY_BYTES Counter "levada_replay_bytes" ["outcome"] "Bytes of old records read from the disk, by admission to the page cache" "";
     REPLAY_AROUND_BYTES Counter "levada_replay_uncached_read_bytes" [] "Bytes of old records read around the page cache" "";
     REPLAY_REMEMBERED_BYTES Gauge "levada_replay_ghost_bytes" [] "Bytes that are admitted to the page cache if they are read again" "";
@@ -155,13 +155,13 @@ families! {
     SHARE_ACQUIRED Counter "levada_share_acquired_records" [] "Records acquired by members of share groups, once for each delivery" "kafka.server:type=DelayedShareFetchMetrics (approximately)";
     SHARE_EXPIRED Counter "levada_share_expired_records" [] "Records whose lock has ended without an acknowledgement" "kafka.server:type=SharePartitionMetrics,name=AcquisitionLockTimeoutPerSec";
     SHARE_ACKNOWLEDGED Counter "levada_share_acknowledged_records" ["type"] "Records acknowledged by members of share groups: gap, accept, release, reject or renew" "kafka.server:type=ShareGroupMetrics,name=RecordAcknowledgementsPerSec,ackType=*";
-    SHARE_DEAD_LETTERS Counter "levada_share_dead_letters" ["group", "outcome"] "Records of the share group whose dead letter was written, or was given up; groups after the first 10 000 together, without a name" "kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueRecordCount,group=* (written)";
+    SHARE_DEAD_LETTERS Counter "levada_share_dead_letters" ["group", "outcome"] "Records of the share group whose dead letter was written or abandoned; groups after the first 10 000 are counted together, without a name" "kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueRecordCount,group=* (written)";
     SHARE_DEAD_LETTER_REQUESTS Counter "levada_share_dead_letter_requests" ["group"] "Batches sent to dead letter topics, repetitions included" "kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueTotalProduceRequestsPerSec,group=*";
-    SHARE_DEAD_LETTER_FAILURES Counter "levada_share_dead_letter_failures" ["group"] "Batches for dead letter topics that were given up" "kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueFailedProduceRequestsPerSec,group=*";
+    SHARE_DEAD_LETTER_FAILURES Counter "levada_share_dead_letter_failures" ["group"] "Batches for dead letter topics that were abandoned" "kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueFailedProduceRequestsPerSec,group=*";
     SHARE_LAG Gauge "levada_share_group_lag_records" ["group", "topic", "partition"] "Records on whose delivery the share group is not done, while a member fetches from this leader" "";
     SHARE_LOADS Histogram "levada_share_partition_load_seconds" [] "Time from the first fetch of a share group in a partition until the delivery state was in memory" "kafka.server:type=ShareGroupMetrics,name=PartitionLoadTimeMs";
-    SHARE_FETCHES Counter "levada_share_group_fetch_locks" ["group", "topic", "partition"] "Fetches that have had the fetch lock of the shared partition" "kafka.server:type=SharePartitionMetrics,name=FetchLockTimeMs,group=*,topic=*,partition=* (count)";
-    SHARE_LOCKED Counter "levada_share_group_fetch_lock_seconds" ["group", "topic", "partition"] "Time for which fetches had the fetch lock of the shared partition; its rate is the share of the time with a fetch under way" "kafka.server:type=SharePartitionMetrics,name=FetchLockTimeMs,group=*,topic=*,partition=* (sum) and FetchLockRatio (rate)";
+    SHARE_FETCHES Counter "levada_share_group_fetch_locks" ["group", "topic", "partition"] "Fetches that have held the fetch lock of the shared partition" "kafka.server:type=SharePartitionMetrics,name=FetchLockTimeMs,group=*,topic=*,partition=* (count)";
+    SHARE_LOCKED Counter "levada_share_group_fetch_lock_seconds" ["group", "topic", "partition"] "Time for which fetches held the fetch lock of the shared partition; its rate is the share of the time with a fetch in progress" "kafka.server:type=SharePartitionMetrics,name=FetchLockTimeMs,group=*,topic=*,partition=* (sum) and FetchLockRatio (rate)";
     SHARE_PARTITION_EXPIRED Counter "levada_share_group_expired_records" ["group", "topic", "partition"] "Records whose lock has ended without an acknowledgement, in the present leader epoch" "kafka.server:type=SharePartitionMetrics,name=AcquisitionLockTimeoutPerSec,group=*,topic=*,partition=*";
     SHARE_BATCHES Gauge "levada_share_group_in_flight_batches" ["group", "topic", "partition"] "Batches of records between the share group's start offset and the last acquired record" "kafka.server:type=SharePartitionMetrics,name=InFlightBatchCount,group=*,topic=*,partition=*";
     SHARE_IN_FLIGHT Gauge "levada_share_group_in_flight_records" ["group", "topic", "partition"] "Offsets between the share group's start offset and the last acquired record" "kafka.server:type=SharePartitionMetrics,name=InFlightMessageCount,group=*,topic=*,partition=*";
@@ -169,7 +169,7 @@ families! {
     TRANSACTIONS Counter "levada_transactions" ["outcome"] "Transactions that were committed or aborted" "";
     LATE_TRANSACTION_PARTITIONS Gauge "levada_late_transaction_partitions" [] "Partitions with a hanging transaction: open for longer than transaction.max.timeout.ms and 5 minutes" "kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount";
     // Membership in a cluster.
-    CLUSTER_PHASE Gauge "levada_cluster_phase" ["phase"] "1 for the phase of this broker in the cluster, else 0. All levada_cluster metrics exist in a cluster only" "kafka.server:type=KafkaServer,name=BrokerState";
+    CLUSTER_PHASE Gauge "levada_cluster_phase" ["phase"] "1 for the phase of this broker in the cluster, otherwise 0. All levada_cluster metrics exist only in a cluster" "kafka.server:type=KafkaServer,name=BrokerState";
     CLUSTER_FENCED Gauge "levada_cluster_fenced" [] "1 while this broker is fenced, so that it leads no partitions" "";
     CLUSTER_BROKER_EPOCH Gauge "levada_cluster_broker_epoch" [] "Epoch of the registration, or -1" "";
     CLUSTER_CONTROLLER Gauge "levada_cluster_active_controller" [] "Id of the active controller, or -1" "kafka.server:type=raft-metrics,name=current-leader";
@@ -180,8 +180,8 @@ families! {
     CLUSTER_PUBLICATIONS Histogram "levada_cluster_metadata_publication_seconds" [] "Time that the broker took to put a state of the metadata in force" "";
     CLUSTER_PUBLICATION_ERRORS Counter "levada_cluster_metadata_publication_errors" [] "Metadata states of which a part is not in force, because a partition cannot be opened" "kafka.server:type=broker-metadata-metrics,name=metadata-apply-error-count";
     CLUSTER_LAG Gauge "levada_cluster_metadata_lag" [] "Committed metadata records that are not in force yet" "";
-    CLUSTER_METADATA_AGE Gauge "levada_cluster_metadata_age_seconds" [] "Time since a controller answered with the end of the metadata log or with records" "";
-    CLUSTER_HEARTBEAT_AGE Gauge "levada_cluster_heartbeat_age_seconds" [] "Time since a controller answered a heartbeat or a registration" "";
+    CLUSTER_METADATA_AGE Gauge "levada_cluster_metadata_age_seconds" [] "Time since the last response of a controller with the end of the metadata log or with records" "";
+    CLUSTER_HEARTBEAT_AGE Gauge "levada_cluster_heartbeat_age_seconds" [] "Time since the last response of a controller to a heartbeat or a registration" "";
     CLUSTER_FORWARDED Counter "levada_cluster_forwarded_requests" ["result"] "Requests of clients that the broker sent to the active controller: answered or failed" "kafka.server:type=ForwardingManager,name=RemoteTimeMs";
     FOLLOWER_LAG Gauge "levada_follower_lag_records" ["topic", "partition"] "Records up to the leader's high watermark that this follower does not have; -1 before the leader's first response" "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,clientId=*,topic=*,partition=*";
     FOLLOWER_LAG_MAX Gauge "levada_follower_lag_records_max" [] "Largest `levada_follower_lag_records` of all followed partitions" "kafka.server:type=ReplicaFetcherManager,name=MaxLag,clientId=Replica";

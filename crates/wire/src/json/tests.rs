@@ -260,5 +260,5 @@ fn claimed_lengths_reserve_nothing() {
     let api = JsonApi::named("ListGroups").unwrap();
     let claimed = b"\0\0\0\x01\0\0\x7f\xff\xff\xff";
     let error = api.decode(0, claimed).unwrap_err();
-    assert_eq!(error.to_string(), "the answer is malformed at byte 10: more than 262144 elements");
+    assert_eq!(error.to_string(), "the response is malformed at byte 10: more than 262144 elements");
 }

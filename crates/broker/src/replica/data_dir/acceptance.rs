@@ -108,7 +108,7 @@ impl State {
             tracing::error!(
                 %directory,
                 cause,
-                "log directory refuses records: free disk space, or remove the cause; fetches go on, and records are \
+                "log directory refuses records: free disk space, or remove the cause; fetches continue, and records are \
                  accepted again without a restart"
             );
             self.troubles.refusals.notify_one();

@@ -24,7 +24,7 @@ pub(super) enum CloseReason {
     #[error(transparent)]
     AuthError(#[from] AuthError),
     #[error(
-        "a request arrived too slowly: {received} bytes are there, and not enough came within {} ms",
+        "a request arrived too slowly: {received} bytes were received, too few within {} ms",
         limit.as_millis()
     )]
     Slow { received: usize, limit: Duration },

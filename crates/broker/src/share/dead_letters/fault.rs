@@ -7,7 +7,7 @@ use levada_wire::error_code::ErrorCode;
 /// The reason why a batch of dead letters was not written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    #[error("group {0} has no errors.deadletterqueue.topic.name any more")]
+    #[error("group {0} no longer has errors.deadletterqueue.topic.name")]
     NoTopic(String),
     #[error(
         "the name of the topic {topic} does not begin with errors.deadletterqueue.topic.name.prefix ({prefix})"
@@ -15,7 +15,9 @@ pub(super) enum Fault {
     Name { topic: String, prefix: String },
     #[error("the name of the topic {topic} begins with {prefix}, as only internal topics do")]
     Internal { topic: String, prefix: &'static str },
-    #[error("the topic {0} is the one that the records are in: its dead letters would return")]
+    #[error(
+        "the dead letter topic {0} is the topic of the records: its dead letters would be delivered again"
+    )]
     OwnTopic(String),
     #[error("errors.deadletterqueue.group.enable of the topic {0} is not true")]
     NotEnabled(String),

@@ -58,7 +58,7 @@ fn role(config: &BrokerConfig) -> Check {
         Some(_) => Check::ok("role", "process.roles=broker"),
         None => Check::blocked(
             "role",
-            "process.roles is not broker alone",
+            "process.roles is not exactly broker",
             "move the controllers to separate processes of Kafka",
         ),
     }

@@ -168,7 +168,7 @@ fn doctor_blocks_foreign_directory_or_invalid_configuration() {
             "process.roles=broker,controller\ncontroller.quorum.bootstrap.servers=",
             "role",
             Verdict::Blocked,
-            "broker alone",
+            "exactly broker",
         ),
         (
             OWN,

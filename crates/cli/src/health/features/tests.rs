@@ -66,7 +66,7 @@ fn upgrades_do_not_lower_levels() {
 fn irreversible_feature_upgrades_are_noted() {
     let note =
         |feature: &str, from, to| LevelChange { feature: feature.to_owned(), from, to }.lasting_effect();
-    let ends = "ends the way back to Kafka 4.3";
+    let ends = "prevents a downgrade to Kafka 4.3";
     assert!(note("share.version", 1, 2).unwrap().contains(ends));
     let metadata = note("metadata.version", 30, 33).unwrap();
     assert!(
