@@ -121,7 +121,7 @@ impl<'a> BatchView<'a> {
         self.i32_at(CRC_AT).cast_unsigned()
     }
 
-    /// The checksum of the bytes as they are.
+    /// Checksum computed over the present bytes.
     pub fn computed_crc(&self) -> u32 {
         crc32c(&self.bytes[ATTRIBUTES_AT..])
     }

@@ -168,7 +168,7 @@ impl Controller {
     }
 }
 
-/// One failure of the whole change becomes one for each item.
+/// Converts a failure of the whole change to one for each item.
 fn flatten<T>(results: Result<Vec<Result<T, Refusal>>, Failure>, count: usize) -> Vec<Result<T, Failure>> {
     match results {
         Ok(results) => results.into_iter().map(|result| result.map_err(Failure::from)).collect(),

@@ -295,7 +295,7 @@ impl SharePartitions {
         }
     }
 
-    /// The session of a member has ended: its records are to be released.
+    /// Releases the records of a member whose session has ended.
     pub(crate) fn session_closed(&self, member: MemberKey, partitions: Vec<PartitionPlace>) {
         self.shared.timers.add_departed(member, partitions);
     }

@@ -36,7 +36,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// All counts at 0, for a broker started at this time.
+    /// Counts of zero, for a broker started at this time.
     pub fn new(started: SystemTime) -> Self {
         Self {
             started,
@@ -56,17 +56,18 @@ impl Stats {
         self.requests.recorder()
     }
 
-    /// A connection to this listener was accepted; it is open until the returned value is dropped.
+    /// Counts an accepted connection to this listener, which is open until the returned value is
+    /// dropped.
     pub fn connection(&self, listener: &str) -> OpenConnection {
         self.clients.opened(listener)
     }
 
-    /// A client has reported its software; it counts until the returned value is dropped.
+    /// Counts a client's software until the returned value is dropped.
     pub fn software(&self, name: &str, version: &str) -> NamedClient {
         self.clients.software(name, version)
     }
 
-    /// An HTTP connection was opened; it is one less when the returned value is dropped.
+    /// Counts an HTTP connection until the returned value is dropped.
     pub fn http_connection(&self) -> HttpConnection<'_> {
         self.http_connections.fetch_add(1, Ordering::Relaxed);
         HttpConnection { stats: self }
@@ -77,7 +78,7 @@ impl Stats {
         self.http_connections.load(Ordering::Relaxed)
     }
 
-    /// An authentication has ended: by listener, mechanism and result.
+    /// Counts an authentication that has ended, by listener, mechanism and result.
     pub fn authentication(&self, listener: &str, mechanism: &'static str, result: &'static str) {
         self.clients.authentication((listener.to_owned(), mechanism, result));
     }

@@ -49,7 +49,7 @@ impl StreamsTopics {
         topics.into_iter().filter(may_begin).collect()
     }
 
-    /// The creation of these topics has ended; reasons of failures are kept for some time.
+    /// Records the end of the creation of these topics; reasons of failures are kept for some time.
     pub(crate) fn end(&self, names: &[String], failures: Vec<(String, String)>, kept_ms: i64) {
         let mut state = self.state.lock();
         for name in names {

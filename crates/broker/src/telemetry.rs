@@ -132,7 +132,7 @@ impl ClientTelemetry {
         }
     }
 
-    /// A push, before its payload is read. Returns the client's interval in milliseconds.
+    /// Checks a push before its payload is read. Returns the client's interval in milliseconds.
     ///
     /// # Errors
     /// The push is refused.

@@ -309,8 +309,8 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// The value of a key in milliseconds may be a duration such as 7d, and that of a key in bytes a
-/// size such as 10GiB. The broker checks everything else.
+/// Converts a duration such as 7d for a key in milliseconds, and a size such as 10GiB for a key in
+/// bytes. The broker checks everything else.
 fn in_basic_unit(key: &str, value: &str) -> String {
     let key = key.trim_end_matches(['+', '-']);
     if value.parse::<f64>().is_ok() {

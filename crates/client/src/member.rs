@@ -142,7 +142,7 @@ impl Member {
         }
     }
 
-    /// The connection is a new one: the next step is a heartbeat.
+    /// Makes a heartbeat the next step, because the connection is new.
     pub fn hurry(&mut self) {
         self.coordinator = None;
         self.next_beat = Instant::now();

@@ -185,14 +185,15 @@ impl ShareMember {
         done
     }
 
-    /// The connections are new ones: the sessions are over, and the next step is a heartbeat.
+    /// Makes a heartbeat the next step, because the connections are new and the sessions have
+    /// ended.
     pub fn hurry(&mut self) {
         self.coordinator = None;
         self.is_stale = true;
         self.next_beat = Instant::now();
     }
 
-    /// The connections are lost, and with them the sessions and the locks of records.
+    /// Drops the sessions and the locks of records, which are lost with the connections.
     pub fn disconnected(&mut self) {
         self.sessions.clear();
         self.hurry();

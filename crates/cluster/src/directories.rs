@@ -66,7 +66,7 @@ impl Directories {
         self.ready.insert(replica, directory.to_bytes());
     }
 
-    /// The replica is removed, or the metadata has the right directory.
+    /// Removes a replica that was removed, or whose directory the metadata has.
     pub fn forget(&mut self, replica: ReplicaKey) {
         self.ready.remove(&replica);
         if let Some((_, sent)) = &mut self.in_flight {

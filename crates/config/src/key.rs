@@ -189,7 +189,7 @@ impl ConfigKey {
         self.kind == ConfigType::Password
     }
 
-    /// A value as it may be shown.
+    /// The value, or a placeholder if it is secret.
     pub(super) fn shown<'v>(&self, value: &'v str) -> &'v str {
         if self.is_secret() { HIDDEN } else { value }
     }

@@ -69,13 +69,13 @@ fn decode(file: &[u8]) -> Result<Cow<'_, str>, SyntaxError> {
     Ok(if has_returns { text.replace("\r\n", "\n").replace('\r', "\n").into() } else { text })
 }
 
-/// An odd number of backslashes at the end continues the line; an even number is escaped
-/// backslashes.
+/// True if an odd number of backslashes ends the line, which continues it; an even number is
+/// escaped backslashes.
 fn ends_with_continuation(line: &str) -> bool {
     line.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
 }
 
-/// The key ends at the first unescaped `=`, `:` or blank; blanks around one `=` or `:` belong to
+/// Splits a line at the first unescaped `=`, `:` or blank; blanks around one `=` or `:` belong to
 /// the separator.
 fn split(line: &str) -> (&str, &str) {
     let mut escaped = false;

@@ -87,7 +87,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     string("levada.log.format", "Format of the log on stderr: text, or json (one object a line).").default("text").valid(Valid::OneOf(&["text", "json"])),
     string("levada.audit.log", "Destination of the audit log: a file path, or stderr. If unset, the audit log is off unless LEVADA_LOG names it."),
     // Schemas of records, in the console.
-    string("schema.registry.url", "URLs of a schema registry with Confluent's API, separated by commas. The console asks it for the schemas of records and shows keys and values as JSON. No user name or password: see schema.registry.basic.auth.user.info. If unset, nothing is decoded and nothing asked."),
+    string("schema.registry.url", "URLs of a schema registry with Confluent's API, separated by commas. The console reads the schemas of records from it and shows keys and values as JSON. No user name or password: see schema.registry.basic.auth.user.info. If unset, nothing is decoded and nothing asked."),
     password("schema.registry.basic.auth.user.info", "USER:PASSWORD for the schema registry."),
     string("schema.registry.ssl.truststore.type", "Format of the trust store for the schema registry: PEM or PKCS12. If unset, the broker detects it.").valid(STORES),
     string("schema.registry.ssl.truststore.location", "File with the certificates of the authorities that may sign the schema registry's certificate. If unset, those of this machine."),
@@ -167,7 +167,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     string("levada.replay.cache", "Page cache policy for old records that a consumer has read from the disk: auto (keep them as memory allows), always, or never.")
         .default("auto")
         .valid(Valid::OneOf(&["auto", "always", "never"])),
-    long("queued.max.request.bytes", "Memory for all requests that are being received or answered. At the limit the broker reads no further requests. -1 means no limit, which is Kafka's default.").default("536870912").at_least(-1),
+    long("queued.max.request.bytes", "Memory for all requests that are being received or processed. At the limit the broker reads no further requests. -1 means no limit, which is Kafka's default.").default("536870912").at_least(-1),
     int("fetch.max.bytes", "Maximum number of record bytes in one fetch response.").default("57671680").at_least(1024),
     int("max.incremental.fetch.session.cache.slots", "Maximum number of fetch sessions.").default("1000").at_least(0),
     int("max.request.partition.size.limit", "Maximum number of partitions in one DescribeTopicPartitions response.").default("2000").at_least(1),
@@ -293,7 +293,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     string("levada.remote.s3.endpoint", "URL of a server with the protocol of S3. If empty, that of Amazon in the region.").default(""),
     string("levada.remote.s3.region", "Region of the bucket. If empty, that of the environment.").default(""),
     string("levada.remote.s3.kms.key.id", "Key of Amazon KMS that encrypts new objects. If empty, the bucket's own encryption applies.").default(""),
-    int("levada.remote.request.timeout.ms", "Time that the broker waits for an answer of the remote store, and for each further piece of it.").default("30000").at_least(100),
+    int("levada.remote.request.timeout.ms", "Time that the broker waits for a response of the remote store, and for each further piece of it.").default("30000").at_least(100),
     long("log.retention.check.interval.ms", "Interval between searches for segments that retention deletes.").default("300000").at_least(1),
     int("num.recovery.threads.per.data.dir", "Threads that recover logs after an unclean stop. If unset, one for each core.").at_least(1).cluster_wide(),
     string("levada.log.append", "Method of appending: pwrite, or mapped (a copy into a mapping of preallocated blocks).").default("pwrite").valid(APPEND),

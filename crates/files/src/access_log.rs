@@ -84,7 +84,7 @@ impl Writer {
         Ok(Self { sender, form: options.form, thread, reopens, ended })
     }
 
-    /// The end of one shard.
+    /// The handle of one shard.
     pub(crate) fn handle(&self, stats: Arc<Stats>) -> LogHandle {
         let (sender, form) = (self.sender.clone(), self.form);
         LogHandle { sender, form, stats, lines: RefCell::default(), count: Cell::new(0) }

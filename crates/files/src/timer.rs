@@ -20,7 +20,7 @@ impl Timer {
         Self { sleep: Box::pin(tokio::time::sleep_until(deadline)), deadline }
     }
 
-    /// The next wait ends at `deadline`.
+    /// Sets the end of the next wait.
     pub(crate) fn until(&mut self, deadline: Instant) {
         self.deadline = deadline;
         if self.sleep.deadline() > deadline {

@@ -123,12 +123,12 @@ impl Counters {
         result
     }
 
-    /// A socket took `count` bytes by `path`.
+    /// Counts bytes that a socket has accepted by `path`.
     pub(crate) fn moved(&self, path: Path, count: u64) {
         self.bytes[path as usize].fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The CPU copied `count` bytes between the kernel's memory and ours.
+    /// Counts bytes that the CPU copied between kernel memory and memory of the process.
     pub(crate) fn copied(&self, count: u64) {
         self.copied.fetch_add(count, Ordering::Relaxed);
     }
@@ -144,7 +144,7 @@ impl Counters {
         self.warmed.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The engine requested the kernel to drop `count` bytes from the page cache.
+    /// Counts bytes that the kernel was requested to drop from the page cache.
     pub(crate) fn dropped_behind(&self, count: u64) {
         self.dropped_behind.fetch_add(count, Ordering::Relaxed);
     }

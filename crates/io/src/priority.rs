@@ -4,8 +4,8 @@ use std::io;
 
 use crate::sys::sched;
 
-/// The calling thread runs only when no other thread needs its processor, and yields immediately to
-/// any that does (`SCHED_IDLE`). It is not starved completely, but almost.
+/// Gives the calling thread the lowest priority (`SCHED_IDLE`): it runs almost only when no other
+/// thread needs its processor.
 ///
 /// # Errors Not allowed here: containers may filter the system call.
 pub fn last() -> io::Result<()> {

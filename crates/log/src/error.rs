@@ -86,7 +86,7 @@ impl LogError {
         }
     }
 
-    /// A file has invalid contents.
+    /// The error for a file with invalid contents.
     pub fn corrupt(path: &Path, detail: impl Into<String>) -> Self {
         Self::Corrupt { path: path.to_owned(), detail: detail.into() }
     }

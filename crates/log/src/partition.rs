@@ -369,8 +369,8 @@ impl Partition {
         Ok(found.map_or(size, |head| head.position))
     }
 
-    /// The end of the last batch within `max_bytes` of the first: free of charge where the index
-    /// has a batch start close before the limit.
+    /// The end of the last batch within `max_bytes` of the first. Needs no read if the index has
+    /// the start of a batch shortly before the limit.
     fn limit(
         &self,
         disk: &dyn ReadFiles,

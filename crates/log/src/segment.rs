@@ -93,7 +93,7 @@ impl IndexState {
         self.0.load(Ordering::Relaxed) == Self::MISLED
     }
 
-    /// The index cannot be rebuilt, and stays unchanged.
+    /// Keeps an index that cannot be rebuilt.
     pub(crate) fn keep(&self) {
         self.0.store(Self::KEPT, Ordering::Relaxed);
     }

@@ -56,7 +56,7 @@ impl Session {
         &self.user
     }
 
-    /// The name with its type, as access control has it.
+    /// The name with its type, in the form of access control.
     pub fn principal(&self) -> &str {
         &self.principal
     }

@@ -1,5 +1,5 @@
-//! Failures of requests to brokers, made of the errors of the client: the words of the command
-//! line, the next step, and the permission that a refused user lacks.
+//! Converts errors of the client to failures of commands: with the command line's terms, the next
+//! step, and the permission that a refused user lacks.
 
 use std::io;
 

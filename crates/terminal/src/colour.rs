@@ -29,12 +29,12 @@ pub fn on_stderr() -> bool {
     ON_STDERR.load(Ordering::Relaxed)
 }
 
-/// The text as stdout shall have it.
+/// The text for stdout, with or without colour.
 pub fn out(style: Style, text: &str) -> String {
     paint(ON_STDOUT.load(Ordering::Relaxed), style, text)
 }
 
-/// The text as stderr shall have it.
+/// The text for stderr, with or without colour.
 pub fn err(style: Style, text: &str) -> String {
     paint(on_stderr(), style, text)
 }

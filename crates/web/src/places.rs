@@ -180,7 +180,7 @@ impl Drop for Place {
 }
 
 impl Progress {
-    /// The broker has the whole request.
+    /// Records that the broker has the whole request.
     fn received(&self) {
         *self.awaited_since.lock() = None;
     }

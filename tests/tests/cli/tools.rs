@@ -16,34 +16,34 @@ fn replay(name: &str) {
 }
 
 #[test]
-fn topics_and_partitions() {
+fn topics_and_partitions_transcript_matches_kafka() {
     replay("topics");
 }
 
 #[test]
-fn configurations_and_quotas() {
+fn configurations_and_quotas_transcript_matches_kafka() {
     replay("configs");
 }
 
 #[test]
-fn groups() {
+fn groups_transcript_matches_kafka() {
     replay("groups");
 }
 
 #[test]
-fn transactions() {
+fn transactions_transcript_matches_kafka() {
     replay("transactions");
 }
 
 #[test]
-fn the_cluster() {
+fn cluster_transcript_matches_kafka() {
     replay("cluster");
 }
 
 /// The program asks for each change immediately, which a broker whose controllers are other
 /// processes may not have read yet, be it of Kafka or of Levada.
 #[test]
-fn the_administration_client() {
+fn administration_client_transcript_matches_kafka() {
     if !Node::has_controllers() {
         replay("administrator");
     }

@@ -202,37 +202,37 @@ fn section(name: &str) {
 }
 
 #[test]
-fn requests() {
+fn kafkas_requests_tests_have_known_outcomes() {
     section("requests");
 }
 
 #[test]
-fn administration() {
+fn kafkas_administration_tests_have_known_outcomes() {
     section("administration");
 }
 
 #[test]
-fn clients() {
+fn kafkas_clients_tests_have_known_outcomes() {
     section("clients");
 }
 
 #[test]
-fn security() {
+fn kafkas_security_tests_have_known_outcomes() {
     section("security");
 }
 
 #[test]
-fn commands() {
+fn kafkas_commands_tests_have_known_outcomes() {
     section("commands");
 }
 
 #[test]
-fn servers() {
+fn kafkas_servers_tests_have_known_outcomes() {
     section("servers");
 }
 
 #[test]
-fn streams() {
+fn kafkas_streams_tests_have_known_outcomes() {
     section("streams");
 }
 

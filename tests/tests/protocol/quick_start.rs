@@ -30,7 +30,7 @@ fn run(command: &mut Command) -> String {
 }
 
 #[test]
-fn java() {
+fn java_quick_start_runs() {
     let mut node = Node::started();
     let source = node.scratch().join("QuickStart.java");
     fs::write(&source, program("java", &node)).expect("a file");
@@ -40,7 +40,7 @@ fn java() {
 }
 
 #[test]
-fn python() {
+fn python_quick_start_runs() {
     let mut node = Node::started();
     let source = node.scratch().join("quick_start.py");
     fs::write(&source, program("python", &node)).expect("a file");
@@ -49,7 +49,7 @@ fn python() {
 }
 
 #[test]
-fn go() {
+fn go_quick_start_runs() {
     if Command::new("go").arg("version").output().is_err() {
         return eprintln!("skipped: there is no Go");
     }
@@ -66,7 +66,7 @@ fn go() {
 }
 
 #[test]
-fn node_js() {
+fn node_js_quick_start_runs() {
     let mut node = Node::started();
     let source = node.scratch().join("quick_start.js");
     fs::write(&source, program("js", &node)).expect("a file");
@@ -86,7 +86,7 @@ fn node_js() {
 }
 
 #[test]
-fn rust() {
+fn rust_quick_start_runs() {
     let Some(target) = paths::rust_target() else {
         return eprintln!("skipped: Rust, because the crate rdkafka could not be compiled here");
     };

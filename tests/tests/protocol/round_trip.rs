@@ -65,12 +65,12 @@ fn performance_consumer(node: &Node, topic: &str, records: u64) {
 }
 
 #[test]
-fn confluent_kafka_with_a_large_file() {
+fn confluent_kafka_round_trips_a_large_file() {
     round_trip("client_confluent.py", 300, Nulls::Anywhere, &["client_confluent.py"]);
 }
 
 #[test]
-fn kafka_python() {
+fn kafka_python_round_trips_records() {
     round_trip(
         "client_kafka_python.py",
         24,
@@ -80,7 +80,7 @@ fn kafka_python() {
 }
 
 #[test]
-fn aiokafka() {
+fn aiokafka_round_trips_records() {
     round_trip("client_aiokafka.py", 48, Nulls::OneSide, &["client_aiokafka.py", "client_kafka_python.py"]);
 }
 
@@ -97,7 +97,7 @@ fn cut(lines: &Path, node: &Node) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn java_console_tools() {
+fn java_console_tools_round_trip_records() {
     let mut node = Node::started();
     let lines = node.scratch().join("lines");
     corpus::write_lines(&lines, 40_000);
@@ -123,7 +123,7 @@ fn java_console_tools() {
 }
 
 #[test]
-fn kcat() {
+fn kcat_round_trips_records() {
     let mut node = Node::started();
     let lines = node.scratch().join("lines");
     corpus::write_lines(&lines, 40_000);
@@ -154,7 +154,7 @@ fn kcat() {
 }
 
 #[test]
-fn java_performance_tools() {
+fn java_performance_tools_round_trip_records() {
     let mut node = Node::started();
     let server = node.bootstrap();
     let mut topics = Tool::java("org.apache.kafka.tools.TopicCommand");
@@ -172,7 +172,7 @@ fn java_performance_tools() {
 }
 
 #[test]
-fn java_topic_tool() {
+fn java_topic_tool_manages_topics() {
     let mut node = Node::started();
     let server = node.bootstrap();
     let topics = |arguments: &[&str]| {

@@ -98,7 +98,7 @@ impl Release {
         self.formatted("+%Y-%m-%d")
     }
 
-    /// The time in the form of mail, as Debian's changelogs have it.
+    /// The time in the format of mail, as in Debian's changelogs.
     pub(super) fn mail_date(&self) -> Result<String, String> {
         self.formatted("+%a, %d %b %Y %H:%M:%S +0000")
     }

@@ -57,7 +57,7 @@ fn packaged_socket_unit_matches_a_listener() {
 }
 
 #[test]
-fn the_same_entries_become_the_same_archive() {
+fn equal_entries_yield_equal_archives() {
     let entries = [Entry::directory("etc", 0o755), Entry::file("etc/x", 0o640, "text")];
     let archive = || gzip(&tarball::archive(&entries, 1_700_000_000, |_| tarball::ROOT).unwrap());
     assert_eq!(archive(), archive());

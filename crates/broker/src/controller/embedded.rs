@@ -58,7 +58,7 @@ impl Embedded {
         Ok(self.change(refusable)??)
     }
 
-    /// One change at a time, and images are published in the order of the changes.
+    /// Makes one change at a time, and publishes images in the order of the changes.
     fn update<T>(
         &self,
         decide: impl FnOnce(&Image, i64) -> Decision<T>,

@@ -186,7 +186,7 @@ impl Replicas {
         Ok(CompactionOutcome::Dropped)
     }
 
-    /// A damaged log is not compacted again until the next start.
+    /// Excludes a damaged log from compaction until the next start.
     fn give_up(&self, partition: &Partition, error: &dyn std::error::Error) {
         self.cleaner.exclude(&key(partition));
         tracing::error!(partition = partition.name(), %error, "log cannot be compacted; the broker retries after the next start");

@@ -277,7 +277,7 @@ impl DataDir {
         FailureWatch::new(move |error, work| state.report(error, work), refuses)
     }
 
-    /// A log in it was not closed in good order, or was never opened.
+    /// Records that a log in the directory was not closed cleanly, or was never opened.
     pub(super) fn note_unclean(&self) {
         self.unclean.store(true, Ordering::Release);
     }
@@ -458,8 +458,8 @@ impl DataDir {
     }
 }
 
-/// An unreadable checkpoint is ignored, as in Kafka: without a recovery point the whole log is
-/// verified, without a start offset the log begins with its first segment.
+/// Reads a checkpoint. An unreadable one is ignored, as in Kafka: without a recovery point the
+/// whole log is verified, without a start offset the log begins with its first segment.
 fn checkpoint(disk: &dyn Disk, which: OffsetCheckpoint, dir: &Path) -> Offsets {
     which.load(disk, dir).unwrap_or_else(|error| {
         tracing::warn!(%error, "ignored a damaged checkpoint; logs are checked in full, or begin with their first segment");

@@ -328,7 +328,7 @@ impl DataDirs {
         self.homes.lock().remove(key);
     }
 
-    /// The partition has left the broker while its directory was offline.
+    /// Removes a partition that has left the broker while its directory was offline.
     pub(super) fn forget_if_failed(&self, key: &TopicPartition) {
         if self.is_in_failed(key) {
             self.forget(key);

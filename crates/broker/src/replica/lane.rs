@@ -347,7 +347,7 @@ impl AppendLane {
         results
     }
 
-    /// The client only gets a storage error; the log has the cause for the operator.
+    /// Logs the cause of a storage error for the operator; the client only gets an error code.
     fn warn(&self, error: &LogError, now_ms: i64) {
         // The directory has its own line.
         if !matches!(error, LogError::Refuses { .. }) && self.storage_warning.is_due(now_ms) {

@@ -174,7 +174,8 @@ impl UnservedPartitions {
         all.map(|(key, _)| key)
     }
 
-    /// The log stays closed, because its topic has remote storage; the value is true if it did not.
+    /// Keeps the log closed, because its topic has remote storage; true if it was not closed
+    /// before.
     pub(crate) fn refuse(&mut self, key: &TopicPartition, left: PartitionAtShutdown) -> bool {
         let (reason, since_ms) = (UnservedReason::Tiered, uptime_ms());
         let before = self.0.insert(key.clone(), Unserved { left, reason, since_ms });
@@ -209,13 +210,13 @@ impl UnservedPartitions {
         is_new
     }
 
-    /// The log will be recovered.
+    /// Registers a log that is yet to be recovered.
     pub(crate) fn expect(&mut self, key: TopicPartition, left: PartitionAtShutdown) {
         let (reason, since_ms) = (UnservedReason::Recovering, uptime_ms());
         self.0.insert(key, Unserved { left, reason, since_ms });
     }
 
-    /// The log begins as a new one.
+    /// Discards what the last shutdown recorded about the partition, whose log begins as a new one.
     pub(super) fn reset(&mut self, key: &TopicPartition) {
         if let Some(unserved) = self.0.get_mut(key) {
             unserved.left = PartitionAtShutdown::default();

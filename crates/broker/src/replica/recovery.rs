@@ -79,7 +79,7 @@ impl Recovery {
         self.queue.lock().extend(missing);
     }
 
-    /// A partition is recovered, or cannot be.
+    /// Counts a partition that is recovered, or cannot be.
     pub(crate) fn partition_done(&self) {
         let mut state = self.state.lock();
         state.left -= 1;
@@ -101,7 +101,7 @@ impl Recovery {
         self.queue.lock().pop_front()
     }
 
-    /// One of the threads has ended.
+    /// Records that one of the threads has ended.
     pub(crate) fn thread_done(&self) {
         self.state.lock().threads -= 1;
         self.ended.notify_all();

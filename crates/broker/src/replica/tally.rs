@@ -38,14 +38,14 @@ fn add(counter: &AtomicU64, more: u64) {
 }
 
 impl Traffic {
-    /// A producer's batch was appended.
+    /// Counts an appended batch of a producer.
     pub(crate) fn produced(&self, bytes: u64, records: u64) {
         add(&self.bytes_in, bytes);
         add(&self.records_in, records);
         add(&self.batches_in, 1);
     }
 
-    /// A producer's batch was refused.
+    /// Counts a refused batch of a producer.
     pub(crate) fn produce_failed(&self) {
         add(&self.failed_produces, 1);
     }

@@ -97,7 +97,7 @@ impl ShareCounts {
         self.acquired.fetch_add(records.max(0).unsigned_abs(), Ordering::Relaxed);
     }
 
-    /// The locks of records have ended.
+    /// Counts records whose locks have expired.
     pub(super) fn expired(&self, records: i64) {
         self.expired.fetch_add(records.max(0).unsigned_abs(), Ordering::Relaxed);
     }

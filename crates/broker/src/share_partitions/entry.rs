@@ -228,7 +228,7 @@ impl ShareEntry {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    /// The group has a session again.
+    /// Records that the group has a session again.
     pub(super) fn keep(&self) {
         self.state.lock().is_retired = false;
     }
@@ -295,7 +295,7 @@ impl ShareEntry {
         follow
     }
 
-    /// The state cannot be loaded. The caller ends the entry.
+    /// Records that the state cannot be loaded. The caller ends the entry.
     pub(crate) fn fail(&self, code: ErrorCode) {
         self.state.lock().failure = Some(code);
     }
@@ -360,7 +360,7 @@ impl ShareEntry {
         follow
     }
 
-    /// The log begins at `log_start`. Returns true if the start offset has moved.
+    /// Applies a new log start. Returns true if the start offset has moved.
     pub(super) fn log_start_moved(self: &Arc<Self>, log_start: i64) -> bool {
         let mut state = self.state.lock();
         let has_moved = state.machine.log_start_moved(log_start);
@@ -437,7 +437,7 @@ impl ShareEntry {
         }
     }
 
-    /// The alarm has fired.
+    /// Processes an alarm that has fired.
     pub(super) fn alarm_fired(&self, at_ms: i64) {
         let _ = self.alarm_ms.compare_exchange(at_ms, NEVER_MS, Ordering::Relaxed, Ordering::Relaxed);
     }

@@ -105,7 +105,7 @@ impl FetchLease {
         self.entry.state.lock().machine.next_fetch_offset()
     }
 
-    /// The log begins at `log_start`. Returns true if the start offset has moved.
+    /// Applies a new log start. Returns true if the start offset has moved.
     pub(crate) fn log_start_moved(&self, log_start: i64) -> bool {
         self.entry.log_start_moved(log_start)
     }

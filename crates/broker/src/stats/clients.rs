@@ -41,7 +41,7 @@ struct Book {
 pub(super) struct Clients(Arc<Mutex<Book>>);
 
 impl Clients {
-    /// A connection to this listener was accepted.
+    /// Counts an accepted connection to this listener.
     pub(super) fn opened(&self, listener: &str) -> OpenConnection {
         let mut book = self.0.lock();
         let counts = book.listeners.entry(listener.to_owned()).or_default();
@@ -63,7 +63,7 @@ impl Clients {
         NamedClient { clients: self.clone(), key, names }
     }
 
-    /// An authentication has ended.
+    /// Counts an authentication that has ended.
     pub(super) fn authentication(&self, authentication: Authentication) {
         *self.0.lock().authentications.entry(authentication).or_default() += 1;
     }

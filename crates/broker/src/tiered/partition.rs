@@ -245,7 +245,7 @@ impl RemotePartition {
         self.state.lock().applied >= offset
     }
 
-    /// All records below this offset of the metadata partition have been applied.
+    /// Records that all records below this offset of the metadata partition have been applied.
     pub(super) fn applied_up_to(&self, offset: i64) {
         let mut state = self.state.lock();
         state.applied = state.applied.max(offset);

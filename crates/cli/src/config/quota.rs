@@ -77,7 +77,7 @@ impl Limit {
         }
     }
 
-    /// The end of a limit.
+    /// Removal of a limit.
     pub(super) fn removed(key: &str) -> Self {
         Self { key: key.to_owned(), value: None }
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Largest payload that is decoded, and its largest JSON.
 const LIMITS: Limits = Limits { payload: 16 << 20, json: 64 << 20 };
-/// Most causes of which each is reported once.
+/// Most causes of failures that are reported, each once.
 const TOLD_MAX: usize = 50;
 
 /// The decoder of a command.

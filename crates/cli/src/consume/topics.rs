@@ -50,7 +50,7 @@ impl Wanted {
         self.find_by(cluster, partitions, |cluster, name| cluster.topic(name, false, led))
     }
 
-    /// The same without a wait: partitions may have no leader.
+    /// Like `find`, without a wait: partitions may have no leader.
     pub(super) fn find_again(&self, cluster: &mut Cluster, partitions: &[i32]) -> Result<Topics, Failure> {
         self.find_by(cluster, partitions, Cluster::present_topic)
     }

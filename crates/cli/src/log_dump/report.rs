@@ -69,7 +69,7 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// The end of a file's dump.
+    /// Prints the verdict at the end of a file's dump.
     pub(super) fn verdict(&mut self, path: &Path, verdict: &Verdict) -> Result<(), Failure> {
         let file = path.display().to_string();
         if self.json {

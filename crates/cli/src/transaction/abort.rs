@@ -165,7 +165,7 @@ fn write_marker(
     kafka_error::needing(checked, "alter", "--cluster")
 }
 
-/// A new epoch for the id ends the open transaction of the old one and fences the producer.
+/// Ends the open transaction of the id by a new epoch, which also fences its producer.
 fn abort_id(cluster: &mut Cluster, id: &str) -> Result<(), Failure> {
     let mut request = InitProducerIdRequest::default();
     request.transactional_id = Some(StrBytes::from(id));

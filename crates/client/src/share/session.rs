@@ -119,13 +119,13 @@ impl Session {
         self.due.get(&place).map(ranges).unwrap_or_default().into_iter().map(batch).collect()
     }
 
-    /// The leader has accepted a fetch of these partitions.
+    /// Records that the leader has accepted a fetch of these partitions.
     pub(super) fn fetched(&mut self, wanted: BTreeSet<Place>) {
         self.partitions = wanted;
         self.sent();
     }
 
-    /// The leader has accepted a request of the session.
+    /// Records that the leader has accepted a request of the session.
     pub(super) fn sent(&mut self) {
         self.due.clear();
         // After the greatest epoch comes 1: 0 would open a session.

@@ -195,7 +195,7 @@ impl ClassicGroup {
         self.awaiting_join = 0;
     }
 
-    /// The group has been replaced: its former alarms have no effect.
+    /// Cancels the alarms of a group that has been replaced.
     pub(super) fn forget_alarms(&self, turn: &mut StepContext<'_>) {
         turn.timers.cancel(&TimerKey::Join(self.id.clone()));
         turn.timers.cancel(&TimerKey::Sync(self.id.clone()));

@@ -53,7 +53,7 @@ impl OffsetStore {
         }
     }
 
-    /// A transaction has ended: its commits become valid, or are dropped.
+    /// Ends a transaction: its commits become valid, or are dropped.
     pub(super) fn end_transaction(&mut self, producer_id: i64, committed: bool) {
         for (key, stored) in self.pending.remove(&producer_id).unwrap_or_default() {
             if let Some(producers) = self.open.get_mut(&key) {

@@ -129,7 +129,7 @@ impl StreamsGroup {
         self.stale = true;
     }
 
-    /// The group is in the log.
+    /// Records that the group is in the log.
     pub(super) fn stored(&mut self) {
         self.is_new = false;
     }

@@ -91,10 +91,10 @@ impl SharePartition {
         }
     }
 
-    /// A write has ended at `now_ms` of the steady clock: commits its changes, or takes them back.
-    /// Records whose lock has ended meanwhile become available if the changes are taken back. Ends
-    /// the machine if the share coordinator has refused its epochs. Has no effect for an unknown
-    /// write.
+    /// Handles the end of a write, at `now_ms` of the monotonic clock: commits its changes, or
+    /// rolls them back. Records whose lock has ended meanwhile become available if the changes are
+    /// rolled back. Ends the machine if the share coordinator has refused its epochs. Has no effect
+    /// for an unknown write.
     pub fn written(
         &mut self,
         id: WriteId,
@@ -120,7 +120,7 @@ impl SharePartition {
     }
 }
 
-/// A run at the end of the write of its change.
+/// Updates a run at the end of the write of its change.
 fn settle(
     leases: &Leases,
     run: Run,

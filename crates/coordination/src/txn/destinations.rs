@@ -51,7 +51,7 @@ impl<T> Queues<T> {
         Some((*node, queue.items.drain(..queue.items.len().min(BATCH)).collect()))
     }
 
-    /// The request to this node has ended. A node without items is removed.
+    /// Records that the request to this node has ended. Removes a node without items.
     pub fn done(&mut self, node: i32) {
         if let Some(queue) = self.nodes.get_mut(&node) {
             queue.is_in_flight = false;

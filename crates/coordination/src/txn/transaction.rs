@@ -152,8 +152,8 @@ impl Transaction {
         self.ran_over_from(producer_id, epoch) || i32::from(self.producer_epoch) == i32::from(epoch) + 1
     }
 
-    /// The producer's epochs ran out when it ended its transaction, and it does not have its new id
-    /// yet.
+    /// True if the producer's epochs ran out when it ended its transaction, and it does not have
+    /// its new id yet.
     pub(super) fn ran_over_from(&self, producer_id: i64, epoch: i16) -> bool {
         producer_id == self.previous_producer_id && epoch == LAST_EPOCH && self.producer_epoch == 0
     }
@@ -242,7 +242,7 @@ impl Transaction {
         next
     }
 
-    /// The decision is carried out.
+    /// The transaction after its decision has been carried out.
     pub(super) fn completed(&self, now_ms: i64) -> Self {
         let committed = self.state == TxnState::PrepareCommit;
         let state = if committed { TxnState::CompleteCommit } else { TxnState::CompleteAbort };

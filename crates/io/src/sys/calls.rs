@@ -69,7 +69,7 @@ pub(crate) fn send_zerocopy(
     rustix::net::sendmsg(socket, slices, &mut control, flags | SendFlags::NOSIGNAL | ZEROCOPY)
 }
 
-/// A blocking receive, and readiness, wait for this many bytes (`SO_RCVLOWAT`).
+/// Makes a blocking receive, and readiness, wait for this many bytes (`SO_RCVLOWAT`).
 pub(crate) fn receive_low_water(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let bytes = i32::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
     set_option(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &bytes.to_ne_bytes())

@@ -61,7 +61,7 @@ enum Says {
 /// Names of the metrics whose values are added.
 pub(crate) type Sum = &'static [&'static str];
 
-/// Place of a value: a case of an experiment.
+/// Key of a value: a case of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct At {
     pub(crate) experiment: &'static str,

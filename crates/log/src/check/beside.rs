@@ -55,7 +55,8 @@ impl Check<'_> {
         }
     }
 
-    /// A log without batches has no file, or an empty one, which Kafka creates.
+    /// Checks the file of leader epochs. A log without batches has none, or an empty one, which
+    /// Kafka creates.
     fn judge_epochs_file(&mut self) {
         let path = self.dir.join(checkpoint::LEADER_EPOCHS);
         let what = match self.disk.len(&path) {

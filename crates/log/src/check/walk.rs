@@ -177,7 +177,7 @@ impl Check<'_> {
         }
     }
 
-    /// The end offset of an epoch must not be inside the epoch.
+    /// Checks an epoch's end offset, which must not be inside the epoch.
     fn judge_epoch(&mut self, path: &Path, position: u64, batch: &BatchView<'_>) {
         let (told, written) = (self.epochs.at(batch.base_offset()), batch.leader_epoch());
         if told < 0 || written < 0 || told == written {

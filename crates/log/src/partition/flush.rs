@@ -161,7 +161,7 @@ impl Partition {
         synced.inspect_err(|_| self.disk.drop_cached(file, path)).at("sync", path)
     }
 
-    /// A file was created or renamed: the next flush syncs the directory as well.
+    /// Records that a file was created or renamed: the next flush syncs the directory as well.
     pub(crate) fn note_new_name(&self) {
         self.unsynced_names.store(true, Ordering::Release);
     }

@@ -139,7 +139,7 @@ fn records_eligible_leaders(image: &Image) -> bool {
     image.features().get(features::ELIGIBLE_LEADERS_VERSION).is_some_and(|level| *level > 0)
 }
 
-/// A process ends in good order: it gives up every lead, keeping the right to take it again, and is
+/// Records of an orderly stop: the node gives up every leadership, stays eligible for it, and is
 /// fenced. Empty if it never registered.
 pub fn stop_node(image: &Image, node_id: i32) -> Vec<Record> {
     let Some(broker) = image.brokers().broker(node_id).filter(|broker| !broker.fenced) else {

@@ -99,7 +99,7 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
 /// Logs of each broker that responded, by directory.
 type Logs = BTreeMap<i32, DescribeLogDirsResponse>;
 
-/// The inner error is a refusal, which only concerns parts of the page.
+/// Logs of all directories. The inner error is a refusal, which only concerns parts of the page.
 async fn directories(console: &Console, visitor: &Visitor) -> Result<Result<Logs, Failed>, Failed> {
     let allowed = console.permits(visitor, (Operation::Describe, ResourceType::Cluster, CLUSTER_NAME));
     let asked = if allowed { console.live_brokers() } else { vec![console.own()] };

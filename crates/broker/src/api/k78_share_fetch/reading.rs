@@ -166,8 +166,8 @@ impl Reading {
     }
 }
 
-/// The batches as the share partition takes them. A transaction that was aborted reaches from its
-/// first offset to the next marker of its producer.
+/// The batches in the form of the share partition. An aborted transaction extends from its first
+/// offset to the next marker of its producer.
 fn fetched(spans: &[BatchSpan], aborted: &[AbortedTransaction]) -> Vec<FetchedBatch> {
     let mut later = aborted.iter().peekable();
     let mut open: HashSet<i64> = HashSet::new();

@@ -49,7 +49,7 @@ struct Refusal {
 }
 
 impl Acceptance {
-    /// The storage has refused a record; true if it accepted records before.
+    /// Records that the storage has refused a record; true if it accepted records before.
     fn refuse(&mut self, now_ms: i64) -> bool {
         if self.refusal.is_some() {
             return false;
@@ -68,7 +68,7 @@ impl Acceptance {
         is_due
     }
 
-    /// The reserve was made, or could not be made; true if this ends a refusal.
+    /// Records that the reserve was made, or could not be made; true if this ends a refusal.
     fn probed(&mut self, has_reserve: bool, now_ms: i64) -> bool {
         self.is_probed = false;
         if !has_reserve || !self.may_end(now_ms) {

@@ -111,8 +111,8 @@ impl DataDirs {
         Ok(())
     }
 
-    /// The partition is about to be in this directory: the metadata gets the directory, and the
-    /// partition's checkpoints are stored there as well.
+    /// Records that the partition is about to be in this directory: the metadata gets the
+    /// directory, and the partition's checkpoints are stored there as well.
     pub(in crate::replica) fn arrive(&self, key: &TopicPartition, dir: &DataDir) {
         let at = self.index_of(dir);
         self.homes.lock().arriving.insert(key.clone(), at);
@@ -129,7 +129,7 @@ impl DataDirs {
         was_announced
     }
 
-    /// The partition is in this directory from now on.
+    /// Records that the partition is in this directory from now on.
     pub(in crate::replica) fn settle(&self, key: &TopicPartition, dir: &DataDir) {
         let (mut homes, at) = (self.homes.lock(), self.index_of(dir));
         homes.arriving.remove(key);

@@ -45,7 +45,7 @@ impl Partition {
         (if self.syncs.may_be_due() { queued.durable(&self.syncs) } else { queued }, is_ours)
     }
 
-    /// The refusal of a batch while this broker may not lead.
+    /// Refusal of a batch if this broker has no valid lease; none if it has one.
     fn without_lease(&self, append: &Append) -> Option<AppendError> {
         (!self.has_lease()).then(|| {
             self.log.note_refused(&append.records, Passing::Leadership);

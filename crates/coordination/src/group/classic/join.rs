@@ -30,7 +30,7 @@ fn offered_bytes(protocols: &[Protocol]) -> usize {
 }
 
 impl ClassicGroup {
-    /// A member joins the next generation.
+    /// Processes the join of a member to the next generation.
     pub(in crate::group) fn join(
         &mut self,
         turn: &mut StepContext<'_>,
@@ -240,7 +240,7 @@ impl ClassicGroup {
         self.static_members.insert(instance.to_owned(), member_id.to_owned());
     }
 
-    /// The record of a static member's new id is stored, or could not be.
+    /// Handles the end of the write of a static member's new id.
     pub(in crate::group) fn returned(
         &mut self,
         turn: &mut StepContext<'_>,

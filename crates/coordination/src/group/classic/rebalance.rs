@@ -67,7 +67,7 @@ impl ClassicGroup {
         None
     }
 
-    /// The time for SyncGroup has passed: members without it are removed.
+    /// Removes the members without a SyncGroup, whose time has passed.
     pub(in crate::group) fn sync_over(
         &mut self,
         turn: &mut StepContext<'_>,
@@ -83,7 +83,7 @@ impl ClassicGroup {
         self.prepare_rebalance(turn)
     }
 
-    /// A member has sent no heartbeat for its session timeout.
+    /// Removes a member that has sent no heartbeat for its session timeout.
     pub(in crate::group) fn session_over(
         &mut self,
         turn: &mut StepContext<'_>,

@@ -34,7 +34,7 @@ impl ClassicGroup {
         group
     }
 
-    /// The log has been read to its end: members must give signs of life from now on.
+    /// Completes the load of the log: the sessions of members begin now.
     pub(in crate::group) fn loaded(&mut self, turn: &mut StepContext<'_>) -> Option<PendingWrite> {
         for member_id in self.members.keys() {
             self.renew_session(turn, member_id);

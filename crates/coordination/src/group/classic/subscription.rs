@@ -33,7 +33,7 @@ impl ClassicGroup {
     }
 }
 
-/// Every version of a subscription begins like version 0: version, topics, user data.
+/// Reads a subscription. Every version begins like version 0: version, topics, user data.
 fn read(metadata: Bytes) -> Result<Vec<String>, DecodeError> {
     let mut metadata = Decoder::new(metadata, DecodeLimits::default())?;
     metadata.read_i16()?;

@@ -63,7 +63,7 @@ impl ClassicGroup {
         }
     }
 
-    /// The leader's assignment is written before any member gets it.
+    /// Writes the leader's assignment, before any member gets it.
     fn store_assignment(&mut self, assigned: Vec<(String, Bytes)>) -> PendingWrite {
         let mut assignments: BTreeMap<String, Bytes> = assigned.into_iter().collect();
         assignments.retain(|member_id, _| self.members.contains_key(member_id));
@@ -75,8 +75,8 @@ impl ClassicGroup {
         PendingWrite { records, then: Continuation::Assign(Assignment { group_id, generation, assignments }) }
     }
 
-    /// The assignment is stored, or could not be. It counts only if the group has not changed
-    /// since.
+    /// Handles the end of the write of the assignment, which counts only if the group has not
+    /// changed since.
     pub(in crate::group) fn assigned(
         &mut self,
         turn: &mut StepContext<'_>,

@@ -49,7 +49,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// A classic member joins, or joins again, under the id `member_id`.
+    /// Processes the join of a classic member, new or again, under the id `member_id`.
     pub(in crate::group) fn join(
         &self,
         member_id: &str,

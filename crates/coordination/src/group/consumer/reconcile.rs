@@ -61,7 +61,7 @@ fn owns_any(owned: Option<&Partitions>, partitions: &EpochPartitions) -> bool {
     })
 }
 
-/// The subscription has shrunk: the member revokes the partitions of removed topics immediately.
+/// Revokes the partitions of removed topics immediately after the subscription has shrunk.
 fn drop_unsubscribed(now: &CurrentValue, goal: &Goal<'_>) -> CurrentValue {
     let mut next = now.clone();
     next.assigned.retain(|topic, _| goal.subscribed.contains(topic));

@@ -16,7 +16,7 @@ pub(super) fn check(pattern: &str) -> Result<(), GroupError> {
 }
 
 impl ConsumerGroup {
-    /// The known expressions are to be matched again.
+    /// Marks the known expressions for another match.
     pub(super) fn match_all_again(&mut self) {
         self.rematch = self.regexes.keys().cloned().collect();
     }

@@ -279,7 +279,7 @@ impl Coordinator {
         self.actions.push(Action::Reply(ticket, outcome));
     }
 
-    /// The records are in the log, or never will be.
+    /// Handles the end of a write: the records are in the log, or never will be.
     fn settle(&mut self, write: PendingWrite, part: Part, result: Result<i64, PersistFailure>, now_ms: i64) {
         let error = result.err().map(GroupError::from);
         let transaction = match part {

@@ -209,7 +209,7 @@ impl Coordinator {
         self.reply(ticket, Outcome::Fetch(Ok(topics)));
     }
 
-    /// A commit is in the log. A group with offsets exists.
+    /// Applies a commit that is in the log. A group with offsets exists.
     pub(super) fn apply_offset(
         &mut self,
         record_offset: i64,

@@ -18,19 +18,20 @@ use crate::group::turn::{Continuation, PendingWrite, Rebalance};
 /// The draft of a consumer group that is being written.
 #[derive(Debug)]
 pub(in crate::group) struct GroupDraft {
-    /// The group that holds once the records are in the log.
+    /// The group once the records are in the log.
     pub(super) becomes: DraftedGroup,
     /// The ticket of the waiting request, and its response.
     pub(super) answer: Option<(Ticket, Outcome)>,
-    /// Member whose session begins again with this draft.
+    /// Member whose session restarts with this draft.
     pub(super) renewed: Option<String>,
     /// Members that leave the group with the draft.
     pub(super) gone: Vec<String>,
-    /// The topics it was made with.
+    /// The topics from which the draft was computed.
     pub(super) topics: Arc<dyn Topics>,
-    /// Expressions of the group are to be matched then, among these topics, if any is to be.
+    /// Topics with which the group's expressions are compared after the write; none if no
+    /// expression needs it.
     pub(super) matches: Option<Visible>,
-    /// The first assignment of a streams group waits for more members.
+    /// True if the first assignment of a streams group waits for more members.
     pub(super) delays: bool,
 }
 

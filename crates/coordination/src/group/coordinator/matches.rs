@@ -56,7 +56,7 @@ impl Coordinator {
         }
     }
 
-    /// The host has compared the expressions of a group.
+    /// Applies the result of the host's comparison of a group's expressions.
     pub(super) fn matched(&mut self, matched: Matched, now_ms: i64) {
         let Matched { group_id, topics, found } = matched;
         self.matching.remove(&group_id);

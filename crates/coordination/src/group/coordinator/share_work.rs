@@ -240,7 +240,7 @@ impl Coordinator {
         self.write_share(records, write, now_ms);
     }
 
-    /// A share group's records are in the log: the work begins that they announce.
+    /// Starts the work that a share group's records announce, once they are in the log.
     pub(super) fn after_share_write(&mut self, group_id: &str, next: AfterWrite, now_ms: i64) {
         let state_epoch = self.shares.get(group_id).map_or(0, ShareGroup::epoch);
         let (change, after) = match next {
@@ -278,7 +278,7 @@ impl Coordinator {
         self.actions.push(Action::Work(GroupWork::ShareState(ShareStateWork { id, group_id, change })));
     }
 
-    /// A share group's records could not be written, and no work begins.
+    /// Handles share group records that could not be written; no work begins.
     pub(super) fn share_write_failed(
         &mut self,
         group_id: &str,

@@ -158,7 +158,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// A member has been silent for too long.
+    /// Removes a member that has been silent for too long.
     pub(super) fn put_out_of_share(&mut self, group_id: &str, member_id: &str, now_ms: i64) {
         let Some(group) = self.shares.get(group_id) else { return };
         let left = group.leave(member_id, &*self.topics, self.timers.now_ms());
@@ -255,7 +255,7 @@ impl Coordinator {
         own.or(of_all).unwrap_or(self.config.share.assignment_interval_ms)
     }
 
-    /// The log has been read to its end: members must give signs of life from now on.
+    /// Completes the load of the log: the sessions of members begin now.
     pub(super) fn shares_loaded(&mut self) {
         let steady_ms = self.timers.now_ms();
         let topics = self.topics.clone();

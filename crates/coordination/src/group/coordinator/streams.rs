@@ -207,7 +207,7 @@ impl Coordinator {
         }
     }
 
-    /// The log has been read to its end: members must give signs of life from now on.
+    /// Completes the load of the log: the sessions of members begin now.
     pub(super) fn streams_loaded(&mut self) {
         let groups = self.streams.values_mut();
         groups.for_each(|group| {

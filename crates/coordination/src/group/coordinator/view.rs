@@ -318,7 +318,7 @@ impl Coordinator {
     /// Describes a consumer group with its members.
     ///
     /// # Errors
-    /// If there is none of that name, and as [`Coordinator::list`].
+    /// No group of this type has the name, or the coordinator [does not serve](Coordinator::list).
     pub fn describe_consumer(&self, group_id: &str) -> Result<DescribedConsumerGroup, GroupError> {
         self.serving()?;
         self.consumers.get(group_id).map(ConsumerGroup::described).ok_or(GroupError::GroupIdNotFound)
@@ -327,7 +327,7 @@ impl Coordinator {
     /// Describes a share group with its members.
     ///
     /// # Errors
-    /// If there is none of that name, and as [`Coordinator::list`].
+    /// No group of this type has the name, or the coordinator [does not serve](Coordinator::list).
     pub fn describe_share(&self, group_id: &str) -> Result<DescribedShareGroup, GroupError> {
         self.serving()?;
         self.shares.get(group_id).map(ShareGroup::described).ok_or(GroupError::GroupIdNotFound)
@@ -336,7 +336,7 @@ impl Coordinator {
     /// Describes a streams group with its members.
     ///
     /// # Errors
-    /// If there is none of that name, and as [`Coordinator::list`].
+    /// No group of this type has the name, or the coordinator [does not serve](Coordinator::list).
     pub fn describe_streams(&self, group_id: &str) -> Result<DescribedStreamsGroup, GroupError> {
         self.serving()?;
         self.streams.get(group_id).map(StreamsGroup::described).ok_or(GroupError::GroupIdNotFound)

@@ -83,7 +83,7 @@ impl ShareGroup {
             && wanted(member, request) == *member.metadata
     }
 
-    /// A member leaves, or is removed.
+    /// Removes a member that leaves, or that an operator removes.
     ///
     /// # Errors
     /// The group has no such member.

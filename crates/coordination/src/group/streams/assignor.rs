@@ -80,7 +80,7 @@ impl Quota {
         Self { tasks, members, of_member }
     }
 
-    /// A member has this number of tasks from now on.
+    /// Records that a member has this number of tasks from now on.
     fn count(&mut self, tasks: i64) {
         if tasks == self.of_member {
             *self = Self::new(self.tasks - tasks, self.members - 1);

@@ -212,7 +212,7 @@ impl StreamsGroup {
         }
     }
 
-    /// A member leaves, or is removed.
+    /// Removes a member that leaves, or that an operator removes.
     ///
     /// # Errors
     /// The group has no such member.

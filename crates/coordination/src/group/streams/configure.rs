@@ -133,8 +133,8 @@ impl<'a> Configuration<'a> {
         existing.or_else(|| self.decided.get(name).copied())
     }
 
-    /// A topic between parts has the number that the topology states, or the largest number of the
-    /// topics that the writing part reads.
+    /// Decides the number of partitions of a topic between parts: the number that the topology
+    /// states, or the largest number of the topics that the writing part reads.
     fn decide_repartition(&mut self) -> Result<(), Fault> {
         let parts = self.parts.clone();
         let mut decided: BTreeMap<&str, i32> = BTreeMap::new();
@@ -230,7 +230,7 @@ impl<'a> Configuration<'a> {
         Ok(())
     }
 
-    /// A topic with changes of state has as many partitions as the part has tasks.
+    /// Decides the number of partitions of a changelog topic: the number of tasks of the part.
     fn decide_changelogs(&mut self) -> Result<(), Fault> {
         for part in self.parts.clone() {
             let tasks = self.tasks(part)?;

@@ -51,7 +51,7 @@ impl StreamsGroup {
         if has_room { Ok(()) } else { Err(GroupError::GroupMaxSizeReached) }
     }
 
-    /// A static member leaves for a while, and keeps its tasks.
+    /// Marks a static member as temporarily absent; it keeps its tasks.
     fn leave_for_a_while(&self, member_id: &str, member: &StreamsMember) -> StreamsDraft {
         let mut draft = StreamsDraft::of(self);
         let mut current = member.current.clone();

@@ -34,7 +34,7 @@ impl Reason {
         Self::partitions(format!("Following topics do not have the same number of partitions: [{counts}]"))
     }
 
-    /// A topic between parts has another number of partitions than the external topics.
+    /// Reason for a topic between parts with another number of partitions than the external topics.
     pub(super) fn unlike_source(name: &str, own: i32, count: i32) -> Self {
         Self::partitions(format!(
             "Number of partitions [{own}] of repartition topic [{name}] doesn't match number of partitions [{count}] of the source topic."

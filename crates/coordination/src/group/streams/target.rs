@@ -44,7 +44,7 @@ impl StreamsDraft {
 }
 
 impl StreamsGroup {
-    /// The first assignment no longer waits for more members; none if there is nothing to assign.
+    /// Ends the wait of the first assignment for more members; none if there is nothing to assign.
     pub(in crate::group) fn delay_over(&self, now_ms: i64) -> Option<StreamsDraft> {
         let is_due = !self.members.is_empty() && self.epoch > self.target.epoch && self.configured.is_some();
         is_due.then(|| {

@@ -111,7 +111,7 @@ impl Coordinator {
         }
     }
 
-    /// The records are in the log, or never will be.
+    /// Handles the end of an append: the records are in the log, or never will be.
     fn settle(&mut self, consequences: Consequences, result: Result<i64, PersistFailure>, now_ms: i64) {
         let Consequences { keys, results } = consequences;
         for key in &keys {
@@ -128,7 +128,7 @@ impl Coordinator {
         }
     }
 
-    /// The draft of a key is its state; its records are in the log from this offset on.
+    /// Makes the draft of a key its state; its records are in the log from this offset on.
     fn adopt(&mut self, key: &ShareKey, draft: Draft, base_offset: i64) {
         let offset = |position: usize| base_offset + i64::try_from(position).unwrap_or(0);
         if let Some(position) = draft.removed_at {

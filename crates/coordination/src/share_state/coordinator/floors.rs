@@ -29,12 +29,12 @@ impl Floors {
         self.floors.extend(next);
     }
 
-    /// A key was removed by the record at this offset.
+    /// Records that the record at this offset has removed a key.
     pub(super) fn remove(&mut self, offset: i64) {
         self.removed = self.removed.max(offset);
     }
 
-    /// The log begins at this offset.
+    /// Records that the log begins at this offset.
     pub(super) fn pruned(&mut self, offset: i64) {
         self.pruned = self.pruned.max(offset);
     }

@@ -31,7 +31,7 @@ struct ColdScan {
 }
 
 impl Scans {
-    /// A key is removed.
+    /// Drops a removed key from the pending deletions.
     pub(super) fn removed(&mut self, key: &ShareKey) {
         self.deleted.remove(key);
     }

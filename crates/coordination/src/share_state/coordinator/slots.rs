@@ -114,7 +114,7 @@ impl Slots {
         self.batches += batches(draft.share.as_ref());
     }
 
-    /// The records of a draft are with the host.
+    /// Records that the host has the records of a draft.
     pub(super) fn sent(&mut self, key: &ShareKey) {
         if let Some(draft) = self.slots.get_mut(key).and_then(|slot| slot.draft.as_mut()) {
             draft.is_sent = true;
@@ -149,7 +149,7 @@ impl Slots {
         }
     }
 
-    /// An operation waits for the records of its key.
+    /// Queues an operation that waits for the records of its key.
     pub(super) fn wait(&mut self, key: &ShareKey, waiter: Waiter) {
         self.waiting += waiter.operation.weight();
         self.slots.entry(key.clone()).or_default().waiting.push_back(waiter);

@@ -115,7 +115,7 @@ impl Coordinator {
         }
     }
 
-    /// The records are in the log, or never will be.
+    /// Handles the end of an append: the records are in the log, or never will be.
     fn settle(&mut self, write: PendingWrite, result: Result<i64, PersistFailure>, now_ms: i64) {
         match (write, result) {
             (PendingWrite::Removal(transactional_ids), Ok(_)) => {

@@ -17,7 +17,7 @@ fn bench() -> Bench {
 }
 
 #[test]
-fn parts_are_counted_and_checked() {
+fn received_parts_are_counted_and_checked() {
     let mut peer = Peer::start(&bench()).unwrap();
     let bytes = Payload::bytes(3, 300_000);
     for take in [ReceiveMode::Check, ReceiveMode::Copy, ReceiveMode::Discard] {
