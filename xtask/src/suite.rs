@@ -138,7 +138,7 @@ fn clients(root: &Path, suites: &[Suite], has_packages: bool) -> Result<Job, Str
 }
 
 /// The tests of foreign clients, against Levada and a real Kafka. `LEVADA_BIN` names a binary to
-/// take as it is.
+/// use unchanged.
 pub(crate) fn foreign(root: &Path, names: &[String]) -> Result<(), String> {
     deps::install_suites(root)?;
     execute(&mut release_command(root))?;

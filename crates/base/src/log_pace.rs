@@ -56,7 +56,7 @@ impl LogPace {
     }
 
     /// Number of lines that were left out before this one; `None` if this one is to be left out
-    /// too. The time is that of the steady clock.
+    /// too. The time is that of the monotonic clock.
     pub fn admit(&self, now_ms: i64) -> Option<u64> {
         let mut state = self.state.lock();
         let until_ms = state.until_ms.unwrap_or(now_ms).max(now_ms);

@@ -264,7 +264,7 @@ impl Context {
         }
     }
 
-    /// Host and port in responses to the client: those that its listener advertises, else the
+    /// Host and port in responses to the client: those that its listener advertises, otherwise the
     /// address to which it connected.
     fn advertised(&self) -> (String, u16) {
         let (local, port) = (self.local.ip().to_canonical(), self.local.port());

@@ -352,7 +352,7 @@ impl Sessions {
     }
 
     /// Frees memory for a session with this number of partitions: removes a session that has been
-    /// idle for long, else the smallest of the old sessions if it is smaller.
+    /// idle for long, otherwise the smallest of the old sessions if it is smaller.
     fn evict(&mut self, partitions: usize, now_ms: i64) -> bool {
         let Some((used_ms, idle)) = self.idle.first().copied() else { return false };
         if now_ms - used_ms > EVICTION_MS {

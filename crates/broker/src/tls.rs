@@ -166,7 +166,7 @@ impl TlsContext {
     /// expired since, and so may the revocation lists.
     ///
     /// # Errors
-    /// The certificates are not good any more.
+    /// The certificates are no longer good.
     pub(crate) fn verify(
         &self,
         certificates: Option<&[CertificateDer<'static>]>,

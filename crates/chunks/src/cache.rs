@@ -186,8 +186,8 @@ impl<E: Clone> Cache<E> {
     }
 
     /// The part, from its file, or fetched by `fetch`, which writes its bytes in order. `len` is
-    /// its length if that is known. Readers that request it meanwhile wait for the same fetch, and
-    /// get its error. Blocks on the disk and on the fetch.
+    /// its length if that is known. Readers that request it in the meantime wait for the same
+    /// fetch, and get its error. Blocks on the disk and on the fetch.
     ///
     /// # Errors
     /// The fetch, or a disk that fails or is full. The next request fetches again.

@@ -35,7 +35,7 @@ struct Row {
     outcome: Outcome,
     /// Kafka's name of the error, or null.
     code: Option<String>,
-    /// The failure in words, or null.
+    /// The failure as text, or null.
     error: Option<String>,
 }
 

@@ -377,7 +377,7 @@ pub enum ConnectionError {
     Request(#[from] EncodeError),
 }
 
-/// The broker's versions of an API in words.
+/// The broker's versions of an API as text.
 fn offer(offered: Option<OfferedVersions>) -> String {
     offered.map_or_else(
         || "does not offer it".to_owned(),

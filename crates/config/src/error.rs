@@ -101,7 +101,7 @@ pub enum ConfigError {
         value: String,
         /// Origin of the value.
         origin: Origin,
-        /// The allowed values, in words.
+        /// The allowed values, as text.
         allowed: String,
     },
     /// A key of Kafka's that Levada does not serve and cannot ignore without breaking a promise.

@@ -224,7 +224,7 @@ impl ConfigKey {
         }
     }
 
-    /// The allowed values in words, for error messages and documentation.
+    /// The allowed values as text, for error messages and documentation.
     pub fn allowed(&self) -> String {
         let (least, most) = self.limits();
         match self.valid {

@@ -147,8 +147,8 @@ pub trait Machine: Sized + Send + 'static {
     /// Applies an event that happened `now`. Never blocks.
     fn step(&mut self, event: Self::Event, now: Now) -> Vec<ActionOf<Self>>;
 
-    /// Latest time of the next [`Signal::Tick`], by the steady clock; none while the machine waits
-    /// for events only.
+    /// Latest time of the next [`Signal::Tick`], by the monotonic clock; none while the machine
+    /// waits for events only.
     fn deadline(&self) -> Option<i64>;
 
     /// True once the machine has been unloaded.

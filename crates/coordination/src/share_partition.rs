@@ -190,8 +190,8 @@ impl SharePartition {
         })
     }
 
-    /// Latest time of the next [`SharePartition::tick`], by the steady clock; none while no record
-    /// is locked.
+    /// Latest time of the next [`SharePartition::tick`], by the monotonic clock; none while no
+    /// record is locked.
     pub fn deadline_ms(&self) -> Option<i64> {
         self.ledger.leases().earliest_ms()
     }

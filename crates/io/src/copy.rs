@@ -1,5 +1,5 @@
-//! Copies from file to file: shares blocks if the file system can, else copies inside the kernel,
-//! else through memory. Holes stay holes.
+//! Copies from file to file: shares blocks if the file system can, otherwise copies inside the
+//! kernel, otherwise through memory. Holes stay holes.
 //!
 //! The order is reflink → `copy_file_range` → `splice` through a pipe → read and write. If a path
 //! refuses, also in the middle of a file, the copy continues with the next one; the [`Copied`]

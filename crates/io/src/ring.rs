@@ -88,14 +88,14 @@ pub struct Completion {
 pub enum Event {
     /// The operation has ended.
     Done {
-        /// Bytes, or why not.
+        /// Number of bytes, or the error.
         result: io::Result<usize>,
         /// Memory of the operation, which the caller owns again.
         memory: Memory,
     },
     /// A zero-copy send has its result, even after a failure. [`Event::Released`] follows.
     Sent {
-        /// Bytes, or why not.
+        /// Number of bytes, or the error.
         result: io::Result<usize>,
     },
     /// The kernel no longer refers to the memory of a zero-copy send.

@@ -60,7 +60,7 @@ impl Default for Thresholds {
     }
 }
 
-/// The sizes that a machine can be calibrated for, by the name of their field.
+/// The sizes that a calibration can set, by field name.
 const KEYS: [Key; 4] = [
     Key {
         name: "small_extent_bytes",

@@ -23,7 +23,7 @@ pub fn whole_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Milliseconds since the machine was started. Unlike the steady clock, this one also counts the
+/// Milliseconds since the machine was started. Unlike the monotonic clock, this one also counts the
 /// time for which the machine was suspended.
 pub fn uptime_ms() -> i64 {
     let now = clock_gettime(ClockId::Boottime);

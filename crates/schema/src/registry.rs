@@ -117,7 +117,7 @@ pub enum RegistryError {
     Missing {
         /// The address.
         url: String,
-        /// The request in words.
+        /// The request as text.
         what: String,
         /// Reason in the registry's words.
         reason: String,
@@ -127,7 +127,7 @@ pub enum RegistryError {
     Refused {
         /// The address.
         url: String,
-        /// The request in words.
+        /// The request as text.
         what: String,
         /// HTTP status.
         status: u16,
@@ -139,7 +139,7 @@ pub enum RegistryError {
     Garbage {
         /// The address.
         url: String,
-        /// The request in words.
+        /// The request as text.
         what: String,
         /// The problem.
         reason: String,

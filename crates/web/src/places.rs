@@ -111,9 +111,9 @@ impl Places {
         }
     }
 
-    /// The place of a connection from this address. If none is free, the connection that has
-    /// waited longest for its client is closed: one of the address itself if the address has its
-    /// share, else one of the address with most places. None if all are being answered, or have
+    /// The place of a connection from this address. If none is free, the connection that has waited
+    /// longest for its client is closed: one of the address itself if the address has its share,
+    /// otherwise one of the address with most places. None if all are being answered, or have
     /// waited for less than `grace`.
     fn admit(self: &Arc<Self>, address: IpAddr, now: Instant, grace: Duration) -> Option<Place> {
         let requester = Requester::at(address);

@@ -32,7 +32,7 @@ pub(crate) struct SigningKeys {
 #[derive(Debug, Default)]
 struct Had {
     keys: Arc<Jwks>,
-    /// Time of the last attempt to load the keys, by the steady clock.
+    /// Time of the last attempt to load the keys, by the monotonic clock.
     tried_ms: Option<i64>,
     failures: u32,
     /// A token names a key that we do not have.

@@ -3,9 +3,9 @@
 //! Version 1 has descriptions of topologies (KIP-1331), and the name of the assignor (KIP-1357).
 //!
 //! Epochs, topology, and members with their current and target tasks, of streams groups (KIP-1071).
-//! The topology has the numbers of partitions of its internal topics if they are known, else those
-//! that the members have sent. A group of another kind is `GROUP_ID_NOT_FOUND`, like a missing
-//! group; the message distinguishes them.
+//! The topology has the numbers of partitions of its internal topics if they are known, otherwise
+//! those that the members have sent. A group of another kind is `GROUP_ID_NOT_FOUND`, like a
+//! missing group; the message distinguishes them.
 //!
 //! Version 1 has the name of the assignor, and says of each group, if asked, that no description of
 //! its topology is stored: members are not asked for one.

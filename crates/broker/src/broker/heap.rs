@@ -15,7 +15,7 @@ const PAUSE_MAX_MS: i64 = 60 * 60_000;
 /// requests with large texts have ended, the pages of the allocator would otherwise stay.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
-    /// Time of the next attempt, ms of the steady clock.
+    /// Time of the next attempt, ms of the monotonic clock.
     next_ms: AtomicI64,
     pause_ms: AtomicI64,
 }

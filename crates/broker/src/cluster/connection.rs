@@ -116,7 +116,7 @@ pub(crate) enum ConnectionFault {
     Answer(#[from] DecodeError),
 }
 
-/// The node's versions of an API in words.
+/// The node's versions of an API as text.
 fn offer(offered: Option<OfferedVersions>) -> String {
     offered.map_or_else(
         || "in no version".to_owned(),

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use levada_process::clock::steady_ms;
 
-/// Time of a coordinator's next alarm, by the steady clock; the clock reads it without the
+/// Time of a coordinator's next alarm, by the monotonic clock; the clock reads it without the
 /// coordinator's lock.
 pub(crate) struct Due {
     /// Time of the next step, ms; `i64::MAX` for never.

@@ -15,7 +15,7 @@ pub(super) enum Change {
     /// Topics are deleted. A topic that was deleted and created again counts here, under its former
     /// id.
     Delete(Vec<DeletedTopic>),
-    /// Partitions of which this node has no replica any more, while their topics remain.
+    /// Partitions of which this node no longer has a replica, while their topics remain.
     Stop(Vec<(Uuid, i32)>),
     /// A configuration of this broker, or of all brokers, was set.
     BrokerConfig,

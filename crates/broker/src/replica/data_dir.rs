@@ -125,7 +125,7 @@ pub(crate) struct DataDir {
     configured: PathBuf,
     id: OnceLock<Uuid>,
     state: Arc<State>,
-    /// A log in it was not closed in good order.
+    /// A log in it was not closed cleanly.
     unclean: AtomicBool,
     /// Holds the lock; the kernel releases it when the process ends.
     lock: File,

@@ -450,7 +450,7 @@ impl DataDirs {
         failure.map_or(Ok(is_stored), Err)
     }
 
-    /// Leaves the mark of a clean stop in each directory whose logs were closed in good order.
+    /// Leaves the mark of a clean stop in each directory whose logs were closed cleanly.
     pub(super) fn mark_clean(&self, broker_epoch: i64) {
         for dir in &self.dirs {
             if let Err(error) = dir.mark_clean(broker_epoch) {

@@ -43,10 +43,10 @@ enum State {
 /// Authentication of a client.
 struct Authenticated {
     identity: AuthenticatedUser,
-    /// Time at which the session expires, by the steady clock: setting the wall clock ends no
+    /// Time at which the session expires, by the monotonic clock: setting the wall clock ends no
     /// session, and lengthens none.
     expires_ms: Option<i64>,
-    /// Start of the last re-authentication, by the steady clock.
+    /// Start of the last re-authentication, by the monotonic clock.
     again_ms: Option<i64>,
 }
 

@@ -76,13 +76,13 @@ pub(crate) struct ShareEntry {
     group: Arc<str>,
     partition: Arc<Partition>,
     leader_epoch: i32,
-    /// Time at which the entry was made, by the steady clock.
+    /// Time at which the entry was made, by the monotonic clock.
     made_ms: i64,
     pub(super) shared: Arc<Shared>,
     pub(super) state: Mutex<EntryState>,
     pub(super) waiters: Arc<Waiters>,
     has_ended: AtomicBool,
-    /// Time of the alarm, by the steady clock.
+    /// Time of the alarm, by the monotonic clock.
     alarm_ms: AtomicI64,
 }
 

@@ -215,7 +215,7 @@ fn until_slash(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Java's `$1` in the regex crate's form; a group that there is not stays as text, as in Kafka.
+/// Converts Java's `$1` to the regex crate's form; a missing group stays as text, as in Kafka.
 fn replacement(text: &str, groups: usize) -> String {
     let mut made = String::new();
     let mut characters = text.chars().peekable();

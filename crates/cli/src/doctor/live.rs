@@ -82,7 +82,7 @@ fn read(address: &Address<'_>) -> Result<Counters, Failure> {
     Ok(counters)
 }
 
-/// The counters of transfers, without the ending that counters have.
+/// The counters of transfers, by their names without `_total`.
 fn parse(text: &str) -> Counters {
     let samples = text.lines().filter_map(|line| line.strip_prefix("levada_transfer_")?.rsplit_once(' '));
     samples.filter_map(|(name, value)| Some((name.replacen("_total", "", 1), value.parse().ok()?))).collect()

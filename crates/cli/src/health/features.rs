@@ -47,8 +47,8 @@ pub(crate) struct Describe {
 
 /// Raise levels of features, all or none
 ///
-/// Some levels prevent a downgrade to an earlier release of Kafka. The command says so before it asks
-/// for confirmation.
+/// Some levels prevent a downgrade to an earlier release of Kafka. The command says so before it
+/// asks for confirmation.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada cluster features upgrade share.version=2

@@ -20,7 +20,7 @@ pub(super) struct Report<'a> {
 /// Verdict about a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Intact; with its contents, in words.
+    /// The file is intact; with a description of its contents.
     Sound(String),
     /// The file is damaged.
     Damaged {

@@ -177,8 +177,8 @@ impl Coordinator {
         self.offsets.end_transaction(producer_id, committed);
     }
 
-    /// Applies an event at time `now` and returns the actions. Never blocks. Alarms use the steady
-    /// clock; stored times and the age of offsets use the wall clock.
+    /// Applies an event at time `now` and returns the actions. Never blocks. Alarms use the
+    /// monotonic clock; stored times and the age of offsets use the wall clock.
     pub fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
         let now_ms = now.wall_ms;
         self.rebalances = Rebalances::default();
@@ -198,7 +198,7 @@ impl Coordinator {
         std::mem::take(&mut self.actions)
     }
 
-    /// The latest time for [`Event::Tick`], by the steady clock; none if no alarm is set.
+    /// The latest time for [`Event::Tick`], by the monotonic clock; none if no alarm is set.
     pub fn deadline(&self) -> Option<i64> {
         self.timers.next_ms()
     }

@@ -32,7 +32,9 @@ pub enum GroupError {
     #[error("the group has reached its maximum size")]
     GroupMaxSizeReached,
     /// `INVALID_SESSION_TIMEOUT`
-    #[error("the session timeout is outside the allowed range")]
+    #[error(
+        "the session timeout is below group.min.session.timeout.ms or above group.max.session.timeout.ms"
+    )]
     InvalidSessionTimeout,
     /// `MEMBER_ID_REQUIRED`: the member must join again with the id in this response.
     #[error("the group member needs a valid member id before it can join")]

@@ -51,7 +51,7 @@ pub(super) struct ShareGroup {
     subscribed: BTreeMap<String, usize>,
     /// Partitions with state; `None` if the log has no record of it.
     state: Option<StatePartitions>,
-    /// Time of the last record of `state`, by the steady clock.
+    /// Time of the last record of `state`, by the monotonic clock.
     state_since_ms: i64,
     /// True if topics may have changed since the hash was last compared.
     stale: bool,
@@ -193,7 +193,7 @@ pub(super) struct ShareDraft {
     pub(super) group: ShareGroup,
     /// Records to append.
     pub(super) records: Vec<Record>,
-    /// The time, by the steady clock.
+    /// The time, by the monotonic clock.
     steady_ms: i64,
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Alarms by name and by time, which is the steady clock's. Setting an alarm again moves it.
+/// Alarms by name and by time, which is the monotonic clock's. Setting an alarm again moves it.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     now_ms: i64,
@@ -70,7 +70,7 @@ impl Timers {
         self.now_ms = now_ms;
     }
 
-    /// The time, by the steady clock.
+    /// The time, by the monotonic clock.
     pub(super) fn now_ms(&self) -> i64 {
         self.now_ms
     }

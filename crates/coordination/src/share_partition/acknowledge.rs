@@ -127,8 +127,8 @@ impl AckPlan {
 }
 
 impl SharePartition {
-    /// Applies the acknowledgements of a member at `now_ms` of the steady clock. Offsets below the
-    /// start offset have no effect. Returns the write that commits the changes; none if nothing
+    /// Applies the acknowledgements of a member at `now_ms` of the monotonic clock. Offsets below
+    /// the start offset have no effect. Returns the write that commits the changes; none if nothing
     /// needs a write.
     ///
     /// # Errors

@@ -187,7 +187,7 @@ fn without<'a>(
 impl SharePartition {
     /// Acquires records that a fetch has read, for a member; at most as many as the request, the
     /// limit of record locks and the isolation of records at their last attempts allow. The lock
-    /// begins at `now_ms` of the steady clock.
+    /// begins at `now_ms` of the monotonic clock.
     pub fn acquire(
         &mut self,
         request: &AcquireRequest,

@@ -19,7 +19,7 @@ impl LeaseId {
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) member: Arc<str>,
-    /// End of the lock by the steady clock.
+    /// End of the lock by the monotonic clock.
     pub(super) deadline_ms: i64,
     /// Runs that refer to the lease.
     runs: u32,

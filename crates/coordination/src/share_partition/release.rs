@@ -26,8 +26,8 @@ pub(super) fn after_lock(run: &Run, limits: &ShareLimits) -> RecordState {
 }
 
 impl SharePartition {
-    /// Ends the locks that are due at `now_ms` of the steady clock. The records are available, so
-    /// that waiting fetches may be served, or, after the last attempt, archived. Records with a
+    /// Ends the locks that are due at `now_ms` of the monotonic clock. The records are available,
+    /// so that waiting fetches may be served, or, after the last attempt, archived. Records with a
     /// pending change keep it.
     pub fn tick(&mut self, limits: &ShareLimits, now_ms: i64) -> ExpiredLocks {
         let due = self.ledger.leases_mut().take_due(now_ms);

@@ -92,9 +92,9 @@ impl SharePartition {
     }
 
     /// Handles the end of a write, at `now_ms` of the monotonic clock: commits its changes, or
-    /// rolls them back. Records whose lock has ended meanwhile become available if the changes are
-    /// rolled back. Ends the machine if the share coordinator has refused its epochs. Has no effect
-    /// for an unknown write.
+    /// rolls them back. Records whose lock has ended in the meantime become available if the
+    /// changes are rolled back. Ends the machine if the share coordinator has refused its epochs.
+    /// Has no effect for an unknown write.
     pub fn written(
         &mut self,
         id: WriteId,

@@ -130,8 +130,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Applies an event at time `now` and returns the actions. Never blocks. Timers use the steady
-    /// clock; the times in records and the age of snapshots use the wall clock.
+    /// Applies an event at time `now` and returns the actions. Never blocks. Timers use the
+    /// monotonic clock; the times in records and the age of snapshots use the wall clock.
     pub fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
         let now_ms = now.wall_ms;
         self.timers.advance(now.steady_ms);
@@ -155,7 +155,7 @@ impl Coordinator {
         std::mem::take(&mut self.actions)
     }
 
-    /// The latest time for [`Event::Tick`], by the steady clock; none if no timer is set.
+    /// The latest time for [`Event::Tick`], by the monotonic clock; none if no timer is set.
     pub fn deadline(&self) -> Option<i64> {
         self.timers.next_ms()
     }

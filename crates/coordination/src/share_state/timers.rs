@@ -1,6 +1,6 @@
 //! The timers of a coordinator of share-group state.
 
-/// Timers, and their times by the steady clock.
+/// Timers, and their times by the monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     now_ms: i64,

@@ -66,7 +66,8 @@ enum Phase {
 struct Entry {
     current: Transaction,
     draft: Option<Draft>,
-    /// Time at which its transaction was opened, by the steady clock; undefined while none is open.
+    /// Time at which its transaction was opened, by the monotonic clock; undefined while none is
+    /// open.
     opened_ms: i64,
 }
 
@@ -152,7 +153,7 @@ impl Coordinator {
     }
 
     /// Applies an event at time `now` and returns the actions. Never blocks. Timeouts use the
-    /// steady clock; stored times and the age of transactional ids use the wall clock.
+    /// monotonic clock; stored times and the age of transactional ids use the wall clock.
     pub fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
         let now_ms = now.wall_ms;
         self.alarms.advance(now.steady_ms);
@@ -169,7 +170,7 @@ impl Coordinator {
         std::mem::take(&mut self.actions)
     }
 
-    /// The latest time for [`Event::Tick`], by the steady clock; none if no alarm is set.
+    /// The latest time for [`Event::Tick`], by the monotonic clock; none if no alarm is set.
     pub fn deadline(&self) -> Option<i64> {
         self.alarms.next_ms()
     }

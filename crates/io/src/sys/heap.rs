@@ -3,8 +3,8 @@
 /// Gives the pages of freed memory back to the kernel. Does nothing with another C library than
 /// glibc.
 ///
-/// Threads whose memory is in the part of the heap that is being searched wait meanwhile: 40 to 140
-/// ms for a gigabyte in blocks of 30 kB, 200 ms for a quarter of it in blocks of 64 bytes.
+/// Threads whose memory is in the part of the heap that is being searched wait in the meantime: 40
+/// to 140 ms for a gigabyte in blocks of 30 kB, 200 ms for a quarter of it in blocks of 64 bytes.
 pub fn trim_heap() {
     #[cfg(target_env = "gnu")]
     {

@@ -36,9 +36,10 @@ pub(crate) struct Core {
     registered: Option<Arc<Region>>,
     no_iowait: bool,
     polled: bool,
-    /// Targets of operations that were under way when the ring was dropped. Behind `ring`, and so
-    /// dropped after it: the thread of the kernel may start a queued operation until then, and
-    /// would do so with another file if the descriptor had been closed and its number used again.
+    /// Targets of operations that were in progress when the ring was dropped. Declared after
+    /// `ring`, and so dropped after it: the thread of the kernel may start a queued operation until
+    /// then, and would do so with another file if the descriptor had been closed and its number
+    /// used again.
     left_open: Vec<Target>,
     /// `SINGLE_ISSUER`: another thread's calls would be refused.
     thread: PhantomData<*const ()>,

@@ -59,7 +59,7 @@ impl Job<'_> {
     }
 }
 
-/// Result of a path.
+/// Result of one step of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// The piece is done or the budget is spent.

@@ -160,7 +160,7 @@ impl Spare {
         spare
     }
 
-    /// The file, under the name that it is to have, if it is ready.
+    /// Renames the file to its final name, and returns it; none if it is not ready.
     pub(super) fn take(self, path: &Path) -> Option<(File, WriteMap)> {
         let State::Ready(file, map) = std::mem::replace(&mut *self.state.lock(), State::Gone) else {
             return None;

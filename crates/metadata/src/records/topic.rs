@@ -11,7 +11,7 @@ use super::body::{
 };
 use super::named;
 
-/// `leader` of a [`PartitionChangeRecord`] that leaves the leader as it is.
+/// `leader` of a [`PartitionChangeRecord`] that leaves the leader unchanged.
 pub const LEADER_UNCHANGED: i32 = -2;
 /// `leader` of a partition that has none.
 pub const NO_LEADER: i32 = -1;
@@ -170,7 +170,7 @@ impl Body for PartitionRecord {
     }
 }
 
-/// Changes in one partition; absent fields stay as they are.
+/// Changes in one partition; absent fields stay unchanged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartitionChangeRecord {
     /// Index within the topic.

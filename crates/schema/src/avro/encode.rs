@@ -216,7 +216,7 @@ impl Avro {
         )
     }
 
-    /// The type in words, for messages.
+    /// The type as text, for messages.
     fn expected(&self, kind: usize) -> String {
         match &self.types[kind] {
             Type::Union(branches) => {

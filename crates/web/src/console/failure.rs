@@ -163,7 +163,7 @@ pub(super) fn nothing(subject: &str, visitor: &Visitor, hidden: Option<&str>) ->
     }
 }
 
-/// True if a shell takes the name as it is.
+/// True if a shell accepts the name without quotes.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }

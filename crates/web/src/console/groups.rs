@@ -78,7 +78,7 @@ pub(super) fn group_link(id: &str) -> Markup {
     html! { a href={ "/group?id=" (format::linked(id)) } { @if id.is_empty() { "(empty name)" } @else { (id) } } }
 }
 
-/// Seconds of lag in words.
+/// Seconds of lag as text.
 pub(super) fn age(seconds: Option<f64>) -> String {
     match seconds {
         Some(seconds) if seconds < 0.001 => "0".to_owned(),

@@ -107,7 +107,7 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
         }
         h2 { "Bytes in and out" }
         div.chart data-chart="traffic" {
-            p.soft { span.legend.s0 {} "produced " span.legend.s1 {} "fetched, over the last hour; earlier ones only since a page like this was opened" }
+            p.soft { span.legend.s0 {} "produced " span.legend.s1 {} "fetched, over the last hour; older samples exist only since this page was first opened" }
         }
         h2 { "Bytes by transfer path" }
         p.soft {

@@ -64,7 +64,7 @@ fn list(entries: &[EntryData]) -> Markup {
     }
 }
 
-/// The clients of a quota in words.
+/// The clients of a quota as text.
 fn clients(entity: &[EntityData]) -> String {
     let part = |one: &EntityData| {
         let kind = one.entity_type.as_str();

@@ -101,7 +101,7 @@ pub(super) struct Looked {
     pub(super) bytes: u64,
     /// The same, plus the expanded size of the batches: the work of the read.
     pub(super) cost: u64,
-    /// Batches that cannot be read, in words.
+    /// Batches that cannot be read, as text.
     pub(super) damaged: Vec<String>,
 }
 

@@ -223,7 +223,7 @@ fn synonyms<'a>(
     hidden.filter_map(|one| Some((one.value.as_deref()?, source(one.source))))
 }
 
-/// A source in words, by Kafka's number.
+/// A source as text, by Kafka's number.
 fn source(number: i8) -> &'static str {
     match number {
         1 => "set for this topic",

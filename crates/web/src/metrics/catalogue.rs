@@ -130,7 +130,7 @@ families! {
     REMOTE_READ_BYTES Counter "levada_remote_fetched_bytes" [] "Bytes of remote records in responses to consumers" "kafka.server:type=BrokerTopicMetrics,name=RemoteFetchBytesPerSec";
     REMOTE_READS Counter "levada_remote_fetches" [] "Reads of remote records, one for each partition of a fetch" "kafka.server:type=BrokerTopicMetrics,name=RemoteFetchRequestsPerSec";
     REMOTE_READ_ERRORS Counter "levada_remote_fetch_errors" [] "Reads of remote records that have failed" "kafka.server:type=BrokerTopicMetrics,name=RemoteFetchErrorsPerSec";
-    REMOTE_DELETIONS Counter "levada_remote_deletions" [] "Deletions of segments in the remote store that were begun" "kafka.server:type=BrokerTopicMetrics,name=RemoteDeleteRequestsPerSec";
+    REMOTE_DELETIONS Counter "levada_remote_deletions" [] "Started deletions of segments in the remote store" "kafka.server:type=BrokerTopicMetrics,name=RemoteDeleteRequestsPerSec";
     REMOTE_DELETION_ERRORS Counter "levada_remote_deletion_errors" [] "Deletions of segments in the remote store that have failed" "kafka.server:type=BrokerTopicMetrics,name=RemoteDeleteErrorsPerSec";
     REMOTE_CACHE_BYTES Gauge "levada_remote_cache_bytes" [] "Bytes in the local cache of remote records" "";
     REMOTE_CACHE_LOOKUPS Counter "levada_remote_cache_lookups" ["outcome"] "Parts of remote segments that reads have looked for in the local cache: hit or miss" "";

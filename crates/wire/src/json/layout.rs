@@ -65,7 +65,7 @@ impl Versions {
         Some(Self { min: min.parse().ok()?, max: max.parse().ok()? })
     }
 
-    /// The range in words, such as `from 3 on`.
+    /// The range as text, such as `from 3 on`.
     pub(super) fn shown(self) -> String {
         match (self.min, self.max) {
             (min, i16::MAX) => format!("from {min} on"),

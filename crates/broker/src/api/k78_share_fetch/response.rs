@@ -21,7 +21,7 @@ const ERRORS_TOLD_MAX: usize = 1_000;
 /// Builds the response, and records in the session which partitions the client has received.
 ///
 /// # Errors
-/// A later request of the session has come meanwhile.
+/// A later request of the session has come in the meantime.
 pub(super) fn respond(
     context: &Context,
     sharing: &Sharing,

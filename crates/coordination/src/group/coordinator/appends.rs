@@ -128,7 +128,7 @@ impl Appends {
         })
     }
 
-    /// The latest append under way with offsets of the group.
+    /// The latest append in progress with offsets of the group.
     pub(super) fn last_offsets(&self, group_id: &str) -> Option<PersistId> {
         self.offsets.get(group_id)?.last().copied()
     }
