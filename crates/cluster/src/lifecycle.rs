@@ -421,7 +421,7 @@ impl Lifecycle {
             _ => {
                 let cause = match self.last_refusal {
                     Some(code) => format!("error code {code}, {}", self.cause(code)),
-                    None => "no controller answered; check controller.quorum.bootstrap.servers".into(),
+                    None => "no controller responded; check controller.quorum.bootstrap.servers".into(),
                 };
                 let limit = self.times.registration_ms;
                 self.exit(format!("the broker could not register within {limit} ms: {cause}"));

@@ -220,7 +220,7 @@ impl Observer {
                 let expired = self.pending.is_some() && self.deadline().is_some_and(|at| at <= now_ms);
                 if let Some(pending) = self.pending.take_if(|_| expired) {
                     let waited = self.config.request_timeout_ms;
-                    self.conclude(pending, Outcome::Failed(format!("no answer within {waited} ms")), now_ms);
+                    self.conclude(pending, Outcome::Failed(format!("no response within {waited} ms")), now_ms);
                 }
             }
             ObserverEvent::Fetched(request, response) => {
@@ -303,24 +303,24 @@ impl Observer {
             return outcome;
         }
         let Some(partition) = requests::fetched(&mut response) else {
-            return Outcome::Failed("the answer is not about the metadata log alone".into());
+            return Outcome::Failed("the response is not only about the metadata log".into());
         };
         let reaction = Reaction::to(partition.error_code);
         let Some(leader) = partition.current_leader else {
             return unless_ok(partition.error_code, "Fetch")
-                .unwrap_or_else(|| Outcome::Failed("the answer names no leader".into()));
+                .unwrap_or_else(|| Outcome::Failed("the response names no leader".into()));
         };
         let before = self.quorum.epoch();
         let told = self.told(leader, &response.node_endpoints);
         match (told, reaction) {
             (Told::Conflict, _) => Outcome::Failed(format!(
-                "the answer names node {} as leader of epoch {}, which has another leader",
+                "the response names node {} as leader of epoch {}, which has another leader",
                 leader.leader_id, leader.leader_epoch
             )),
-            (Told::Stale, _) => Outcome::Failed(format!("the answer is of epoch {}", leader.leader_epoch)),
+            (Told::Stale, _) => Outcome::Failed(format!("the response is of epoch {}", leader.leader_epoch)),
             // A node that has just taught the leader has done all that it can.
             (Told::Changed, Reaction::Learn | Reaction::Proceed) if leader.leader_epoch > before => {
-                self.learned("the answer is of a later epoch")
+                self.learned("the response is of a later epoch")
             }
             (Told::Changed, Reaction::Learn) => self.learned("the node does not lead"),
             (Told::Same, Reaction::Learn) => Outcome::Failed("the node does not lead the quorum".into()),
@@ -390,7 +390,7 @@ impl Observer {
         let committed = self.tail.committed();
         if id.end_offset <= committed.offset || id.epoch < committed.epoch || id.epoch > self.quorum.epoch() {
             return Outcome::Failed(format!(
-                "the answer names a snapshot that ends at offset {} of epoch {}; committed is offset {} of epoch {}",
+                "the response names a snapshot that ends at offset {} of epoch {}; committed is offset {} of epoch {}",
                 id.end_offset, id.epoch, committed.offset, committed.epoch
             ));
         }
@@ -412,7 +412,7 @@ impl Observer {
             return outcome;
         }
         let Some(chunk) = requests::snapshot_chunk(&mut response) else {
-            return Outcome::Failed("the answer is not about the metadata log alone".into());
+            return Outcome::Failed("the response is not only about the metadata log".into());
         };
         if let Some(outcome) = unless_ok(chunk.error_code, "FetchSnapshot") {
             return outcome;
@@ -429,7 +429,7 @@ impl Observer {
         };
         let id = SnapshotId { end_offset: chunk.snapshot_id.end_offset, epoch: chunk.snapshot_id.epoch };
         if id != download.id || u64::try_from(chunk.position) != Ok(download.position()) {
-            return Outcome::Failed("the answer is of another snapshot, or of another position".into());
+            return Outcome::Failed("the response is of another snapshot, or of another position".into());
         }
         match download.push(chunk.size, &chunk.unaligned_records, &self.config.listener) {
             Ok(progress) => {

@@ -138,7 +138,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     string("sasl.oauthbearer.scope.claim.name", "Name of the claim that contains a token's scopes.").default("scope").per_listener(),
     string("sasl.oauthbearer.sub.claim.name", "Name of the claim that contains the user name.").default("sub").per_listener(),
     int("sasl.server.max.receive.size", "Largest request of a client that has not authenticated.").default("524288").at_least(1),
-    int("connection.failed.authentication.delay.ms", "Delay before a failed authentication is answered.").default("100").at_least(0),
+    int("connection.failed.authentication.delay.ms", "Delay of the response to a failed authentication.").default("100").at_least(0),
     password("delegation.token.secret.key", "Secret key of delegation tokens. In a cluster, set it to the value of the controllers. If unset, tokens are disabled."),
     long("delegation.token.max.lifetime.ms", "Longest lifetime of a delegation token, with all renewals. In a cluster, the controllers' value applies.").default("604800000").at_least(1),
     long("delegation.token.expiry.time.ms", "Time after which a delegation token expires unless it is renewed. In a cluster, the controllers' value applies.").default("86400000").at_least(1),

@@ -110,7 +110,7 @@ impl Families<'_> {
         self.gauge("levada_files_connections", "Connections open now", open)?;
         let help = "Connections closed immediately because their address had too many connections";
         self.counter("levada_files_connections_rejected", help, stats.connections_rejected())?;
-        let help = "Bytes of answers that sockets took, before any encryption";
+        let help = "Bytes of responses that sockets accepted, before any encryption";
         self.counter("levada_files_sent_bytes", help, stats.sent_bytes())?;
         let help = "Answers cut off because their file changed or could not be read";
         self.counter("levada_files_responses_truncated", help, stats.responses_truncated())?;

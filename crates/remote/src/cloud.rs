@@ -245,7 +245,7 @@ impl Cloud {
     /// The error for a response that ends early: the connection broke, or the server sent less than
     /// announced.
     fn cut_short(&self, key: &str, received: u64, expected: u64) -> RemoteError {
-        let cause = format!("the answer ended after {received} of {expected} bytes");
+        let cause = format!("the response ended after {received} of {expected} bytes");
         RemoteError::new(RemoteErrorKind::Unavailable, format!("cannot read {}", self.name(key)), cause)
     }
 

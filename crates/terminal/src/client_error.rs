@@ -181,7 +181,7 @@ fn needed(operation: &Operation, code: Option<ErrorCode>) -> Option<(&'static st
 /// Next step if a connection cannot be opened.
 fn remedy(address: &str, error: &io::Error) -> &'static str {
     match error.kind() {
-        _ if address.contains('/') => "HOST:PORT alone, without http:// or a path",
+        _ if address.contains('/') => "only HOST:PORT, without http:// or a path",
         io::ErrorKind::InvalidInput => "HOST:PORT with a port from 1 to 65535, such as localhost:9092",
         // rustls reports a certificate that it does not accept in this way.
         io::ErrorKind::InvalidData => {

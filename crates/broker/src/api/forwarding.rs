@@ -250,9 +250,9 @@ pub(super) fn mute(context: &Context, answer: &mut impl AnswerFields) {
 /// The failure of each entry of a request to which no controller has responded.
 pub(super) fn failure(error: ErrorCode) -> Failure {
     let sentence = match error {
-        ErrorCode::RequestTimedOut => "No controller of the cluster has answered in time.",
+        ErrorCode::RequestTimedOut => "No controller of the cluster has responded in time.",
         ErrorCode::UnsupportedVersion => "The controller of the cluster cannot read the request.",
-        _ => "The controller does not answer requests that this broker forwards; see the log of the broker.",
+        _ => "The controller does not respond to requests that this broker forwards; see the log of the broker.",
     };
     Failure::new(error, sentence)
 }

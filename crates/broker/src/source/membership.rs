@@ -62,10 +62,10 @@ impl MembershipState {
 
     /// Reason not to send clients to this broker: the first of those that follow from each other.
     pub fn reason(&self) -> Option<String> {
-        let refusal = self.refusal.map(|name| format!(" (the last answer is {name})")).unwrap_or_default();
+        let refusal = self.refusal.map(|name| format!(" (the last response is {name})")).unwrap_or_default();
         if self.controller.is_none() && (self.is_fenced || self.broker_epoch.is_none()) {
             return Some(
-                "no active controller is known: the controllers do not answer, or elect a leader".into(),
+                "no active controller is known: the controllers do not respond, or elect a leader".into(),
             );
         }
         if self.broker_epoch.is_none() {

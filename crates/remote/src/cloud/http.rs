@@ -168,7 +168,7 @@ impl PollDeadline for Sleep {
 }
 
 fn timed_out() -> HttpError {
-    let cause = io::Error::new(io::ErrorKind::TimedOut, "the store did not answer in time");
+    let cause = io::Error::new(io::ErrorKind::TimedOut, "the store did not respond in time");
     HttpError::new(HttpErrorKind::Timeout, cause)
 }
 

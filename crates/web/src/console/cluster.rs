@@ -110,7 +110,7 @@ impl Others {
             @if !unheard.is_empty() {
                 div.notice.bad role="status" {
                     @for (node, reason) in &unheard {
-                        p data-unheard=(node) { "Broker " (node) " did not answer: " (reason) "." }
+                        p data-unheard=(node) { "Broker " (node) " did not respond: " (reason) "." }
                     }
                     p { "This page leaves out what only " (if unheard.len() == 1 { "this broker knows" } else { "these brokers know" }) "." }
                 }
@@ -426,7 +426,7 @@ impl Console {
             let reason = match tokio::time::timeout(limit, sent).await {
                 Ok(Ok(answer)) => return Some(answer),
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => format!("no answer from {} within {} ms", link.target.address, limit.as_millis()),
+                Err(_) => format!("no response from {} within {} ms", link.target.address, limit.as_millis()),
             };
             link.cut();
             *others.lost.lock() += began.elapsed().saturating_sub(wait);

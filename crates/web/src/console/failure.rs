@@ -59,7 +59,7 @@ impl Failed {
                 format!("Cannot {doing}: {}. {}", name(*code), sentence.as_deref().unwrap_or_default())
             }
             Self::Unanswered(error) => error.to_string(),
-            Self::Unheard { node, reason } => format!("Broker {node} did not answer: {reason}."),
+            Self::Unheard { node, reason } => format!("Broker {node} did not respond: {reason}."),
             Self::Input(text) | Self::Missing(text) | Self::Redirect(text) => text.clone(),
         }
     }

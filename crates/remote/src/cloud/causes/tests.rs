@@ -20,7 +20,7 @@ fn long_causes_are_cut_between_characters() {
 #[test]
 fn error_causes_omit_requests() {
     let text = "Generic S3 error: Error performing PUT http://host/logs/a-b in 2.1s, after 1 retries, \
-        max_retries: 4, retry_timeout: 2s  - HTTP error: the store did not answer in time";
-    assert_eq!(cause(text), "HTTP error: the store did not answer in time");
+        max_retries: 4, retry_timeout: 2s  - HTTP error: the store did not respond in time";
+    assert_eq!(cause(text), "HTTP error: the store did not respond in time");
     assert_eq!(cause("Generic S3 error: a - b"), "Generic S3 error: a - b");
 }
