@@ -177,7 +177,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
         .valid(Valid::OneOf(&["auto", "always", "never"])),
     int("telemetry.max.bytes", "Largest payload of one push of a client's metrics, before and after it is expanded.").default("1048576").at_least(1),
     list("levada.client.telemetry.metrics", "Prefixes of the names of clients' metrics that /metrics shows, for each client. An empty value shows none.").default(""),
-    int("levada.client.telemetry.max.clients", "Number of clients whose metrics are kept. For another one, the client whose last push is the oldest is given up.").default("1000").at_least(0),
+    int("levada.client.telemetry.max.clients", "Number of clients whose metrics are kept. For another one, the client with the oldest push is evicted.").default("1000").at_least(0),
     int("levada.client.telemetry.max.series", "Number of series that are kept of one client. Further ones are left out.").default("500").at_least(0),
     // Groups.
     list("group.coordinator.rebalance.protocols", "Group protocols. classic is always included. Without consumer, the broker refuses consumer groups (KIP-848). Without streams, it refuses streams groups (KIP-1071). share has no effect: the feature share.version enables share groups.")

@@ -252,7 +252,9 @@ pub(super) fn failure(error: ErrorCode) -> Failure {
     let sentence = match error {
         ErrorCode::RequestTimedOut => "No controller of the cluster has responded in time.",
         ErrorCode::UnsupportedVersion => "The controller of the cluster cannot read the request.",
-        _ => "The controller does not respond to requests that this broker forwards; see the log of the broker.",
+        _ => {
+            "The controller does not respond to requests that this broker forwards; see the log of the broker."
+        }
     };
     Failure::new(error, sentence)
 }

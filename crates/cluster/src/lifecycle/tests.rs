@@ -128,7 +128,7 @@ fn registration_retries_often_while_previous_session_lasts() {
 
 #[test]
 fn registration_times_out_with_the_last_cause() {
-    for (answer, cause) in [(Some(35), "upgrade Levada"), (None, "no controller answered")] {
+    for (answer, cause) in [(Some(35), "upgrade Levada"), (None, "no controller responded")] {
         let mut broker = broker();
         let mut exits = Vec::new();
         let mut pauses = Vec::new();

@@ -92,11 +92,11 @@ fn registry_responses_are_parsed() {
     );
     check(
         registry.schema(SchemaId::Number(9)).unwrap_err(),
-        "the schema registry URL answers the request for schema 9 with status 500 (status 500)",
+        "the schema registry URL responds to the request for schema 9 with status 500 (status 500)",
     );
     check(
         registry.subjects().unwrap_err(),
-        "the schema registry URL answers the request for the list of subjects with something else: \
+        "the schema registry URL sends an unexpected response to the request for the list of subjects: \
          expected value at line 1 column 1",
     );
 }

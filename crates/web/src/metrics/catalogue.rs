@@ -125,7 +125,7 @@ families! {
     CLEANER_UNCLEANABLE_PARTITIONS Gauge "levada_cleaner_uncleanable_partitions" [] "Partitions that cannot be compacted until the next start" "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count";
     // Tiered storage.
     REMOTE_COPIED_BYTES Counter "levada_remote_copied_bytes" [] "Bytes of segments that were copied to the remote store" "kafka.server:type=BrokerTopicMetrics,name=RemoteCopyBytesPerSec";
-    REMOTE_COPIES Counter "levada_remote_copies" [] "Copies of segments to the remote store that were begun" "kafka.server:type=BrokerTopicMetrics,name=RemoteCopyRequestsPerSec";
+    REMOTE_COPIES Counter "levada_remote_copies" [] "Started copies of segments to the remote store" "kafka.server:type=BrokerTopicMetrics,name=RemoteCopyRequestsPerSec";
     REMOTE_COPY_ERRORS Counter "levada_remote_copy_errors" [] "Copies of segments to the remote store that have failed" "kafka.server:type=BrokerTopicMetrics,name=RemoteCopyErrorsPerSec";
     REMOTE_READ_BYTES Counter "levada_remote_fetched_bytes" [] "Bytes of remote records in responses to consumers" "kafka.server:type=BrokerTopicMetrics,name=RemoteFetchBytesPerSec";
     REMOTE_READS Counter "levada_remote_fetches" [] "Reads of remote records, one for each partition of a fetch" "kafka.server:type=BrokerTopicMetrics,name=RemoteFetchRequestsPerSec";

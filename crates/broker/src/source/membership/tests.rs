@@ -23,7 +23,7 @@ fn membership_reason_names_startup_step_until_unfenced() {
     let table = [
         (MembershipState { controller: None, ..unregistered.clone() }, "no active controller is known"),
         (unregistered, "not registered with the controllers"),
-        (refused, "(the last answer is DUPLICATE_BROKER_REGISTRATION)"),
+        (refused, "(the last response is DUPLICATE_BROKER_REGISTRATION)"),
         (MembershipState { applied: 39, ..start }, "catching up with the metadata: 60 records left"),
         (MembershipState { phase: "recovery", ..fenced.clone() }, "the controllers fence this broker"),
         (MembershipState { phase: "replaced", ..fenced }, "another process has registered"),
