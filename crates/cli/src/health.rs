@@ -83,7 +83,7 @@ pub(crate) struct Health {
     format: FormatArgs,
 }
 
-/// The cluster as programs read it.
+/// The cluster in the JSON output.
 #[derive(Debug, Serialize)]
 struct Overview {
     id: String,

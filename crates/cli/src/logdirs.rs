@@ -44,7 +44,7 @@ enum Order {
     Partitions,
 }
 
-/// A directory as programs read it.
+/// A directory in the JSON output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Row {
     broker: i32,
@@ -60,7 +60,7 @@ pub(crate) struct Row {
     total_bytes: Option<u64>,
 }
 
-/// A replica as programs read it.
+/// A replica in the JSON output.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Large {
     topic: String,
@@ -70,7 +70,7 @@ struct Large {
     bytes: u64,
 }
 
-/// Directories and replicas as programs read them.
+/// Directories and replicas in the JSON output.
 #[derive(Debug, Serialize)]
 struct Answer {
     directories: Vec<Row>,

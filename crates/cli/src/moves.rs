@@ -61,7 +61,7 @@ pub(crate) struct MoveArgs {
     pub(crate) format: FormatArgs,
 }
 
-/// A plan as programs read it.
+/// A plan in the JSON output.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     executed: bool,

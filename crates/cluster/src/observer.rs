@@ -220,7 +220,11 @@ impl Observer {
                 let expired = self.pending.is_some() && self.deadline().is_some_and(|at| at <= now_ms);
                 if let Some(pending) = self.pending.take_if(|_| expired) {
                     let waited = self.config.request_timeout_ms;
-                    self.conclude(pending, Outcome::Failed(format!("no response within {waited} ms")), now_ms);
+                    self.conclude(
+                        pending,
+                        Outcome::Failed(format!("no response within {waited} ms")),
+                        now_ms,
+                    );
                 }
             }
             ObserverEvent::Fetched(request, response) => {

@@ -226,9 +226,9 @@ fn tokens(settings: &Settings, listener: &str) -> Checked<OauthConfig> {
     })
 }
 
-/// An attacker who can change keys in transit can sign tokens: unencrypted, they come from this
-/// machine alone. The parser is that of the client that will use them. A user name before the host
-/// is not part of such an address, but can look like one.
+/// True if signing keys may be read from this URL: a file, HTTPS, or HTTP from this machine. An
+/// attacker who can change keys in transit can sign tokens. The parser is that of the HTTP client.
+/// A user name before the host is refused, because it can look like an address.
 fn is_key_url(url: &str) -> bool {
     if url.starts_with("file:/") {
         return true;

@@ -33,7 +33,7 @@ impl ScramMechanism {
     /// Both mechanisms.
     pub const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
 
-    /// Kafka's number.
+    /// Number of the mechanism in Kafka's protocol.
     pub fn code(self) -> i8 {
         match self {
             Self::Sha256 => 1,

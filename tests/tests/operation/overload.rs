@@ -361,7 +361,7 @@ fn large_compressed_request_does_not_starve_others() {
 }
 
 #[test]
-fn dripping_half_requests_are_closed_when_idle() {
+fn slow_incomplete_requests_are_closed_when_idle() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: one byte now and then keeps a connection to Kafka open");
     }

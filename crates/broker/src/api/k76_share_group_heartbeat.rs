@@ -1,6 +1,6 @@
 //! ShareGroupHeartbeat (key 76), version 1.
 //!
-//! A member of a share group (KIP-932) joins under an id that it has made up, names its topics,
+//! A member of a share group (KIP-932) joins under an id that it has generated, names its topics,
 //! gets its assignment, and leaves. Several members may have the same partition.
 //!
 //! Checks Read on the group and Describe on each named topic. With the feature `share.version` at

@@ -3,10 +3,10 @@
 //! Version 1 has a field for descriptions of topologies (KIP-1331), and the status
 //! `MISSING_CLIENT_TAGS`.
 //!
-//! A member of a streams group (KIP-1071) joins under an id that it has made up, sends the topology
-//! of its application, gets its tasks, and leaves. If internal topics of the topology are missing,
-//! the broker creates them with the rights of the client, without waiting: the response has the
-//! status `MISSING_INTERNAL_TOPICS`, whose sentence names topics that could not be created.
+//! A member of a streams group (KIP-1071) joins under an id that it has generated, sends the
+//! topology of its application, gets its tasks, and leaves. If internal topics of the topology are
+//! missing, the broker creates them with the rights of the client, without waiting: the response
+//! has the status `MISSING_INTERNAL_TOPICS`, whose sentence names topics that could not be created.
 //!
 //! Checks Read on the group, Describe on each topic of the topology, and Create for missing
 //! internal topics. Without `streams` in `group.coordinator.rebalance.protocols`, or with the

@@ -27,7 +27,7 @@ pub(crate) struct Describe {
     format: FormatArgs,
 }
 
-/// A broker as programs read it.
+/// A broker in the JSON output.
 #[derive(Debug, Serialize)]
 struct Description {
     #[serde(flatten)]

@@ -36,7 +36,7 @@ enum Order {
     Bytes,
 }
 
-/// A broker as programs read it.
+/// A broker in the JSON output.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Row {
     pub(super) id: i32,

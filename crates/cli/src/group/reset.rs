@@ -140,7 +140,7 @@ impl Present {
     }
 }
 
-/// The plan as programs read it.
+/// The plan in the JSON output.
 #[derive(Debug, Serialize)]
 pub(super) struct Plan<'a> {
     pub(super) group: &'a str,

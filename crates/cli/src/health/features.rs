@@ -91,7 +91,7 @@ struct Change {
     format: FormatArgs,
 }
 
-/// A feature as programs read it.
+/// A feature in the JSON output.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Row {
     feature: String,

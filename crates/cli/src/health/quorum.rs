@@ -84,7 +84,7 @@ pub(crate) struct Remove {
     format: FormatArgs,
 }
 
-/// The quorum as programs read it.
+/// The quorum in the JSON output.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct State {
     leader: Option<i32>,

@@ -40,9 +40,9 @@ pub struct PartitionRegistration {
     pub directories: Vec<Uuid>,
     /// The replicas in sync.
     pub isr: Vec<i32>,
-    /// Replicas on their way out.
+    /// Replicas that are being removed.
     pub removing_replicas: Vec<i32>,
-    /// Replicas on their way in.
+    /// Replicas that are being added.
     pub adding_replicas: Vec<i32>,
     /// Replicas that may lead though not in sync.
     pub eligible_leader_replicas: Vec<i32>,

@@ -186,7 +186,7 @@ pub struct PartitionChangeRecord {
     pub replicas: Option<Vec<i32>>,
     /// New list of the replicas that a reassignment removes.
     pub removing_replicas: Option<Vec<i32>>,
-    /// New replicas on their way in.
+    /// New list of replicas that are being added.
     pub adding_replicas: Option<Vec<i32>>,
     /// New recovery state, or -1.
     #[serde(serialize_with = "named::recovery")]

@@ -84,7 +84,7 @@ fn every_forwarded_version_can_carry_a_refusal() {
 }
 
 #[test]
-fn requests_checked_here_are_not_forwarded_undecoded() {
+fn requests_with_local_checks_are_decoded_before_forwarding() {
     for api in [
         ApiKey::AlterConfigs,
         ApiKey::IncrementalAlterConfigs,

@@ -162,7 +162,7 @@ fn topic_settings(facts: &Facts, own: Option<i32>) -> Vec<Check> {
         Check::blocked(
             "tiered topics",
             format!("remote.storage.enable=true: {}", some(&tiered)),
-            "keep these topics on brokers of Kafka: Levada does not read tiered segments",
+            "configure the same remote store for Levada (levada.remote.store), or keep these topics on brokers of Kafka",
         )
     };
     let waits = |(topic, partition): &(&MetadataResponseTopic, &MetadataResponsePartition)| {

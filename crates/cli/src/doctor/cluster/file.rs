@@ -36,7 +36,7 @@ pub(super) fn checks(path: &Path, facts: &Facts) -> OfFile {
 fn next_step(error: &ConfigError) -> &'static str {
     match error {
         ConfigError::Refused { key, .. } if key == "remote.log.storage.system.enable" => {
-            "keep this node with Apache Kafka: Levada does not read tiered segments"
+            "set levada.remote.store to the same remote store, or keep this node with Apache Kafka"
         }
         _ => {
             "change or remove the key; `levada serve --lenient` ignores keys that neither Levada nor Kafka has"

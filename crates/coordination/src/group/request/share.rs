@@ -12,7 +12,7 @@ use crate::group::records::Partitions;
 pub struct ShareHeartbeatRequest {
     /// Id of the group.
     pub group_id: String,
-    /// The member, which has made up its id.
+    /// Id of the member, which the member itself has generated.
     pub member_id: String,
     /// The member's epoch in the request; 0 to join, -1 to leave.
     pub member_epoch: i32,

@@ -13,7 +13,7 @@ pub type TaskOffsets = BTreeMap<String, BTreeMap<i32, i64>>;
 pub struct StreamsHeartbeatRequest {
     /// Id of the group.
     pub group_id: String,
-    /// The member, which has made up its id.
+    /// Id of the member, which the member itself has generated.
     pub member_id: String,
     /// The member's epoch in the request; 0 to join, below 0 to leave.
     pub member_epoch: i32,
