@@ -37,7 +37,7 @@ pub(crate) struct RemotePartition {
     pub(super) deleting: Busy,
     /// Deletion of all remote segments.
     pub(super) removing: Busy,
-    /// Leader epoch in which the reach of the copies was determined, -1 for none.
+    /// Leader epoch in which the last copied offset was determined, -1 for none.
     pub(super) begun_in: AtomicI32,
     /// Leader epoch in which copying has ended because of the store's metadata, -1 for none.
     pub(super) halted_in: AtomicI32,
