@@ -4,8 +4,8 @@
 use crate::cache::SegmentCache;
 use crate::segment::EpochStart;
 
-/// The last offset of a log with the records from `log_start` to `log_end` (exclusive) that needs no
-/// copy, `None` if there is none: the store has it, or retention has deleted it from the store.
+/// The last offset of a log with the records from `log_start` to `log_end` (exclusive) that needs
+/// no copy, `None` if there is none: the store has it, or retention has deleted it from the store.
 /// `lineage` has the leader epochs of the log: the latest of them with such an offset decides. A
 /// copy that was deleted above the log's start (an attempt that failed, remote storage that was off
 /// for a time) does not count.

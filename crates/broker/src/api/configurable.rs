@@ -24,8 +24,8 @@ pub(crate) type Named<'a> = (i8, &'a str);
 /// A key of a resource, and true if it has a null value where a value is required.
 pub(crate) type Given<'a> = (&'a str, bool);
 
-/// A resource of a request, and where in the list of all its keys are: a list for each would take
-/// several times as much memory, and there may be a hundred thousand.
+/// A resource of a request, with the range of its keys in a common list: a hundred thousand
+/// separate lists would take several times as much memory.
 pub(crate) struct ResourceKeys {
     pub(crate) kind: i8,
     pub(crate) name: StrBytes,

@@ -69,8 +69,8 @@ impl Embedded {
         Ok((outcome, self.publisher.publish(store.image())))
     }
 
-    /// Takes the directory of the metadata out of use if its device has failed, where that ends the
-    /// process: the metadata log refuses all changes from then on. On a full disk the next change
+    /// Reports an error of the metadata log to its directory. If the device has failed, the process
+    /// ends, and the metadata log refuses all changes from then on. On a full disk the next change
     /// uses the reserve.
     fn blame(&self, error: &StoreError) {
         if let StoreError::File(error) = error {

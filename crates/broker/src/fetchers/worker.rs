@@ -296,8 +296,8 @@ impl Follow {
         }
         let mut outcomes = self.locate_as(tasks, true);
         for (outcome, task) in outcomes.iter_mut().zip(tasks) {
-            // No record of the log waits for its copy, or the leader cannot tell: the replica begins
-            // with the local records.
+            // No record of the log waits for its copy, or the leader cannot tell: the replica
+            // begins with the local records.
             let has_none = match *outcome {
                 Outcome::LocatedLocal(offset, _) => offset < 0,
                 Outcome::Refused(code) => code == ErrorCode::OffsetNotAvailable.code(),

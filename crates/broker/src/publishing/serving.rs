@@ -170,9 +170,9 @@ impl Publisher {
         if has_tiered { self.serve_missing(image, topics) } else { Ok(()) }
     }
 
-    /// Has a partition follow its leader, or follow no more if this node leads it. While the
-    /// storage of its log refuses records, the partition follows none: it would join the replicas
-    /// in sync, and hold them up.
+    /// Makes a partition follow its leader, or stop following if this node leads it. While the
+    /// storage of its log refuses records, the partition does not follow: it would join the
+    /// replicas in sync, and delay them.
     pub(super) fn follow(&self, partition: &Partition) {
         if let Some(fetchers) = &self.fetchers {
             if partition.log().refuses_records() {

@@ -34,7 +34,7 @@ pub(super) struct Writer {
 
 enum Order {
     Line(Vec<u8>),
-    /// From now on to this file.
+    /// Writes further lines to this file.
     Place(Target),
     Stop,
     /// A defect of the writing.

@@ -20,7 +20,7 @@ mod way;
 
 use way::{CopyMethod, Failed};
 
-/// The experiment.
+/// The experiment `lab copy` with its files.
 #[derive(Debug)]
 pub struct Copies<'a> {
     bench: &'a Bench,

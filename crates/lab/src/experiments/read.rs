@@ -35,7 +35,7 @@ use way::{Block, ReadMethod, Share};
 /// Bytes of a block, as in the article that this experiment repeats.
 const BLOCK_BYTES: usize = 128 << 10;
 
-/// The experiment.
+/// The experiment `lab read` with its files.
 #[derive(Debug)]
 pub struct Reads<'a> {
     bench: &'a Bench,

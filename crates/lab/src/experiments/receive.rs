@@ -35,7 +35,7 @@ const SIZES: [(&str, usize); 4] = [
     ("batches of 1 MiB", 1 << 20),
 ];
 
-/// The experiment.
+/// The experiment `lab receive` with its files.
 #[derive(Debug)]
 pub struct Receives<'a> {
     bench: &'a Bench,

@@ -46,7 +46,7 @@ const START_LEN: usize = 17;
 /// Bytes of a window: the default distance of index entries, and a header.
 const WINDOW_BYTES: usize = 4096 + HEADER_LEN;
 
-/// The experiment.
+/// The experiment `lab search` with its files.
 #[derive(Debug)]
 pub struct Searches {
     file: File,

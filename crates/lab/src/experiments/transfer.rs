@@ -29,7 +29,7 @@ mod way;
 
 use way::{Tally, TransferMethod};
 
-/// The experiment.
+/// The experiment `lab transfer` with its files.
 #[derive(Debug)]
 pub struct Transfers<'a> {
     bench: &'a Bench,

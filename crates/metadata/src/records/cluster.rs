@@ -158,7 +158,7 @@ macro_rules! remark_record {
         #[doc = $doc]
         #[derive(Clone, Debug, Default, PartialEq, Serialize)]
         pub struct $name {
-            /// For human readers.
+            /// Text for human readers.
             pub $field: Option<String>,
         }
 

@@ -61,7 +61,7 @@ pub(super) struct Described {
     pub(super) protocol: &'static str,
     pub(super) assignor: String,
     pub(super) members: Vec<GroupMember>,
-    /// Of streams groups.
+    /// Fields of streams groups only.
     pub(super) streams: Option<Streams>,
 }
 

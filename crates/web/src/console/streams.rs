@@ -28,7 +28,7 @@ pub(super) struct Streams {
     topology_epoch: Option<i32>,
     /// Empty while topics are missing or have wrong numbers of partitions.
     subtopologies: Vec<Subtopology>,
-    /// In the order of the members.
+    /// Members with their tasks, in the order of the page.
     members: Vec<StreamsMember>,
 }
 

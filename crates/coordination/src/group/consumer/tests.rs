@@ -325,7 +325,7 @@ fn next_heartbeat_notices_new_grown_and_deleted_topics() {
 }
 
 #[test]
-fn a_regular_expression_follows_the_topics() {
+fn regular_expression_matches_new_topics() {
     let mut rig = rig();
     let by = |regex: &str, request| ConsumerHeartbeatRequest {
         regex: Some(regex.into()),

@@ -256,7 +256,7 @@ impl StreamsDraft {
         is_changed && (request.instance_id.is_none() || is_relevant(&before.metadata, &metadata))
     }
 
-    /// Takes the topology in if the group has none, and compares it with the topics; true if the
+    /// Stores the topology if the group has none, and compares it with the topics; true if the
     /// topics have changed.
     fn configure(
         &mut self,

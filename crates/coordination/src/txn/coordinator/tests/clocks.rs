@@ -21,7 +21,7 @@ fn a_clock_set_forward_aborts_no_transaction() {
 }
 
 #[test]
-fn a_clock_set_back_keeps_no_slow_transaction() {
+fn clock_set_back_still_aborts_slow_transactions() {
     let mut rig = Rig::new(TxnConfig::default());
     let owner = rig.init();
     rig.begin(owner, &["t-0"]);
