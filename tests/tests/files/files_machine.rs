@@ -75,8 +75,8 @@ fn inherited_sockets_are_selected_by_name() {
         server.stop();
     }
     let refusals = [
-        (vec!["--listen", "systemd:web"], "no option takes the socket \"numbers\""),
-        (vec!["--listen", "127.0.0.1:0"], "no option takes the socket \"numbers\""),
+        (vec!["--listen", "systemd:web"], "no option uses the socket \"numbers\""),
+        (vec!["--listen", "127.0.0.1:0"], "no option uses the socket \"numbers\""),
         (vec!["--listen", "systemd:www"], "LISTEN_FDNAMES has other names: numbers, web"),
         (vec!["--listen", "systemd", "--metrics", "systemd"], "cannot listen on systemd: no socket"),
     ];
