@@ -94,7 +94,7 @@ impl Profile {
 fn check_address(address: &str) -> Result<(), &'static str> {
     const EXPECTED: &str = "expected HOST:PORT with a port from 1 to 65535, such as localhost:9092";
     if address.contains('/') {
-        return Err("expected only HOST:PORT, without http:// or a path");
+        return Err("expected HOST:PORT without http:// or a path");
     }
     let (host, port) = match address.rsplit_once(']') {
         Some((host, "")) => (host, None),
