@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use levada_log::{ClosedSegment, LogError};
 use levada_metadata::uuid;
@@ -22,6 +22,9 @@ use super::feed::Origin;
 use super::publishing::PublishError;
 use super::{NotReady, RemotePartition, Tiers, on_thread};
 use crate::replica::Partition;
+
+/// Pause before the end of a copy is noted again.
+const DOUBT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The reason why a segment was not copied.
 #[derive(Debug, thiserror::Error)]
@@ -237,7 +240,7 @@ impl Tiers {
         let _in_copy = InCopy::begin(&self.in_copy, segment.id.id);
         let copied = self.upload(remote, &segment, closed).await;
         let done = match copied {
-            Ok(custom) if is_led() => self.finish(remote, &segment, custom).await,
+            Ok(custom) if is_led() => self.finish(remote, (&segment, custom), is_led).await,
             Ok(_) => Err(CopyError::Resigned),
             Err(error) => Err(error),
         };
@@ -307,11 +310,13 @@ impl Tiers {
         .await
     }
 
+    /// Notes the end of a copy. If the metadata may have it without this broker's knowledge, the
+    /// attempt is repeated while the broker leads: others may rely on the copy already.
     async fn finish(
         self: &Arc<Self>,
         remote: &Arc<RemotePartition>,
-        segment: &RemoteSegment,
-        custom: Option<Bytes>,
+        (segment, custom): (&RemoteSegment, Option<Bytes>),
+        is_led: impl Fn() -> bool,
     ) -> Result<(), CopyError> {
         let max = self.config.load().remote_log.custom_metadata_max_bytes;
         let bytes = custom.as_ref().map_or(0, Bytes::len);
@@ -320,7 +325,21 @@ impl Tiers {
         }
         let update = self.update_of(segment, SegmentState::CopyFinished);
         let update = SegmentUpdate { custom_metadata: custom, ..update };
-        self.note_state(remote, update).await.map_err(CopyError::Unconfirmed)
+        let mut is_logged = false;
+        loop {
+            match self.note_state(remote, update.clone()).await {
+                Ok(()) => return Ok(()),
+                // Nothing was sent.
+                Err(error @ PublishError::Encoding(_)) => return Err(error.into()),
+                Err(error) if !is_led() => return Err(CopyError::Unconfirmed(error)),
+                Err(error) => {
+                    if !std::mem::replace(&mut is_logged, true) {
+                        tracing::warn!(segment = %segment.id, %error, "cannot note the end of a copy; the broker repeats the attempt");
+                    }
+                    tokio::time::sleep(DOUBT_PAUSE).await;
+                }
+            }
+        }
     }
 
     /// Deletes the objects that a failed copy may have left in the store. If this fails, the expiry
