@@ -118,7 +118,7 @@ mod tests {
         let failure = check_effect(ResourceType::Cluster, Operation::Write).unwrap_err();
         assert_eq!(
             failure.line(),
-            "no request asks for write on a cluster; the operations on a cluster are create, delete, alter, \
+            "no request needs write on a cluster; the operations on a cluster are create, delete, alter, \
              describe, cluster-action, describe-configs, alter-configs, idempotent-write, all"
         );
         let page = include_str!("../../../../docs/operating/authorization.md");
