@@ -22,6 +22,9 @@
 //! [`Event::Released`], which takes until the peer has acknowledged everything, would leave the
 //! connection idle for a round trip each time.
 //!
+//! [`SocketRing`] is a ring for the sockets of a network loop, with receives. There the kernel
+//! takes a buffer of a common pool when bytes arrive, so that an idle socket has none.
+//!
 //! # When it is full, and when it goes
 //!
 //! No more operations are accepted than have room for two completions each, so none is ever lost; a
@@ -68,6 +71,7 @@ pub use crate::sys::uring::files::FileSlot;
 pub use crate::sys::uring::operation::{Caching, Handle, Memory, Operation, Target};
 pub use crate::sys::uring::options::{Mode, RingOptions};
 pub use crate::sys::uring::slots::Key;
+pub use crate::sys::uring::sockets::{SocketEvent, SocketRing};
 
 /// The ring is full, and returns the operations. Process completions, then retry.
 #[derive(Debug, thiserror::Error)]

@@ -22,6 +22,7 @@ pub(crate) mod files;
 pub(crate) mod operation;
 pub(crate) mod options;
 pub(crate) mod slots;
+pub(crate) mod sockets;
 
 use operation::{Caching, Memory, Operation, Target, Verb};
 use options::{Mode, RingOptions};
@@ -34,7 +35,6 @@ pub(crate) struct Core {
     slots: Slots<Held>,
     /// The buffers that are registered with the kernel by index.
     registered: Option<Arc<Region>>,
-    no_iowait: bool,
     polled: bool,
     /// Targets of operations that were in progress when the ring was dropped. Declared after
     /// `ring`, and so dropped after it: the thread of the kernel may start a queued operation until
@@ -85,7 +85,6 @@ impl Core {
             return Err(io::ErrorKind::Unsupported.into());
         }
         Ok(Self {
-            no_iowait: ring.params().is_feature_no_iowait(),
             polled: ring.params().is_setup_sqpoll(),
             slots: Slots::new(completions / 2),
             registered: None,
@@ -149,27 +148,10 @@ impl Core {
         if let Some(time) = &time {
             arguments = arguments.timespec(time);
         }
-        let entered = if self.polled {
-            self.ring.submitter().submit_with_args(want, &arguments)
-        } else {
-            let queued = u32::try_from(self.ring.submission().len()).unwrap_or(u32::MAX);
-            let mut flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
-            if self.no_iowait {
-                flags |= EnterFlags::NO_IOWAIT;
-            }
-            let want = u32::try_from(want).unwrap_or(u32::MAX);
-            // SAFETY: the count is that of the entries in the queue, the flags are ones that this
-            // kernel knows, and the argument is of the type that `EXT_ARG` asks for and outlives
-            // the call.
-            unsafe { self.ring.submitter().enter(queued, want, flags.bits(), Some(&arguments)) }
-        };
-        match entered {
-            Ok(_) => Ok(()),
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY)) => {
-                Ok(())
-            }
-            Err(error) => Err(error),
+        if self.polled {
+            return settled(self.ring.submitter().submit_with_args(want, &arguments));
         }
+        enter(&mut self.ring, u32::try_from(want).unwrap_or(u32::MAX), &arguments)
     }
 
     /// True if completions wait for a call before they can be seen.
@@ -277,6 +259,28 @@ impl Drop for Core {
             self.left_open.extend(target);
             mem::forget((memory, message));
         }
+    }
+}
+
+/// Submits queued entries of a ring without a thread of the kernel, and waits for `want`
+/// completions as the arguments say. The result is as for [`Core::enter`].
+fn enter(ring: &mut IoUring, want: u32, arguments: &SubmitArgs<'_, '_>) -> io::Result<()> {
+    let queued = u32::try_from(ring.submission().len()).unwrap_or(u32::MAX);
+    let mut flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
+    if ring.params().is_feature_no_iowait() {
+        flags |= EnterFlags::NO_IOWAIT;
+    }
+    // SAFETY: the count is that of the entries in the queue, the flags are ones that this kernel
+    // knows, and the argument is of the type that `EXT_ARG` asks for and outlives the call.
+    settled(unsafe { ring.submitter().enter(queued, want, flags.bits(), Some(arguments)) })
+}
+
+/// Result of a call that may have been interrupted, or requires completions to be taken first.
+fn settled(entered: io::Result<usize>) -> io::Result<()> {
+    match entered {
+        Ok(_) => Ok(()),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY)) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

@@ -109,7 +109,7 @@ pub enum Caching {
 
 /// `MSG_WAITALL`: the ring continues after a short send, and a send that stays short is a failure
 /// of its chain.
-const WAIT_ALL: SendFlags = SendFlags::from_bits_retain(0x100);
+pub(super) const WAIT_ALL: SendFlags = SendFlags::from_bits_retain(0x100);
 
 /// One operation that is not yet submitted to a ring.
 #[derive(Debug)]
