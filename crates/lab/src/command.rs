@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::copy::Copies;
+use crate::loops::Loops;
 use crate::read::Reads;
 use crate::receive::Receives;
 use crate::record::{self, Line, Recorder};
@@ -33,7 +34,8 @@ mod table;
 type Begin = for<'a> fn(&'a Bench, Option<&Path>) -> Result<Box<dyn Experiment + 'a>, LabError>;
 
 /// All experiments that need only this machine, in the order of `levada lab all`.
-const EXPERIMENTS: [Begin; 7] = [TRANSFER[0], COPY[0], READ[0], RECEIVE[0], SEARCH[0], SEND[0], SEND[1]];
+const EXPERIMENTS: [Begin; 8] =
+    [TRANSFER[0], COPY[0], READ[0], RECEIVE[0], SEARCH[0], SEND[0], SEND[1], LOOP[0]];
 
 const TRANSFER: [Begin; 1] = [|bench, _| Ok(Box::new(Transfers::new(bench)?))];
 const COPY: [Begin; 1] = [|bench, _| Ok(Box::new(Copies::new(bench)?))];
@@ -48,6 +50,7 @@ const SEARCH: [Begin; 1] = [|bench, libs| {
 }];
 const SEND: [Begin; 2] =
     [|bench, _| Ok(Box::new(Sends::new(bench))), |bench, _| Ok(Box::new(Mixed::new(bench)))];
+const LOOP: [Begin; 1] = [|bench, _| Ok(Box::new(Loops::new(bench)?))];
 
 /// Executes a command and prints its results. Blocks until the command has ended.
 ///
@@ -66,6 +69,7 @@ pub fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Receive(args) => measure(&args, &RECEIVE, None, out),
         Command::Search(args) => measure(&args.run, &SEARCH, args.kafka_libs.as_deref(), out),
         Command::Send(args) => measure(&args, &SEND, None, out),
+        Command::Loop(args) => measure(&args, &LOOP, None, out),
         Command::Calibrate(args) => calibrate::run(&args, out),
         Command::Claims(args) => claims::run(&args),
         Command::Goals(args) => goals::run(&args),

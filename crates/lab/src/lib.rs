@@ -63,7 +63,7 @@ mod runner;
 
 pub use error::LabError;
 pub use experiments::offer::{Begin, Offer};
-pub use experiments::{broker, calibrate, copy, files, read, receive, search, send, transfer};
+pub use experiments::{broker, calibrate, copy, files, loops, read, receive, search, send, transfer};
 pub use harness::bench::Bench;
 pub use harness::peer;
 pub use machine::interrupt::Interrupt;

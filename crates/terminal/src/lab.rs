@@ -111,6 +111,11 @@ pub enum Command {
   levada lab send --only ifb                    the device that takes references
   levada lab send --only pieces                 messages of many small pieces")]
     Send(RunArgs),
+    /// Compare network loops of a server, by epoll and by a ring
+    #[command(after_help = "Examples:
+  levada lab loop
+  levada lab loop --only idle                   5000 connections, of which ten are busy")]
+    Loop(RunArgs),
     Calibrate(CalibrateArgs),
     /// Compare records with the claims of articles, for the documentation
     #[command(

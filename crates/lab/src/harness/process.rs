@@ -70,6 +70,11 @@ pub(crate) fn resident_bytes(pid: u32) -> u64 {
     status(pid, "VmRSS:") * 1024
 }
 
+/// Bytes of the kernel's small objects, of all processes.
+pub(crate) fn slab_bytes() -> u64 {
+    value(&fs::read_to_string("/proc/meminfo").unwrap_or_default(), "Slab:") * 1024
+}
+
 /// Number of voluntary context switches of all threads so far.
 pub(crate) fn wakeups(pid: u32) -> u64 {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
@@ -139,7 +144,7 @@ mod tests {
     fn statistics_of_this_process_are_plausible() {
         let pid = std::process::id();
         let before = Spent::of(pid);
-        assert!(resident_bytes(pid) > 100_000);
+        assert!(resident_bytes(pid) > 100_000 && slab_bytes() > 100_000);
         assert!(descriptors(pid) >= 3 && faults(pid) > 0);
         while Spent::since(pid, &before).is_zero() {}
         let used = Duration::from_millis(50);

@@ -67,16 +67,38 @@ pub(crate) fn produce(
     mut file: &File,
     stream: &TcpStream,
 ) -> io::Result<()> {
-    let (mut response, offset_at) = produced(&filled.place)?;
+    let mut responses = ProduceResponses::new(&filled.place, filled.records)?;
     let mut frame = vec![0; frame_len];
     let (mut stream_in, mut stream_out) = (stream, stream);
-    for number in 0.. {
+    loop {
         stream_in.read_exact(&mut frame)?;
         file.write_all(&frame[frame_len - filled.batch_len..])?;
-        response[offset_at..offset_at + 8].copy_from_slice(&filled.offset(number).to_be_bytes());
-        stream_out.write_all(&response)?;
+        stream_out.write_all(responses.respond())?;
     }
-    Ok(())
+}
+
+/// Responses to batches of equal length for one partition, which began empty.
+#[derive(Debug)]
+pub(crate) struct ProduceResponses {
+    bytes: BytesMut,
+    offset_at: usize,
+    next: i64,
+    records: i64,
+}
+
+impl ProduceResponses {
+    /// Prepares the responses to batches with this number of records.
+    pub(crate) fn new(place: &TopicPartition, records: usize) -> io::Result<Self> {
+        let (bytes, offset_at) = produced(place)?;
+        Ok(Self { bytes, offset_at, next: 0, records: i64::try_from(records).unwrap_or(i64::MAX) })
+    }
+
+    /// Returns the response to the next batch.
+    pub(crate) fn respond(&mut self) -> &[u8] {
+        self.bytes[self.offset_at..self.offset_at + 8].copy_from_slice(&self.next.to_be_bytes());
+        self.next += self.records;
+        &self.bytes
+    }
 }
 
 /// Returns the response to a batch for a partition, and the position of the offset in it.

@@ -7,10 +7,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bytes::BytesMut;
-
 use crate::error::LabError;
-use crate::experiments::broker::harness::floor;
+use crate::experiments::broker::harness::floor::ProduceResponses;
 use crate::experiments::broker::harness::frames::TopicPartition;
 use crate::harness::bench::Bench;
 use crate::harness::event_loop::{self, Interest};
@@ -38,9 +36,9 @@ pub(super) fn beside<T>(
 }
 
 fn serve(listener: &TcpListener, load: &Load<'_>, over: &AtomicBool) -> io::Result<()> {
-    let answers: io::Result<Vec<_>> = load.places.iter().map(floor::produced).collect();
-    let mut answers: Vec<Answer> =
-        answers?.into_iter().map(|(bytes, offset_at)| Answer { bytes, offset_at, next: 0 }).collect();
+    let responses: io::Result<Vec<_>> =
+        load.places.iter().map(|place| ProduceResponses::new(place, 1)).collect();
+    let mut responses = responses?;
     let mut frame = vec![0; load.frame_len];
     event_loop::serve(listener, over, Ok, |at, stream: &mut TcpStream| {
         let got = stream.read(&mut frame)?;
@@ -50,23 +48,7 @@ fn serve(listener: &TcpListener, load: &Load<'_>, over: &AtomicBool) -> io::Resu
         stream.read_exact(&mut frame[got..])?;
         let to = at % load.places.len();
         (&load.files[to]).write_all(&frame[load.frame_len - load.batch_len..])?;
-        stream.write_all(answers[to].next())?;
+        stream.write_all(responses[to].respond())?;
         Ok(Interest::ToReceive)
     })
-}
-
-/// Response to a batch for one partition.
-struct Answer {
-    bytes: BytesMut,
-    offset_at: usize,
-    next: i64,
-}
-
-impl Answer {
-    /// Returns the response with the next offset.
-    fn next(&mut self) -> &[u8] {
-        self.bytes[self.offset_at..self.offset_at + 8].copy_from_slice(&self.next.to_be_bytes());
-        self.next += 1;
-        &self.bytes
-    }
 }
