@@ -61,7 +61,6 @@ macro_rules! message {
 }
 
 mod configurable;
-mod end_offsets;
 mod forwarding;
 
 /// Implements the response to one API: decodes the request, calls its function, and encodes the

@@ -16,9 +16,10 @@ use crate::cluster::ClusterMembership;
 use crate::controller::Controller;
 use crate::coordinator::Coordinators;
 use crate::encoded_topics::EncodedTopics;
+use crate::end_offsets::{AskedEnds, Leaders, TopicPartitions};
 use crate::fetch_session::Sessions;
 use crate::live_config::LiveConfig;
-use crate::peers::PeerRequests;
+use crate::peers::{PeerRequests, Subject};
 use crate::publishing::Publisher;
 use crate::quota::QuotaBook;
 use crate::remote_reads::RemoteReads;
@@ -127,6 +128,13 @@ impl Broker {
     /// Requests to other brokers.
     pub(crate) fn peers(&self) -> &PeerRequests {
         self.transactions.peers()
+    }
+
+    /// Requests the end offsets of partitions from their leaders.
+    pub(crate) fn ask_ends(&self, subject: Subject, topics: TopicPartitions) -> AskedEnds {
+        let (image, peers) = (self.metadata.image(), self.peers());
+        let leaders = Leaders { image: &image, node_id: self.node_id(), replicas: &self.replicas, peers };
+        leaders.ask(subject, topics)
     }
 
     /// Access control, and the keys of tokens.

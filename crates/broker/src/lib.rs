@@ -10,7 +10,7 @@
 //! - `transaction`: verification and markers. `controller`: changes of the metadata, decided here
 //!   or sent to the controllers of a cluster. `publishing`: a new image takes effect.
 //! - `coordinator`: the host of the machines of [`levada_coordination`]. `cluster`, `fetchers`,
-//!   `peers`: threads with connections to other nodes.
+//!   `peers`: threads with connections to other nodes. `end_offsets`: questions to leaders.
 //! - `replica`: logs and their leadership: the order of appends (`lane`), what an acknowledgement
 //!   waits for (`durability`, `led`), long polls, recovery, retention, compaction, moves.
 //! - `remote_reads`: records that only remote storage has, through the local cache.
@@ -29,6 +29,7 @@ mod controller;
 mod coordinator;
 pub mod desk;
 mod encoded_topics;
+mod end_offsets;
 mod error_map;
 mod fetch_session;
 mod fetchers;

@@ -34,9 +34,10 @@ use levada_wire::messages::describe_share_group_offsets_response::{
 use levada_wire::messages::{DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse, StrBytes};
 
 use crate::api::access::forbidden;
-use crate::api::end_offsets::{self, TopicPartitions};
 use crate::api::k76_share_group_heartbeat::are_served;
 use crate::api::{Context, Sentences, text};
+use crate::end_offsets::TopicPartitions;
+use crate::peers::Subject;
 use crate::share::states;
 
 const LAG_VERSION_MIN: i16 = 1;
@@ -171,7 +172,7 @@ async fn look_up(
             to_measure.insert(name.clone(), indexes);
         }
     }
-    let ends = end_offsets::request(context.broker(), to_measure).await;
+    let ends = context.broker().ask_ends(Subject::EndOffsets, to_measure).all().await;
     let unknown = Err(ShareStateError::UnknownTopicOrPartition);
     let topics = asked.into_iter().map(|(id, name, indexes)| {
         let mut shown = Vec::with_capacity(indexes.len());
