@@ -1,6 +1,7 @@
 //! Reads the metadata topic: the records about partitions of this broker, from the beginning. Reads
 //! a local replica directly, and otherwise fetches from the leader.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
@@ -11,22 +12,15 @@ use levada_tiered::record::{METADATA_TOPIC, decode, metadata_partition};
 use levada_tiered::{RemoteRecord, TopicIdPartition};
 use levada_wire::api::controller::{self, ControllerApi};
 use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
-use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
-use levada_wire::messages::{
-    FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse, RequestResponsePair,
-};
+use levada_wire::messages::{FetchRequest, FetchResponse, RequestResponsePair};
 
 use super::{RemotePartition, Tiers};
+use crate::end_offsets::Leaders;
 use crate::peers::{Peer, Subject};
 use crate::replica::Partition;
 
 /// Bytes of records in one read.
 const READ_BYTES: u32 = 1 << 20;
-
-/// Timestamp that stands for the end.
-const LATEST: i64 = -1;
-/// The leader decides with the epoch that it has.
-const ANY_EPOCH: i32 = -1;
 
 /// A partition of the metadata topic that is read.
 #[derive(Debug, Default)]
@@ -63,23 +57,33 @@ impl Tiers {
     }
 
     /// The partition of the metadata topic with the records of a partition.
-    pub(super) fn feed_of(&self, name: &TopicIdPartition) -> Option<i32> {
+    pub(crate) fn feed_of(&self, name: &TopicIdPartition) -> Option<i32> {
         Some(metadata_partition(name, self.feed_count()?))
     }
 
-    /// Begins to read the records of a partition: from the first on, also if other partitions have
-    /// been read further.
-    pub(super) fn subscribe(&self, name: TopicIdPartition) -> Option<Arc<RemotePartition>> {
-        let index = self.feed_of(&name)?;
-        let ready_at = self.feed_end(index)?;
-        let key = (name.topic_id, name.partition);
-        let partition = Arc::new(RemotePartition::new(name, index, ready_at));
-        let feed = self.feeds.write().entry(index).or_default().clone();
-        // No record passes between the entry and the new beginning.
-        let mut feed = feed.lock();
-        self.partitions.write().insert(key, partition.clone());
-        feed.next = 0;
-        Some(partition)
+    /// Begins to read the records of partitions: from the first on, also if other partitions have
+    /// been read further. Those whose metadata has no known end stay out. Blocks until the leaders
+    /// of the metadata have answered, which are asked at the same time and once each.
+    pub(crate) fn subscribe(&self, names: impl Iterator<Item = TopicIdPartition>) {
+        let mut by_feed = BTreeMap::<i32, Vec<TopicIdPartition>>::new();
+        for name in names {
+            if let Some(index) = self.feed_of(&name) {
+                by_feed.entry(index).or_default().push(name);
+            }
+        }
+        let ends = self.feed_ends(by_feed.keys().copied().collect());
+        for (index, names) in by_feed {
+            let Some(ready_at) = ends.get(&index) else { continue };
+            let feed = self.feeds.write().entry(index).or_default().clone();
+            // No record passes between the entries and the new beginning.
+            let mut feed = feed.lock();
+            let mut partitions = self.partitions.write();
+            for name in names {
+                let key = (name.topic_id, name.partition);
+                partitions.insert(key, Arc::new(RemotePartition::new(name, index, *ready_at)));
+            }
+            feed.next = 0;
+        }
     }
 
     /// Reads a metadata partition up to its end. Blocks. False if it cannot be read now.
@@ -165,18 +169,19 @@ impl Tiers {
         partitions.entry((name.topic_id, name.partition)).or_insert_with(fresh).clone()
     }
 
-    /// The end of a metadata partition, as its leader knows it; none if it is not known now.
-    /// Blocks. A follower, or a leader after its election, may have an older one, for example after
-    /// a crash, and records after it say which remote segments exist.
-    pub(crate) fn feed_end(&self, index: i32) -> Option<i64> {
-        if let Ok(own) = self.replicas.partition(METADATA_TOPIC, index)
-            && own.check_leader(ANY_EPOCH).is_ok()
-        {
-            let is_older = own.led().is_some_and(|led| led.is_before_epoch());
-            return (!is_older).then(|| own.log().high_watermark());
+    /// The ends of metadata partitions, as their leaders know them; without those that are not
+    /// known now. Blocks. A follower, or a leader after its election, may have an older one, for
+    /// example after a crash, and records after it say which remote segments exist.
+    pub(crate) fn feed_ends(&self, indexes: Vec<i32>) -> BTreeMap<i32, i64> {
+        if indexes.is_empty() {
+            return BTreeMap::new();
         }
-        let answer = self.ask(index, controller::LIST_OFFSETS, move |_| list_offsets(index));
-        end_in(&answer?)
+        let image = self.metadata.image();
+        let (node_id, replicas, peers) = (self.node_id(), &*self.replicas, self.transactions.peers());
+        let leaders = Leaders { image: &image, node_id, replicas, peers };
+        let asked = leaders.ask(Subject::RemoteSegments, [(METADATA_TOPIC.to_owned(), indexes)].into());
+        let known = |((_, index), end): ((String, i32), Result<i64, _>)| Some((index, end.ok()?));
+        asked.wait().into_iter().filter_map(known).collect()
     }
 
     fn part(&self, index: i32, offset: i64, origin: Origin) -> Option<FeedPart> {
@@ -231,23 +236,6 @@ impl Tiers {
         self.transactions.peers().call(leader, Subject::RemoteSegments, Box::new(call));
         answer.recv().ok().flatten()
     }
-}
-
-fn list_offsets(index: i32) -> ListOffsetsRequest {
-    let mut partition = ListOffsetsPartition::default();
-    (partition.partition_index, partition.timestamp) = (index, LATEST);
-    partition.current_leader_epoch = ANY_EPOCH;
-    let mut topic = ListOffsetsTopic::default();
-    (topic.name, topic.partitions) = (METADATA_TOPIC.into(), vec![partition]);
-    let mut request = ListOffsetsRequest::default();
-    (request.replica_id, request.topics) = (-1, vec![topic]);
-    request
-}
-
-/// The end of the only partition; none after an error, or without an offset.
-fn end_in(response: &ListOffsetsResponse) -> Option<i64> {
-    let partition = response.topics.first()?.partitions.first()?;
-    (partition.error_code == 0 && partition.offset >= 0).then_some(partition.offset)
 }
 
 fn fetch_request(topic_id: levada_wire::Uuid, (index, offset): (i32, i64), max_bytes: u32) -> FetchRequest {

@@ -118,13 +118,12 @@ impl Tiers {
                 feeds.entry(index).or_default();
             }
         }
-        for partition in self.replicas.partitions().all() {
-            let key = (partition.topic_id(), partition.index());
-            if self.tiering(&partition) == Tiering::Local || self.partitions.read().contains_key(&key) {
-                continue;
-            }
-            self.subscribe(name_of(&partition));
-        }
+        let is_known = |partition: &Partition| {
+            self.partitions.read().contains_key(&(partition.topic_id(), partition.index()))
+        };
+        let mut new = self.replicas.partitions().all();
+        new.retain(|partition| self.tiering(partition) != Tiering::Local && !is_known(partition));
+        self.subscribe(new.iter().map(|partition| name_of(partition)));
     }
 
     /// Reads the metadata partitions in use. Blocks.

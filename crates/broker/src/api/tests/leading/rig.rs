@@ -93,8 +93,13 @@ impl Rig {
 
     /// The other broker has a listener of this name.
     pub(super) fn let_other_listen_as(&mut self, name: &str) {
-        let endpoint =
-            Endpoint { name: name.to_owned(), host: "other".to_owned(), port: 1, security_protocol: 0 };
+        self.let_other_listen_at(name, ("other", 1));
+    }
+
+    /// The other broker has a listener of this name at this address.
+    pub(super) fn let_other_listen_at(&mut self, name: &str, (host, port): (&str, u16)) {
+        let (name, host) = (name.to_owned(), host.to_owned());
+        let endpoint = Endpoint { name, host, port, security_protocol: 0 };
         self.publish(&[RegisterBrokerRecord { end_points: vec![endpoint], ..other() }.into()]);
     }
 
