@@ -124,6 +124,12 @@ impl Tiers {
                     self.counts.copy_errors.add(1);
                     tracing::error!(partition = partition.name(), %error, "copying to the remote store has ended");
                 }
+                CopyError::LostLineage { .. } | CopyError::LostMetadata { .. } => {
+                    self.counts.copy_errors.add(1);
+                    if remote.told_lost.is_new((epoch, error.to_string())) {
+                        tracing::warn!(partition = partition.name(), %error, "the broker keeps the remote segments of a log, and copies nothing");
+                    }
+                }
                 error => {
                     self.counts.copy_errors.add(1);
                     tracing::warn!(partition = partition.name(), %error, "cannot copy a segment to the remote store; the broker repeats the attempt");
@@ -201,6 +207,7 @@ impl Tiers {
         if log_start < local_start && !remote.was_ever_copied()? {
             return Err(CopyError::LostMetadata { log_start, local_start });
         }
+        remote.told_lost.clear();
         self.raise_log_start(partition, first.unwrap_or(local_start)).await?;
         remote.tell_reach(log)?;
         self.delete_interrupted(remote).await;

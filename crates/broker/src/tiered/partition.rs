@@ -41,6 +41,8 @@ pub(crate) struct RemotePartition {
     pub(super) begun_in: AtomicI32,
     /// Leader epoch in which copying has ended because of the store's metadata, -1 for none.
     pub(super) halted_in: AtomicI32,
+    /// The loss of leader epochs or of metadata that was logged, and the leader epoch of that time.
+    pub(super) told_lost: Told<(i32, String)>,
     /// True if this broker led the partition when its role was last read.
     pub(super) was_led: AtomicBool,
     pub(super) lag_bytes: AtomicU64,
@@ -77,6 +79,26 @@ impl Busy {
     }
 }
 
+/// A fact that each round finds again, and that is logged when it changes.
+#[derive(Debug, Default)]
+pub(super) struct Told<T>(Mutex<Option<T>>);
+
+impl<T: PartialEq> Told<T> {
+    /// True if the fact is not the one that was found last.
+    pub(super) fn is_new(&self, fact: T) -> bool {
+        let fact = Some(fact);
+        let mut last = self.0.lock();
+        let is_new = *last != fact;
+        *last = fact;
+        is_new
+    }
+
+    /// The fact no longer holds.
+    pub(super) fn clear(&self) {
+        *self.0.lock() = None;
+    }
+}
+
 /// Sizes of the remote segments of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemoteSize {
@@ -99,6 +121,7 @@ impl RemotePartition {
             removing: Busy::default(),
             begun_in: AtomicI32::new(-1),
             halted_in: AtomicI32::new(-1),
+            told_lost: Told::default(),
             was_led: AtomicBool::new(false),
             lag_bytes: AtomicU64::new(0),
             lag_segments: AtomicU64::new(0),
@@ -251,3 +274,6 @@ impl RemotePartition {
         state.applied = state.applied.max(offset);
     }
 }
+
+#[cfg(test)]
+mod tests;
