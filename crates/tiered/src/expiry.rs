@@ -7,6 +7,7 @@ use std::sync::Arc;
 use levada_wire::Uuid;
 
 use crate::cache::SegmentCache;
+use crate::copying::highest_copied;
 use crate::lineage::{within_lineage, without_empty_epochs};
 use crate::segment::{EpochStart, RemoteSegment, SegmentState};
 
@@ -19,8 +20,8 @@ pub struct LogFacts<'a> {
     pub log_start: i64,
     /// Offset after the last.
     pub log_end: i64,
-    /// Bytes of the segments that the store does not have.
-    pub only_local_bytes: u64,
+    /// First offset and bytes of each local segment.
+    pub local: &'a [(i64, u64)],
     /// `retention.bytes`; negative for no limit.
     pub retention_bytes: i64,
     /// `retention.ms`; negative for no limit.
@@ -69,20 +70,30 @@ pub fn expired(cache: &SegmentCache, log: LogFacts<'_>, in_copy: &BTreeSet<Uuid>
     choice.expired
 }
 
-/// Bytes by which the log exceeds its limit; 0 without a limit.
+/// Bytes by which the log exceeds its limit; 0 without a limit. Segments before the log's start are
+/// no part of the log.
 fn breached_bytes(cache: &SegmentCache, log: LogFacts<'_>, lineage: &[EpochStart]) -> u64 {
     let Ok(limit) = u64::try_from(log.retention_bytes) else { return 0 };
-    if log.only_local_bytes + cache.copied_bytes() <= limit {
+    let only_local = only_local_bytes(cache, log);
+    if only_local + cache.copied_bytes() <= limit {
         return 0;
     }
     let counted = cache.list().filter(|segment| {
         let is_ours = segment.epochs.iter().any(|(epoch, _)| lineage.iter().any(|(own, _)| own == epoch));
         is_ours
             && segment.state == SegmentState::CopyFinished
+            && segment.end_offset >= log.log_start
             && within_lineage(segment, log.log_end, lineage)
     });
     let remote: u64 = counted.map(|segment| bytes_of(segment)).sum();
-    (log.only_local_bytes + remote).saturating_sub(limit)
+    (only_local + remote).saturating_sub(limit)
+}
+
+/// Bytes of the local segments that the store does not have. It follows from the same metadata as
+/// the bytes in the store, so that no segment counts twice.
+fn only_local_bytes(cache: &SegmentCache, log: LogFacts<'_>) -> u64 {
+    let copied = highest_copied(cache, log.lineage, (log.log_start, log.log_end)).unwrap_or(-1);
+    log.local.iter().filter(|(base, _)| *base > copied).map(|(_, bytes)| bytes).sum()
 }
 
 fn bytes_of(segment: &RemoteSegment) -> u64 {

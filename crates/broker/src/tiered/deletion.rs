@@ -78,23 +78,20 @@ impl Tiers {
 
     fn choose(&self, remote: &RemotePartition, partition: &Partition) -> Result<ExpiredSegments, NotReady> {
         let (log, config) = (partition.log(), partition.config());
-        // After a start the log does not know its copies yet: it would count as local alone, and
-        // again as remote.
-        remote.tell_reach(log)?;
-        let lineage = log.leader_epochs();
+        // Before the metadata is read: a segment that is copied meanwhile counts as a remote one.
+        let (lineage, local) = (log.leader_epochs(), log.local_segments());
         // A topic without a policy loses nothing because of age or size.
         let limit = |value: i64| if config.cleanup_policy.delete { value } else { -1 };
         let facts = LogFacts {
             lineage: &lineage,
             log_start: log.log_start(),
             log_end: log.log_end(),
-            only_local_bytes: log.only_local().0,
+            local: &local,
             retention_bytes: limit(config.retention_bytes),
             retention_ms: limit(config.retention_ms),
             now_ms: now_ms(),
         };
-        let in_copy = self.in_copy.lock().clone();
-        remote.expired(facts, &in_copy)
+        remote.expired(facts, &self.in_copy)
     }
 
     /// Raises the start of a log, and removes local segments that are wholly below.

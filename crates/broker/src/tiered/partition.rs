@@ -239,12 +239,14 @@ impl RemotePartition {
         self.ready(|cache| cache.epochs().next().is_some())
     }
 
+    /// Chooses the segments to delete. The copies in progress are those of the same moment as the
+    /// metadata.
     pub(super) fn expired(
         &self,
         log: LogFacts<'_>,
-        in_copy: &BTreeSet<Uuid>,
+        in_copy: &Mutex<BTreeSet<Uuid>>,
     ) -> Result<ExpiredSegments, NotReady> {
-        self.ready(|cache| expired(cache, log, in_copy))
+        self.ready(|cache| expired(cache, log, &in_copy.lock()))
     }
 
     /// Applies a record at an offset of the metadata partition, unless that was done.

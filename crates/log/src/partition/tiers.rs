@@ -34,12 +34,17 @@ impl Partition {
         self.epochs.load().all().to_vec()
     }
 
-    /// Bytes and number of the segments that begin at or above the highest offset in remote
-    /// storage: the part that only this log has. The last segment is among them.
+    /// First offset and bytes of each local segment, in order.
+    pub fn local_segments(&self) -> Vec<(i64, u64)> {
+        self.segments.load().iter().map(|segment| (segment.base(), segment.size())).collect()
+    }
+
+    /// Bytes and number of the segments that begin above the highest offset in remote storage: the
+    /// part that only this log has. The last segment is among them.
     pub fn only_local(&self) -> (u64, usize) {
         let highest = self.highest_remote();
         let segments = self.segments.load();
-        let later = segments.iter().filter(|segment| segment.base() >= highest);
+        let later = segments.iter().filter(|segment| segment.base() > highest);
         later.fold((0, 0), |(bytes, count), segment| (bytes + segment.size(), count + 1))
     }
 

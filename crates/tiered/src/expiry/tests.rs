@@ -41,7 +41,7 @@ const LOG: LogFacts<'_> = LogFacts {
     lineage: LINEAGE,
     log_start: 0,
     log_end: 100,
-    only_local_bytes: 100,
+    local: &[(30, 100)],
     retention_bytes: -1,
     retention_ms: -1,
     now_ms: 1_000,
@@ -75,6 +75,24 @@ fn remote_size_retention_counts_the_whole_log() {
     check(&three(), LogFacts { retention_bytes: 301, ..LOG }, &[], None);
     check(&three(), LogFacts { retention_bytes: 300, ..LOG }, &[0], Some(10));
     check(&three(), LogFacts { retention_bytes: 0, ..LOG }, &[0, 1, 2], Some(30));
+}
+
+#[test]
+fn copied_local_segments_count_once() {
+    let local = &[(10, 100), (20, 100), (29, 100), (30, 100)];
+    let log = LogFacts { local, ..LOG };
+    check(&three(), LogFacts { retention_bytes: 301, ..log }, &[], None);
+    check(&three(), LogFacts { retention_bytes: 300, ..log }, &[0], Some(10));
+    // The store has nothing.
+    let none = SegmentCache::default();
+    assert_eq!(breached_bytes(&none, LogFacts { retention_bytes: 300, ..log }, LINEAGE), 100);
+}
+
+#[test]
+fn segments_before_the_start_do_not_count() {
+    let log = LogFacts { log_start: 10, lineage: &[(0, 10)], ..LOG };
+    check(&three(), LogFacts { retention_bytes: 201, ..log }, &[0], None);
+    check(&three(), LogFacts { retention_bytes: 200, ..log }, &[0, 1], Some(20));
 }
 
 #[test]
