@@ -39,9 +39,10 @@ pub struct ExpiredSegments {
     pub log_start: Option<i64>,
 }
 
-/// Chooses the segments to delete, epoch by epoch and oldest first, up to the first that stays.
-/// Segments whose copying is in progress (`in_copy`) stay, and all later ones. Segments of epochs
-/// before the lineage stay if the lineage begins after the log: a part of it is lost.
+/// Chooses the segments to delete: all whose deletion has begun, and then epoch by epoch and oldest
+/// first, up to the first that stays. Segments whose copying is in progress (`in_copy`) stay, and
+/// all later ones. Segments of epochs before the lineage stay if the lineage begins after the log: a
+/// part of it is lost.
 pub fn expired(cache: &SegmentCache, log: LogFacts<'_>, in_copy: &BTreeSet<Uuid>) -> ExpiredSegments {
     let lineage = without_empty_epochs(log.lineage);
     let mut choice = Choice {
@@ -51,6 +52,11 @@ pub fn expired(cache: &SegmentCache, log: LogFacts<'_>, in_copy: &BTreeSet<Uuid>
         chosen: BTreeSet::new(),
         expired: ExpiredSegments::default(),
     };
+    for segment in cache.list().filter(|segment| segment.state == SegmentState::DeleteStarted) {
+        if !in_copy.contains(&segment.id.id) {
+            choice.take(segment);
+        }
+    }
     'epochs: for at in 0..choice.lineage.len() {
         for segment in cache.list_epoch(choice.lineage[at].0) {
             if in_copy.contains(&segment.id.id) || !choice.consider(segment) {
@@ -115,8 +121,7 @@ impl Choice<'_> {
         if self.chosen.contains(&segment.id.id) {
             return true;
         }
-        // A deletion that was begun is finished.
-        if segment.state == SegmentState::DeleteStarted || self.is_before_start(segment) {
+        if self.is_before_start(segment) {
             self.take(segment);
             return true;
         }

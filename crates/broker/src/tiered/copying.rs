@@ -61,6 +61,8 @@ enum CopyError {
          where they are: restore that topic, with its number of partitions, or delete the records before offset {local_start}"
     )]
     LostMetadata { log_start: i64, local_start: i64 },
+    #[error("an interrupted copy of the segment from offset {offset} is not deleted yet")]
+    Interrupted { offset: i64 },
     #[error("this broker no longer leads the partition")]
     Resigned,
 }
@@ -210,7 +212,7 @@ impl Tiers {
         remote.told_lost.clear();
         self.raise_log_start(partition, first.unwrap_or(local_start)).await?;
         remote.tell_reach(log)?;
-        self.delete_interrupted(remote).await;
+        self.delete_interrupted(remote).await?;
         tracing::info!(
             partition = partition.name(),
             log_start = log.log_start(),
@@ -222,15 +224,18 @@ impl Tiers {
     }
 
     /// Deletes the copies that this broker has started and not finished: it was stopped, or lost
-    /// the leadership.
-    async fn delete_interrupted(self: &Arc<Self>, remote: &Arc<RemotePartition>) {
-        let Ok(segments) = remote.segments() else { return };
-        let is_ours = |segment: &Arc<RemoteSegment>| {
+    /// the leadership. The expiry repeats deletions that have begun.
+    async fn delete_interrupted(self: &Arc<Self>, remote: &Arc<RemotePartition>) -> Result<(), CopyError> {
+        let is_ours = |segment: &RemoteSegment| {
             segment.state == SegmentState::CopyStarted && segment.broker_id == self.node_id()
         };
-        for segment in segments.into_iter().filter(is_ours) {
+        for segment in remote.segments()?.into_iter().filter(|segment| is_ours(segment)) {
             self.clean_up(remote, &segment).await;
+            if remote.state_of(segment.id.id) == Some(SegmentState::CopyStarted) {
+                return Err(CopyError::Interrupted { offset: segment.start_offset });
+            }
         }
+        Ok(())
     }
 
     async fn copy_segment(

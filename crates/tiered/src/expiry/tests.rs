@@ -127,12 +127,18 @@ fn size_retention_ignores_discarded_histories() {
 
 #[test]
 fn started_remote_deletion_is_finished() {
-    let mut cache = three();
-    let first = segment(0, (0, 9), &[(0, 0)]);
-    passes(&mut cache, &first, SegmentState::DeleteStarted);
-    check(&cache, LOG, &[0], None);
-    passes(&mut cache, &first, SegmentState::DeleteFinished);
-    check(&cache, LOG, &[], None);
+    // Also after segments that stay.
+    for id in 0..3 {
+        let mut cache = three();
+        let start = i64::from(id) * 10;
+        let started = segment(id, (start, start + 9), &[(0, start)]);
+        passes(&mut cache, &started, SegmentState::DeleteStarted);
+        check(&cache, LOG, &[id], None);
+        let in_copy = [started.id.id].into();
+        assert_eq!(expired(&cache, LOG, &in_copy), ExpiredSegments::default());
+        passes(&mut cache, &started, SegmentState::DeleteFinished);
+        check(&cache, LOG, &[], None);
+    }
 }
 
 #[test]
