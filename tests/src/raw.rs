@@ -9,15 +9,16 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-pub use batch::{Batch, lose_transaction};
+pub use batch::{Batch, TRANSACTIONAL, lose_transaction};
 pub use requests::{
-    ApiKey, FetchRequest, alter_broker, api_versions, create_topic, create_topic_with, delete_records,
-    delete_topic, fetch, find_coordinator, future_api_versions, join_group, list_end_offset, list_offset,
-    metadata, produce, produce_to, samples, sync_group, waiting_fetch,
+    ApiKey, FetchRequest, add_to_transaction, alter_broker, api_versions, create_topic, create_topic_with,
+    delete_records, delete_topic, end_transaction, fetch, find_coordinator, find_transaction_coordinator,
+    future_api_versions, init_producer_id, join_group, list_end_offset, list_offset, metadata, produce,
+    produce_in, produce_to, samples, sync_group, waiting_fetch,
 };
 pub use responses::{
-    Fetched, Joined, broker_ids, deleted_before, fetch_error, fetched, found_offset, joined, leaders,
-    listed_offset, produce_error, sync_error, topic_error,
+    Fetched, Joined, added_error, broker_ids, deleted_before, fetch_error, fetched, found_offset, joined,
+    leaders, leading_error, listed_offset, produce_error, produced, producer_id, sync_error, topic_error,
 };
 
 const LIMIT: Duration = Duration::from_secs(20);

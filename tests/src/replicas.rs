@@ -44,12 +44,61 @@ impl Batch {
         let id = i64::from_be_bytes(id.try_into().expect("8 bytes"));
         (id, i16::from_be_bytes(epoch.try_into().expect("2 bytes")))
     }
+
+    /// True for a batch of a transaction.
+    pub fn is_transactional(&self) -> bool {
+        self.bytes[ATTRIBUTES] & 0x10 != 0
+    }
+
+    /// The end of a transaction that the batch is: true for a commit. None for a batch of records.
+    pub fn marker(&self) -> Option<bool> {
+        // Version and type in the key of its only record, after five fields of one byte each.
+        let is_commit = |record: &[u8]| record[5 + 3] == 1;
+        (self.bytes[ATTRIBUTES] & 0x20 != 0).then(|| is_commit(&self.bytes[HEADER..]))
+    }
+
+    /// Values of the records, which have no keys and no compression.
+    pub fn values(&self) -> Vec<&[u8]> {
+        let mut rest = &self.bytes[HEADER..];
+        let mut values = Vec::new();
+        while !rest.is_empty() {
+            let length = size(&mut rest);
+            let (mut record, later) = rest.split_at(length);
+            record = &record[1..];
+            let (_timestamp, _offset, _no_key) =
+                (zigzag(&mut record), zigzag(&mut record), zigzag(&mut record));
+            let length = size(&mut record);
+            values.push(&record[..length]);
+            rest = later;
+        }
+        values
+    }
+}
+
+/// Reads a `VARINT`.
+fn zigzag(rest: &mut &[u8]) -> i32 {
+    let (mut value, mut shift) = (0_u32, 0);
+    loop {
+        let byte = rest[0];
+        *rest = &rest[1..];
+        value |= u32::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return (value >> 1).cast_signed() ^ -((value & 1).cast_signed());
+        }
+        shift += 7;
+    }
+}
+
+fn size(rest: &mut &[u8]) -> usize {
+    usize::try_from(zigzag(rest)).expect("a length")
 }
 
 /// Bytes before the part of a batch that its length counts.
 const LENGTH_END: usize = 12;
 /// Bytes before the part of a batch that stays as its producer has sent it.
 const MAGIC: usize = 16;
+/// Place of the low byte of the attributes.
+const ATTRIBUTES: usize = 22;
 /// Bytes of the shortest batch of format 2.
 const HEADER: usize = 61;
 /// Bytes of an entry of a `.txnindex`: version, producer, first, last and last stable offset.
@@ -215,6 +264,7 @@ fn first_offsets(log: &[Batch]) -> BTreeMap<i32, i64> {
 #[cfg(test)]
 mod tests {
     use super::{ABORTED_BYTES, Batch, HEADER, LENGTH_END, differences, parse};
+    use crate::raw;
     use std::fs;
 
     fn encoded(base: i64, records: i32, epoch: i32) -> Vec<u8> {
@@ -235,6 +285,26 @@ mod tests {
             let places: Vec<_> =
                 found.iter().map(|Batch { base, last, epoch, .. }| (*base, *last, *epoch)).collect();
             assert_eq!(places, [(0, 1, 1), (2, 2, 4)]);
+        }
+    }
+
+    #[test]
+    fn values_and_markers_of_batches_are_read() {
+        let (long, short) = (vec![b'x'; 300], vec![b'y']);
+        let mut sent = raw::Batch::of(&[&long, &short, b""]);
+        sent.attributes = raw::TRANSACTIONAL;
+        let found = parse(&sent.encode());
+        assert_eq!(found[0].values(), [&long[..], &short, b""]);
+        assert!(found[0].is_transactional() && found[0].marker().is_none());
+        for (kind, is_commit) in [(0, false), (1, true)] {
+            let mut marker = encoded(0, 1, 0);
+            marker[22] = 0x30;
+            // Length, attributes, deltas of time and offset, length of the key, key, empty value,
+            // no headers.
+            marker.extend([22, 0, 0, 0, 8, 0, 0, 0, kind, 0, 0]);
+            let length = i32::try_from(marker.len() - LENGTH_END).unwrap();
+            marker[8..LENGTH_END].copy_from_slice(&length.to_be_bytes());
+            assert_eq!(parse(&marker)[0].marker(), Some(is_commit));
         }
     }
 

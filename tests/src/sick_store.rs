@@ -73,7 +73,13 @@ pub enum Sickness {
     Cut(usize),
     /// The server does the request, and the connection ends without an answer.
     LostAnswer,
+    /// The bodies of the request and of the answer pass in [`SLOW_PIECES`] pieces, with this pause
+    /// before each.
+    Slow(Duration),
 }
+
+/// Pieces of a body that is passed slowly.
+const SLOW_PIECES: usize = 6;
 
 /// Requests that fail: a method, a part of the path, the way, and the number of requests.
 struct Rule {
@@ -133,10 +139,11 @@ impl SickStore {
 fn serve(client: &TcpStream, server: SocketAddr, rules: &Mutex<Vec<Rule>>) -> io::Result<()> {
     let mut reader = BufReader::new(client);
     let head = read_head(&mut reader)?;
-    let body = read_body(&mut reader, &head)?;
     let mut words = head.split(' ');
     let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     let sickness = take(&mut rules.lock().expect("nobody panics with the lock"), method, path);
+    let pause = if let Some(Sickness::Slow(pause)) = sickness { pause } else { Duration::ZERO };
+    let body = read_body(&mut reader, &head, pause)?;
     let mut client_side = client;
     match sickness {
         Some(Sickness::Status(status)) => {
@@ -146,6 +153,10 @@ fn serve(client: &TcpStream, server: SocketAddr, rules: &Mutex<Vec<Rule>>) -> io
         Some(Sickness::Silence) => return until_closed(client),
         _ => {}
     }
+    if is_gone(client)? {
+        // A request that takes effect long after the end of its client would undo later ones.
+        return Ok(());
+    }
     let answer = forward(server, &head, &body)?;
     let text_end = answer.windows(4).position(|four| four == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
     match sickness {
@@ -154,6 +165,13 @@ fn serve(client: &TcpStream, server: SocketAddr, rules: &Mutex<Vec<Rule>>) -> io
             let end = answer.len().min(text_end + count);
             client_side.write_all(&answer[..end])?;
             if matches!(sickness, Some(Sickness::Stall(_))) { until_closed(client) } else { Ok(()) }
+        }
+        Some(Sickness::Slow(pause)) => {
+            for piece in answer.chunks(answer.len().div_ceil(SLOW_PIECES).max(1)) {
+                thread::sleep(pause);
+                client_side.write_all(piece)?;
+            }
+            Ok(())
         }
         _ => client_side.write_all(&answer),
     }
@@ -177,7 +195,8 @@ fn read_head(reader: &mut impl BufRead) -> io::Result<String> {
     Ok(head)
 }
 
-fn read_body(reader: &mut impl Read, head: &str) -> io::Result<Vec<u8>> {
+/// Reads a body, with a pause before each of its pieces.
+fn read_body(reader: &mut impl Read, head: &str, pause: Duration) -> io::Result<Vec<u8>> {
     let length = head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
@@ -185,7 +204,10 @@ fn read_body(reader: &mut impl Read, head: &str) -> io::Result<Vec<u8>> {
     let length = length.unwrap_or(0);
     assert!(length <= BODY_LIMIT, "a body of {length} bytes");
     let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
+    for piece in body.chunks_mut(length.div_ceil(SLOW_PIECES).max(1)) {
+        thread::sleep(pause);
+        reader.read_exact(piece)?;
+    }
     Ok(body)
 }
 
@@ -199,6 +221,14 @@ fn forward(server: SocketAddr, head: &str, body: &[u8]) -> io::Result<Vec<u8>> {
     let mut answer = Vec::new();
     upstream.read_to_end(&mut answer)?;
     Ok(answer)
+}
+
+/// True if the client has closed the connection.
+fn is_gone(client: &TcpStream) -> io::Result<bool> {
+    client.set_nonblocking(true)?;
+    let next = client.peek(&mut [0]);
+    client.set_nonblocking(false)?;
+    Ok(!matches!(next, Err(error) if error.kind() == io::ErrorKind::WouldBlock))
 }
 
 /// Waits until the client closes the connection.

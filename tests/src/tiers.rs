@@ -3,6 +3,8 @@
 //! Each record has a batch, and each batch a segment of its own. A cluster of both kinds is
 //! [`of_both_kinds`].
 
+pub mod ledger;
+pub mod load;
 mod mixed;
 
 use std::fs;
@@ -87,10 +89,16 @@ impl TieredNode {
 
     /// The same with data in several directories.
     #[must_use]
-    pub fn with_dirs(mut self, dirs: &[PathBuf]) -> Self {
+    pub fn with_dirs(self, dirs: &[PathBuf]) -> Self {
         let joined = dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(",");
-        self.node = self.node.option("log.dirs", &joined);
-        self.options.push(("log.dirs".to_owned(), joined));
+        self.with_option("log.dirs", &joined)
+    }
+
+    /// The same with a further setting.
+    #[must_use]
+    pub fn with_option(mut self, key: &str, value: &str) -> Self {
+        self.node = self.node.option(key, value);
+        self.options.push((key.to_owned(), value.to_owned()));
         self
     }
 
@@ -116,11 +124,21 @@ impl TieredNode {
 
     /// Compares the store with the metadata of the segments, which have to agree.
     pub fn assert_sound(&self, segments: usize) {
-        let said = self.storage("check --output json").run();
-        let found: Value = serde_json::from_str(&said.stdout).expect("JSON");
-        let names = ["verdict", "segments", "unfinished_segments", "missing", "orphans", "unchecked_objects"];
-        let found = names.map(|name| found[name].clone());
-        assert_eq!(found, [json!("sound"), json!(segments), json!(0), json!([]), json!([]), json!(0)]);
+        assert_eq!(self.sound_segments(), Ok(segments));
+    }
+
+    /// Number of segments if the store agrees with their metadata; else the differences.
+    pub fn sound_segments(&self) -> Result<usize, String> {
+        let said = self.storage("check --output json").outcome().1;
+        let found: Value =
+            serde_json::from_str(&said.stdout).map_err(|error| format!("{error}: {said:?}"))?;
+        let names = ["verdict", "unfinished_segments", "missing", "orphans", "unchecked_objects"];
+        let sound = [json!("sound"), json!(0), json!([]), json!([]), json!(0)];
+        let count = found["segments"].as_u64().and_then(|count| usize::try_from(count).ok());
+        if names.map(|name| found[name].clone()) != sound {
+            return Err(said.stdout);
+        }
+        count.ok_or_else(|| format!("no number of segments: {}", said.stdout))
     }
 
     /// Creates the topic.

@@ -6,6 +6,9 @@ use std::process::{Command, Stdio};
 
 use super::{Connection, Encoder};
 
+/// Attribute of a batch of a transaction.
+pub const TRANSACTIONAL: i16 = 0x10;
+
 /// A batch of records without keys.
 #[derive(Clone)]
 pub struct Batch {
@@ -103,7 +106,6 @@ fn crc32c(bytes: &[u8]) -> u32 {
 /// Opens a transaction in partition 0 that no coordinator has, as a lost request once left behind:
 /// one record of this producer, of this age. Returns the bytes of the answer.
 pub fn lose_transaction(address: SocketAddr, topic: &str, (producer, written_ms): (i64, i64)) -> Vec<u8> {
-    const TRANSACTIONAL: i16 = 0x10;
     let batch =
         Batch { producer: (producer, 0, 0), attributes: TRANSACTIONAL, written_ms, ..Batch::of(&[b"one"]) };
     let head = Encoder::default().i16(0).i16(8).i32(7).string("raw").string("lost").i16(-1).i32(5_000);

@@ -46,6 +46,38 @@ pub fn produce_to((topic, partition): (&str, i32), acks: i16, batch: &[u8]) -> V
     request.i32(1).string(topic).i32(1).i32(partition).bytes(batch).done()
 }
 
+/// Produce 8 with acks=all of one batch of a transaction to a partition.
+pub fn produce_in(transaction: &str, (topic, partition): (&str, i32), batch: &[u8]) -> Vec<u8> {
+    let request = head(0, 8).string(transaction).i16(-1).i32(5_000);
+    request.i32(1).string(topic).i32(1).i32(partition).bytes(batch).done()
+}
+
+/// InitProducerId 1 of a producer, with a transactional id or without one, whose transactions may
+/// last five minutes.
+pub fn init_producer_id(transaction: Option<&str>) -> Vec<u8> {
+    let request = head(22, 1);
+    let request = match transaction {
+        Some(id) => request.string(id),
+        None => request.i16(-1),
+    };
+    request.i32(300_000).done()
+}
+
+/// AddPartitionsToTxn 1 of one partition.
+pub fn add_to_transaction(
+    transaction: &str,
+    (producer, epoch): (i64, i16),
+    (topic, partition): (&str, i32),
+) -> Vec<u8> {
+    let request = head(24, 1).string(transaction).i64(producer).i16(epoch);
+    request.i32(1).string(topic).i32(1).i32(partition).done()
+}
+
+/// EndTxn 1.
+pub fn end_transaction(transaction: &str, (producer, epoch): (i64, i16), is_committed: bool) -> Vec<u8> {
+    head(26, 1).string(transaction).i64(producer).i16(epoch).i8(i8::from(is_committed)).done()
+}
+
 /// Fetch 11 of partition 0, which does not wait.
 pub fn fetch(topic: &str, offset: i64, max_bytes: i32) -> Vec<u8> {
     waiting_fetch(topic, offset, max_bytes, 0)
@@ -129,6 +161,11 @@ pub fn delete_records((topic, partition): (&str, i32), before: i64) -> Vec<u8> {
 /// FindCoordinator 1 of a group.
 pub fn find_coordinator(group: &str) -> Vec<u8> {
     head(10, 1).string(group).i8(0).done()
+}
+
+/// FindCoordinator 1 of a transactional id.
+pub fn find_transaction_coordinator(transaction: &str) -> Vec<u8> {
+    head(10, 1).string(transaction).i8(1).done()
 }
 
 /// JoinGroup 2 of a new member with an empty subscription.

@@ -4,11 +4,40 @@ use super::Decoder;
 
 /// The error of the only partition in a Produce 8 response.
 pub fn produce_error(response: &[u8]) -> i16 {
+    produced(response).0
+}
+
+/// Error and first offset of the only partition in a Produce 8 response.
+pub fn produced(response: &[u8]) -> (i16, i64) {
     let mut response = Decoder::new(response);
     assert_eq!((response.i32(), response.i32()), (7, 1), "correlation id and topics");
     response.string();
     let (partitions, _index) = (response.i32(), response.i32());
     assert_eq!(partitions, 1, "partitions");
+    (response.i16(), response.i64())
+}
+
+/// Error of an InitProducerId 1 response, id and epoch of the producer.
+pub fn producer_id(response: &[u8]) -> (i16, (i64, i16)) {
+    let mut response = Decoder::new(response);
+    assert_eq!((response.i32(), response.i32()), (7, 0), "correlation id, throttling");
+    (response.i16(), (response.i64(), response.i16()))
+}
+
+/// The error of the only partition in an AddPartitionsToTxn 1 response.
+pub fn added_error(response: &[u8]) -> i16 {
+    let mut response = Decoder::new(response);
+    assert_eq!((response.i32(), response.i32(), response.i32()), (7, 0, 1), "id, throttling, topics");
+    response.string();
+    let (partitions, _index) = (response.i32(), response.i32());
+    assert_eq!(partitions, 1, "partitions");
+    response.i16()
+}
+
+/// The error of an EndTxn 1 or FindCoordinator 1 response.
+pub fn leading_error(response: &[u8]) -> i16 {
+    let mut response = Decoder::new(response);
+    assert_eq!((response.i32(), response.i32()), (7, 0), "correlation id, throttling");
     response.i16()
 }
 

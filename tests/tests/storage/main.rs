@@ -13,6 +13,7 @@ mod remote_store;
 mod storage;
 mod storage_check;
 mod storage_faults;
+mod tiered_chaos;
 mod tiered_faults;
 mod tiered_reads;
 mod tiered_recovery;
