@@ -1,6 +1,7 @@
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -12,14 +13,16 @@ import org.testcontainers.kafka.KafkaContainer;
 import org.testcontainers.utility.DockerImageName;
 
 /**
- * Starts the image with the unmodified containers of Testcontainers, and sends a record through each. The argument is
- * the number of starts of each kind; without records from the second on. Prints the longest start in milliseconds.
+ * Starts the image with the unmodified containers of Testcontainers, as often as the argument says, and sends a record
+ * through each of them. Prints the longest start in milliseconds.
  */
-public class Start {
+public final class Start {
     private static final DockerImageName IMAGE = DockerImageName.parse("levada:0.1.0");
 
-    public static void main(String[] args) {
-        int starts = Integer.parseInt(args[0]);
+    private Start() {}
+
+    public static void main(String[] arguments) throws Exception {
+        int starts = Integer.parseInt(arguments[0]);
         for (String kind : List.of("apache/kafka", "confluentinc/cp-kafka")) {
             long longest = 0;
             for (int done = 0; done < starts; done++) {
@@ -27,12 +30,11 @@ public class Start {
                     long start = System.nanoTime();
                     container.start();
                     longest = Math.max(longest, (System.nanoTime() - start) / 1_000_000);
-                    if (done == 0) {
-                        exchange(address(container));
-                    }
+                    exchange(address(container));
                 }
             }
-            System.out.println(kind + ": " + starts + " starts, " + longest + " ms at most");
+            System.out.println("image: starts as " + kind + " in Testcontainers: " + starts + " of " + starts
+                    + ", in " + longest + " ms at most");
         }
     }
 
@@ -47,23 +49,23 @@ public class Start {
                 : ((ConfluentKafkaContainer) container).getBootstrapServers();
     }
 
-    private static void exchange(String address) {
-        var producing = Map.<String, Object>of("bootstrap.servers", address);
+    /** Writes a record and reads it as a member of a group. */
+    private static void exchange(String address) throws Exception {
+        Map<String, Object> producing = Map.of("bootstrap.servers", address);
         try (var producer = new KafkaProducer<>(producing, new StringSerializer(), new StringSerializer())) {
-            producer.send(new ProducerRecord<>("tried", "key", "value"));
+            producer.send(new ProducerRecord<>("tried", "key", "value")).get();
         }
-        var consuming = Map.<String, Object>of(
-                "bootstrap.servers", address, "group.id", "readers", "auto.offset.reset", "earliest");
+        Map<String, Object> consuming =
+                Map.of("bootstrap.servers", address, "group.id", "readers", "auto.offset.reset", "earliest");
         try (var consumer = new KafkaConsumer<>(consuming, new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of("tried"));
             long end = System.nanoTime() + Duration.ofSeconds(60).toNanos();
-            var records = consumer.poll(Duration.ofSeconds(1));
+            ConsumerRecords<String, String> records = ConsumerRecords.empty();
             while (records.isEmpty() && System.nanoTime() < end) {
                 records = consumer.poll(Duration.ofSeconds(1));
             }
-            String value = records.iterator().next().value();
-            if (!value.equals("value")) {
-                throw new IllegalStateException("the record is " + value);
+            if (records.count() != 1 || !records.iterator().next().value().equals("value")) {
+                throw new IllegalStateException(records.count() + " records have arrived instead of the one that was sent");
             }
         }
     }

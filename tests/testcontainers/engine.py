@@ -3,6 +3,7 @@
 A container is a copy of the image's root file system in namespaces of its own for processes, mounts and the host name.
 Containers share the network of this process, so the port that a container exposes is the port of the host: run the
 engine in a network namespace of its own. `engine.py SOCKET ROOTFS CONFIG`; CONFIG is the image's settings as JSON.
+The containers are in the directory of the socket.
 """
 
 import http.server
@@ -24,7 +25,7 @@ import urllib.parse
 SOCKET, ROOTFS, CONFIG = sys.argv[1:4]
 IMAGE = json.load(open(CONFIG))
 CONTAINERS = {}
-SCRATCH = tempfile.mkdtemp(prefix="levada-engine")
+SCRATCH = tempfile.mkdtemp(dir=os.path.dirname(SOCKET))
 
 
 class Container:
@@ -32,9 +33,7 @@ class Container:
         self.id = os.urandom(32).hex()
         self.name, self.request = name, request
         self.root = os.path.join(SCRATCH, self.id)
-        shutil.copytree(ROOTFS, self.root, symlinks=True)
-        subprocess.run(["chown", "-R", "--reference=" + ROOTFS + "/var/lib/levada", self.root + "/var/lib/levada"],
-                       check=True)
+        subprocess.run(["cp", "-a", ROOTFS, self.root], check=True)
         self.log = os.path.join(SCRATCH, self.id + ".log")
         open(self.log, "w").close()
         self.process = None

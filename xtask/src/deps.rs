@@ -25,6 +25,13 @@ pub(crate) use vm::{can_install_vm, install_newer_kernel, install_vm};
 /// The programs that inspect packages.
 pub(crate) const INSPECTION: &str = "packages";
 
+/// Testcontainers for Java, and the program that starts the image with it.
+pub(crate) const TESTCONTAINERS: &str = "testcontainers";
+
+/// Options of `unshare` for the processes of the container image.
+pub(crate) const NAMESPACES: [&str; 7] =
+    ["--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"];
+
 /// A command that must work, and the Debian package that contains it.
 struct Tool {
     probe: &'static [&'static str],
@@ -38,6 +45,7 @@ const CURL: Tool = Tool { probe: &["curl", "--version"], package: "curl" };
 const JAVAC: Tool = Tool { probe: &["javac", "-version"], package: "default-jdk-headless" };
 const KCAT: Tool = Tool { probe: &["kcat", "-V"], package: "kcat" };
 const MAVEN: Tool = Tool { probe: &["mvn", "--version"], package: "maven" };
+const PYTHON: Tool = Tool { probe: &["python3", "--version"], package: "python3" };
 const RCLONE: Tool = Tool { probe: &["rclone", "version"], package: "rclone" };
 const STRACE: Tool = Tool { probe: &["strace", "-V"], package: "strace" };
 const VENV: Tool = Tool { probe: &["python3", "-c", "import ensurepip, venv"], package: "python3-venv" };
@@ -82,7 +90,7 @@ struct Made {
 pub(crate) const NEWER_KAFKA: &str = "newer-kafka";
 
 /// Every name that [`program`] accepts.
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 24] = [
     "ab",
     "aria2c",
     "chromium",
@@ -104,6 +112,7 @@ const NAMES: [&str; 23] = [
     "s3",
     "schemas",
     "strace",
+    TESTCONTAINERS,
     "tiers",
     "wget",
 ];
@@ -111,12 +120,7 @@ const NAMES: [&str; 23] = [
 /// The program with this name. An error names the existing ones.
 fn program(root: &Path, name: &str) -> Result<Program, String> {
     let (cache, tests) = (cache()?, root.join("tests"));
-    let made = |target: PathBuf, lists: &[PathBuf], tools: Vec<Tool>, make| Made {
-        target,
-        lists: lists.to_vec(),
-        tools,
-        make,
-    };
+    let made = Made::new;
     let venv = |to: &str, list: &str| made(cache.join(to), &[tests.join(list)], vec![VENV], make::python);
     let (tools, made) = match name {
         "ab" => (vec![AB], vec![]),
@@ -153,6 +157,7 @@ fn program(root: &Path, name: &str) -> Result<Program, String> {
             let classes = target(root).join("test-kafka-requests");
             (vec![JAVAC], vec![libs, made(classes, &sources, vec![], make::kafka_requests)])
         }
+        TESTCONTAINERS => (vec![JAVAC, PYTHON], testcontainers(root)?.into()),
         NEWER_KAFKA | "tiers" => {
             let list = tests.join(name).join("pom.xml");
             let make = if name == NEWER_KAFKA { make::jars } else { make::bare_jars };
@@ -178,6 +183,18 @@ fn program(root: &Path, name: &str) -> Result<Program, String> {
         _ => return Err(format!("no program is called {name}; there are {}", NAMES.join(", "))),
     };
     Ok(Program { tools, made })
+}
+
+/// The jars of Testcontainers, and the program that starts the image with them.
+fn testcontainers(root: &Path) -> Result<[Made; 2], String> {
+    let folder = root.join("tests/testcontainers");
+    let libs = cache()?.join("testcontainers/libs");
+    let sources = make::sources(&folder, "java")?;
+    let classes = target(root).join("test-testcontainers");
+    Ok([
+        Made::new(libs, &[folder.join("pom.xml")], vec![MAVEN], make::bare_jars),
+        Made::new(classes, &sources, vec![], make::testcontainers),
+    ])
 }
 
 impl Program {
@@ -210,6 +227,15 @@ impl Program {
 }
 
 impl Made {
+    fn new(
+        target: PathBuf,
+        lists: &[PathBuf],
+        tools: Vec<Tool>,
+        make: fn(&[PathBuf], &Path) -> Result<(), String>,
+    ) -> Self {
+        Self { target, lists: lists.to_vec(), tools, make }
+    }
+
     fn is_current(&self) -> bool {
         stamp(&self.lists).is_ok_and(|stamp| is_stamped(&self.target, &stamp))
     }
@@ -297,6 +323,17 @@ pub(crate) fn check<'a>(root: &Path, names: impl Iterator<Item = &'a str>) -> Re
     Ok(())
 }
 
+/// Returns the reason if the container image cannot be started on this machine.
+pub(crate) fn check_namespaces() -> Result<(), String> {
+    let probe = [&["unshare"][..], &NAMESPACES, &["true"]].concat();
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root && works(&probe) {
+        Ok(())
+    } else {
+        Err(format!("`{}` does not work, which needs root", probe.join(" ")))
+    }
+}
+
 /// Cargo's directory for build results.
 pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
@@ -309,6 +346,12 @@ fn cache() -> Result<PathBuf, String> {
     }
     let home = std::env::var_os("HOME").ok_or("HOME is not set: set LEVADA_TEST_CACHE to a directory")?;
     Ok(Path::new(&home).join(".cache/levada-test"))
+}
+
+/// Class path of the program that starts the image with Testcontainers.
+pub(crate) fn testcontainers_path(root: &Path) -> Result<String, String> {
+    let [libs, classes] = testcontainers(root)?;
+    Ok(format!("{}/*:{}", libs.target.display(), classes.target.display()))
 }
 
 /// Installs the tools that inspect packages.

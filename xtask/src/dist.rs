@@ -38,8 +38,8 @@ const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-g
 /// Maintainer field of the packages.
 const MAINTAINER: &str = "Levada maintainers <maintainers@levada.invalid>";
 
-const USAGE: &str =
-    "cargo xtask dist [--profile NAME | --binary FILE] [--target TARGET]... [--check [--previous FILE.deb]]";
+const USAGE: &str = "cargo xtask dist [--profile NAME | --binary FILE] [--target TARGET]... [--check [--previous FILE.deb]], or \
+                     --binary FILE --starts N";
 
 /// Origin of the binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,13 +60,15 @@ pub(crate) struct Options {
     previous: Option<PathBuf>,
     /// Targets of the binaries, each of [`TARGETS`].
     targets: Vec<&'static str>,
+    /// Starts of the image by each container of Testcontainers for Java. Without packages.
+    starts: Option<u32>,
 }
 
 impl Options {
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
         let usage = || format!("usage: {USAGE}");
         let source = Source::Profile("dist".to_owned());
-        let mut options = Self { source, is_tried: false, previous: None, targets: Vec::new() };
+        let mut options = Self { source, is_tried: false, previous: None, targets: Vec::new(), starts: None };
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(usage);
@@ -75,6 +77,10 @@ impl Options {
                 "--binary" => options.source = Source::Built(PathBuf::from(value()?)),
                 "--previous" => options.previous = Some(PathBuf::from(value()?)),
                 "--check" => options.is_tried = true,
+                "--starts" => {
+                    let starts = value()?.parse().ok().filter(|starts| *starts > 0);
+                    options.starts = Some(starts.ok_or("--starts: expected a number from 1 on")?);
+                }
                 "--target" => {
                     let name = value()?;
                     let target = TARGETS.into_iter().find(|target| target == name);
@@ -92,7 +98,10 @@ impl Options {
         if is_foreign && matches!(options.source, Source::Built(_)) {
             return Err(format!("--binary is for {}, without --target", TARGETS[0]));
         }
-        if options.previous.is_some() && !options.is_tried { Err(usage()) } else { Ok(options) }
+        let is_built = matches!(options.source, Source::Built(_));
+        let is_lone = options.previous.is_some() && !options.is_tried;
+        let has_no_image = options.starts.is_some() && (options.is_tried || !is_built);
+        if is_lone || has_no_image { Err(usage()) } else { Ok(options) }
     }
 }
 
@@ -100,6 +109,9 @@ impl Options {
 /// directory; those of a given binary are only for the checks of their contents.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
+    if let (Source::Built(built), Some(starts)) = (&options.source, options.starts) {
+        return rootfs::starts(root, built, starts);
+    }
     let target = std::path::absolute(deps::target(root)).map_err(|error| format!("target: {error}"))?;
     let scratch = tempfile::tempdir().map_err(|error| format!("temporary directory: {error}"))?;
     let is_fresh = matches!(options.source, Source::Profile(_));
@@ -125,6 +137,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     for release in &releases {
         if options.is_tried || !is_fresh {
             inspect::everything(root, release, &out)?;
+        }
+        if options.is_tried {
             foreign::tried(root, release, &out)?;
         }
     }

@@ -32,6 +32,8 @@ Usage: cargo xtask TASK
   dist [--profile NAME | --binary FILE] [--check [--previous FILE.deb]]
                        make the packages in target/dist-packages; --check also inspects them, installs, upgrades and removes them
                        in a Debian of its own, and builds them again elsewhere; --binary inspects packages of a built binary
+  dist --binary FILE --starts N
+                       make the image of a built binary, and start it N times as Testcontainers and compose files do
   vm [--full]          boot two of Debian's kernels under qemu and run there what needs TLS in the kernel, or an older kernel;
                        --full also fetches a gigabyte in each
   test                 the short tier, in about ten minutes; outputs stay in target/checks

@@ -28,6 +28,7 @@ const TESTS_BUILT: &str = "build of the tests";
 pub(crate) const RELEASE_BUILT: &str = "release build";
 pub(crate) const CLIENTS: &str = "test clients";
 const PACKAGES: &str = "packages";
+const IMAGE: &str = "starts of the image";
 
 /// The package of the black-box suites.
 const SUITES: &str = "levada-tests";
@@ -57,9 +58,9 @@ pub(crate) fn test(root: &Path, arguments: &[String]) -> Result<(), String> {
     suites.retain(|suite| suite.belongs_to(extent.is_all));
     let suites = extent.part.take(suites, |suite| (suite.name.clone(), suite.head.seconds));
     let others = extent.part.take(others(root, extent)?, weight);
-    let has_packages = others.iter().any(|job| job.name() == PACKAGES);
-    let mut jobs = vec![clients(root, &suites, has_packages)?];
-    if has_packages || suites.iter().any(|suite| !suite.is_short()) {
+    let uses: Vec<Use> = others.iter().flat_map(|job| uses(job.name())).collect();
+    let mut jobs = vec![clients(root, &suites, &uses)?];
+    if !uses.is_empty() || suites.iter().any(|suite| !suite.is_short()) {
         jobs.push(release_build(root));
     }
     jobs.insert(0, tests_build(root, extent, suites));
@@ -92,7 +93,7 @@ fn others(root: &Path, extent: Extent) -> Result<Vec<Job>, String> {
         return Ok(jobs);
     }
     let doc_tests = ["test", "--locked", "--workspace", "--doc"];
-    jobs.push(packages(root)?);
+    jobs.extend([packages(root)?, image(root)?]);
     if deps::can_install_vm() {
         jobs.push(
             lints::with_compiler(root, own(root, "virtual machine", "vm")?).after(&[TESTS_BUILT, CLIENTS]),
@@ -123,15 +124,23 @@ fn weight(job: &Job) -> (String, u64) {
     (job.name().to_owned(), parts::seconds(job.name()))
 }
 
-/// The job that installs what these suites need or use. Prints first what is missing.
-fn clients(root: &Path, suites: &[Suite], has_packages: bool) -> Result<Job, String> {
-    let mut programs: BTreeSet<&str> = suites.iter().flat_map(Suite::programs).collect();
-    if has_packages {
-        programs.insert(deps::INSPECTION);
-    }
+/// Name of a job that is no suite, and a program that it needs.
+type Use = (&'static str, &'static str);
+
+/// Programs that the job of a name needs.
+fn uses(job: &str) -> impl Iterator<Item = Use> {
+    let all = [(PACKAGES, deps::INSPECTION), (IMAGE, deps::INSPECTION), (IMAGE, deps::TESTCONTAINERS)];
+    all.into_iter().filter(move |(name, _)| *name == job)
+}
+
+/// The job that installs what these suites and other jobs need or use. Prints first what is
+/// missing.
+fn clients(root: &Path, suites: &[Suite], others: &[Use]) -> Result<Job, String> {
+    let of_suites = suites.iter().flat_map(|suite| suite.programs().map(|name| (suite.name.as_str(), name)));
+    let uses: Vec<(&str, &str)> = of_suites.chain(others.iter().copied()).collect();
+    let programs: BTreeSet<&str> = uses.iter().map(|(_, program)| *program).collect();
     deps::announce(root, &programs, |program| {
-        let users = suites.iter().filter(|suite| suite.programs().any(|name| name == program));
-        users.map(|suite| suite.name.as_str()).collect()
+        uses.iter().filter(|(_, used)| *used == program).map(|(user, _)| *user).collect()
     })?;
     let words: Vec<&OsStr> = ["deps", "--keep-going"].iter().chain(&programs).map(OsStr::new).collect();
     Ok(own_words(root, CLIENTS, &words)?.narrated())
@@ -196,6 +205,17 @@ fn packages(root: &Path) -> Result<Job, String> {
     let binary = binary(root, "release");
     let task = ["dist".as_ref(), "--binary".as_ref(), binary.as_os_str()];
     Ok(own_words(root, PACKAGES, &task)?.after(&[RELEASE_BUILT, CLIENTS]))
+}
+
+/// Makes the image of the binary under test, and starts it as test suites and compose files do.
+fn image(root: &Path) -> Result<Job, String> {
+    let binary = binary(root, "release");
+    let task = ["dist".as_ref(), "--binary".as_ref(), binary.as_os_str(), "--starts".as_ref(), "1".as_ref()];
+    let folder = root.to_owned();
+    let programs = uses(IMAGE).map(|(_, program)| program);
+    let check = move || deps::check_namespaces().and_then(|()| deps::check(&folder, programs));
+    let job = own_words(root, IMAGE, &task)?.after(&[RELEASE_BUILT, CLIENTS]);
+    Ok(job.if_ready(Box::new(check)))
 }
 
 /// The binary under test: `LEVADA_BIN`, or that of a profile's folder.

@@ -137,6 +137,11 @@ pub(super) fn kafka_requests(sources: &[PathBuf], target: &Path) -> Result<(), S
     compiled(sources, &super::cache()?.join("kafka-requests/libs"), target)
 }
 
+/// Compiles the program that starts the image with Testcontainers.
+pub(super) fn testcontainers(sources: &[PathBuf], target: &Path) -> Result<(), String> {
+    compiled(sources, &super::cache()?.join("testcontainers/libs"), target)
+}
+
 fn compiled(sources: &[PathBuf], libs: &Path, target: &Path) -> Result<(), String> {
     remove(target)?;
     let mut javac = Command::new("javac");

@@ -1,26 +1,74 @@
 //! A trial of the container image: another tool unpacks it, it serves from its own files as its own
-//! account, and its health check passes.
+//! account, its health check passes, and unmodified Testcontainers starts it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-use super::contents;
 use super::release::Release;
+use super::{TARGETS, contents, oci};
+use crate::deps;
 
-/// Unpacks the image, and runs its command and its health check with its settings.
-pub(super) fn serves(root: &Path, release: &Release, out: &Path) -> Result<(), String> {
+/// An image in a directory.
+struct Unpacked {
+    /// Parent of the other directory, which exists as long as this value.
+    dir: tempfile::TempDir,
+    rootfs: PathBuf,
+    /// The settings of the image.
+    config: Value,
+}
+
+/// Makes the image of a binary that was built before, and starts it this many times by each way.
+pub(super) fn starts(root: &Path, built: &Path, starts: u32) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("image: {error}");
+    let scratch = tempfile::tempdir().map_err(failed)?;
+    let release = Release::of(root, TARGETS[0])?;
+    let binary = super::stripped(built, scratch.path())?;
+    let image = oci::Image::of(root, &release, &binary)?;
+    let archive = scratch.path().join(release.image());
+    fs::write(&archive, oci::archive(&release, &[image])?).map_err(failed)?;
+    serves(root, (&archive, &binary), starts)
+}
+
+/// Unpacks the image of a binary, starts it with Testcontainers, and runs its command and its
+/// health check with its settings.
+pub(super) fn serves(root: &Path, files: (&Path, &Path), starts: u32) -> Result<(), String> {
+    deps::check_namespaces()?;
+    deps::install(root, &[deps::INSPECTION, deps::TESTCONTAINERS].into())?;
+    let image = unpacked(files)?;
+    // First, because the other check leaves data in the root directory.
+    testcontainers(root, &image, starts)?;
+    let settings = settings(&image.config).ok_or("image: incomplete settings")?;
+    let mut check = Command::new("unshare");
+    check.args(deps::NAMESPACES).arg("sh").arg(root.join("deploy/check-image"));
+    check.env("ROOT", &image.rootfs).env("STARTS", starts.to_string()).envs(settings);
+    print!("{}", String::from_utf8_lossy(&contents::output(&mut check)?));
+    Ok(())
+}
+
+fn testcontainers(root: &Path, image: &Unpacked, starts: u32) -> Result<(), String> {
+    let settings = image.dir.path().join("settings");
+    fs::write(&settings, image.config.to_string()).map_err(|error| format!("image: {error}"))?;
+    let mut run = Command::new("sh");
+    run.arg(root.join("tests/testcontainers/run")).args([&image.rootfs, &settings]);
+    run.args([deps::testcontainers_path(root)?, starts.to_string()]);
+    print!("{}", String::from_utf8_lossy(&contents::output(&mut run)?));
+    Ok(())
+}
+
+/// The image in an archive, with the libraries of its binary if it needs any.
+fn unpacked((archive, binary): (&Path, &Path)) -> Result<Unpacked, String> {
     let failed = |error: std::io::Error| format!("image: {error}");
     let dir = tempfile::tempdir().map_err(failed)?;
     // The account of the image must be able to enter its root directory.
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).map_err(failed)?;
     let plain = dir.path().join("plain");
-    let archive = format!("oci-archive:{}", out.join(release.image()).display());
     let mut copy = Command::new("skopeo");
-    contents::output(copy.args(["copy", "--quiet", &archive]).arg(format!("dir:{}", plain.display())))?;
+    copy.args(["copy", "--quiet"]).arg(format!("oci-archive:{}", archive.display()));
+    contents::output(copy.arg(format!("dir:{}", plain.display())))?;
     let manifest = json(&plain.join("manifest.json"))?;
     let layer = blob(&manifest["layers"][0]).ok_or("image: no layer")?;
     let rootfs = dir.path().join("rootfs");
@@ -28,16 +76,11 @@ pub(super) fn serves(root: &Path, release: &Release, out: &Path) -> Result<(), S
     let mut unpack = Command::new("tar");
     unpack.args(["--numeric-owner", "-xpzf"]).arg(plain.join(layer)).arg("-C").arg(&rootfs);
     contents::output(&mut unpack)?;
-    if super::binary::is_dynamic(&contents::read(&out.join(release.binary()))?) == Some(true) {
+    if super::binary::is_dynamic(&contents::read(binary)?) == Some(true) {
         copy_libraries(&rootfs)?;
     }
     let config = json(&plain.join(blob(&manifest["config"]).ok_or("image: no settings")?))?;
-    let settings = settings(&config["config"]).ok_or("image: incomplete settings")?;
-    let mut check = Command::new("unshare");
-    check.args(["--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh"]);
-    check.arg(root.join("deploy/check-image")).env("ROOT", &rootfs).envs(settings);
-    print!("{}", String::from_utf8_lossy(&contents::output(&mut check)?));
-    Ok(())
+    Ok(Unpacked { dir, rootfs, config: config["config"].clone() })
 }
 
 /// Copies the shared libraries that the programs need from this machine. The real image has none:

@@ -87,12 +87,15 @@ fn dist_option_without_value_or_effect_is_refused() {
     assert_eq!(options.source, Source::Built("/tmp/levada".into()));
     assert!(options.is_tried);
     assert_eq!(options.previous, Some("old.deb".into()));
+    assert_eq!(parse("--binary levada --starts 7").unwrap().starts, Some(7));
     assert_eq!(parse("").unwrap().source, Source::Profile("dist".to_owned()));
     assert_eq!(parse("").unwrap().targets, [TARGETS[0]]);
     let both = parse("--target x86_64-unknown-linux-gnu --target aarch64-unknown-linux-gnu").unwrap();
     assert_eq!(both.targets, TARGETS);
     let foreign = "--binary levada --target aarch64-unknown-linux-gnu";
-    for line in ["--profile", "--previous old.deb", "--binary", "twice", "--target mips", foreign] {
+    let starts = ["--starts 7", "--binary levada --starts 0", "--binary levada --check --starts 7"];
+    let others = ["--profile", "--previous old.deb", "--binary", "twice", "--target mips", foreign];
+    for line in starts.iter().chain(&others) {
         assert!(parse(line).is_err(), "{line}");
     }
 }

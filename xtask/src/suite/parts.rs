@@ -1,11 +1,12 @@
 //! Division of a run into parts for several machines, `--part K/N`.
 
 /// Expected seconds of the jobs that are not suites, on two processors and in parallel with others.
-const JOBS: [(&str, u64); 7] = [
+const JOBS: [(&str, u64); 8] = [
     ("virtual machine", 330),
     ("levada-broker", 170),
     ("lints", 120),
     ("packages", 60),
+    ("starts of the image", 40),
     ("documentation", 40),
     ("documentation tests", 40),
     ("levada-cluster", 40),
