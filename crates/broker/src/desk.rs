@@ -14,7 +14,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -70,15 +70,7 @@ impl Caller {
     /// broker's address.
     #[must_use]
     pub fn new(session: Session, listener: Arc<Listener>, peer: SocketAddr, local: SocketAddr) -> Self {
-        let info = ConnectionInfo {
-            listener,
-            peer,
-            certificate: None,
-            software: OnceLock::new(),
-            shares: OnceLock::new(),
-            telemetry: OnceLock::new(),
-        };
-        Self { session, info, local }
+        Self { session, info: ConnectionInfo::new(listener, peer), local }
     }
 
     /// The user.

@@ -18,8 +18,8 @@ pub use crate::replay::ReplayStats;
 pub use crate::replica::replication::IsrCounts;
 pub use crate::replica::{CleanerStats, RecoveryProgress, ReplicationState, TrafficTotals, Work};
 pub use crate::stats::{
-    ApiTotals, BOUNDS_US, Durations, HttpConnection, LagSample, ListenerCounts, NamedClient, OpenConnection,
-    Phase, Recorder, Stats,
+    ApiTotals, BOUNDS_US, BusiestClients, ByteRates, ClientTraffic, Durations, HttpConnection, LagSample,
+    ListenerCounts, NamedClient, OpenConnection, Phase, Recorder, Stats,
 };
 
 /// State of a running broker, for the HTTP address. Scrapes call it on a thread that may wait,

@@ -2,6 +2,7 @@
 //! may update.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
@@ -15,11 +16,15 @@ pub use self::lags::LagSample;
 pub(crate) use self::requests::Answered;
 use self::requests::RequestTables;
 pub use self::requests::{ApiTotals, Phase, Recorder};
+use self::traffic::TrafficBook;
+pub use self::traffic::{BusiestClients, ByteRates, ClientTraffic};
+pub(crate) use self::traffic::{SAMPLE_STEP, shortened};
 
 mod clients;
 mod durations;
 mod lags;
 mod requests;
+mod traffic;
 
 /// Counts since the start.
 #[derive(Debug)]
@@ -33,6 +38,7 @@ pub struct Stats {
     fetched_bytes: AtomicU64,
     replicated_bytes: AtomicU64,
     lags: LagHistory,
+    traffic: TrafficBook,
 }
 
 impl Stats {
@@ -48,6 +54,7 @@ impl Stats {
             fetched_bytes: AtomicU64::new(0),
             replicated_bytes: AtomicU64::new(0),
             lags: LagHistory::default(),
+            traffic: TrafficBook::default(),
         }
     }
 
@@ -121,6 +128,22 @@ impl Stats {
     /// Lag of groups over the last hour.
     pub(crate) fn lags(&self) -> &LagHistory {
         &self.lags
+    }
+
+    /// Counters of the clients with this user and client id, for a connection of one of them.
+    pub fn client(&self, user: &str, client_id: &str) -> Arc<ClientTraffic> {
+        self.traffic.client(user, client_id)
+    }
+
+    /// Takes a sample of the counters of all clients; due every [`SAMPLE_STEP`].
+    pub(crate) fn sample_clients(&self, now_ms: i64) {
+        self.traffic.sample(now_ms);
+    }
+
+    /// Client ids and users with the highest rates of the last minute: at most this number of those
+    /// that have produced most, and of those that have fetched most.
+    pub fn busiest(&self, most: usize, now_ms: i64) -> BusiestClients {
+        self.traffic.busiest(most, now_ms)
     }
 
     /// Time at which counting began.

@@ -17,14 +17,22 @@ mod requests;
 mod telemetry;
 mod topics;
 
-use levada_broker::source::{CleanerStats, QuotaUse, RecoveryProgress, ReplayStats, Source, Work};
+use levada_broker::source::{
+    ByteRates, CleanerStats, QuotaUse, RecoveryProgress, ReplayStats, Source, Stats, Work,
+};
+use levada_process::clock::steady_ms;
 use levada_process::usage::Process;
 
+use self::catalogue::Family;
 use self::exposition::Families;
 pub(super) use self::exposition::Form;
 
 /// Most quotas with separate series: those of which most is used.
 const QUOTAS_MAX: usize = 100;
+
+/// Client ids and users with separate series: those that have produced most, and as many that have
+/// fetched most.
+const BUSIEST_MAX: usize = 20;
 
 /// The text of one scrape; with `topics`, of single topics, partitions and groups as well.
 pub(super) fn render(source: Arc<dyn Source>, form: Form, topics: bool) -> Result<String, fmt::Error> {
@@ -57,6 +65,7 @@ impl Collector for Scrape {
         families.replays(self.source.replays())?;
         families.requests(&self.source.stats().requests())?;
         families.clients(self.source.as_ref())?;
+        families.busiest(self.source.stats())?;
         families.quotas(&self.source.quota_uses(QUOTAS_MAX))?;
         families.telemetry(&self.source.telemetry())?;
         families.upkeep(&self.source.upkeep())?;
@@ -141,6 +150,20 @@ impl Families<'_> {
             series.gauge(&[label], longest.as_secs_f64())?;
         }
         Ok(())
+    }
+
+    fn busiest(&mut self, stats: &Stats) -> fmt::Result {
+        let busiest = stats.busiest(BUSIEST_MAX, steady_ms());
+        self.byte_rates(catalogue::CLIENT_ID_RATE, &busiest.client_ids)?;
+        self.byte_rates(catalogue::USER_RATE, &busiest.users)
+    }
+
+    fn byte_rates(&mut self, family: &'static Family, rates: &[ByteRates]) -> fmt::Result {
+        let mut series = self.family(family)?;
+        rates.iter().try_for_each(|one| {
+            series.gauge(&[&one.name, "produced"], one.produced)?;
+            series.gauge(&[&one.name, "fetched"], one.fetched)
+        })
     }
 
     fn quotas(&mut self, uses: &[QuotaUse]) -> fmt::Result {

@@ -482,6 +482,11 @@ const SHOWN: &[&str] = &[
     "levada_under_replicated_partitions 4",
     "levada_under_min_isr_partitions 5",
     "levada_preferred_leader_imbalance_partitions 9",
+    "levada_client_id_bytes_per_second{client_id=\"orders \\\"1\\\"\",direction=\"produced\"} 60.0",
+    "levada_client_id_bytes_per_second{client_id=\"orders \\\"1\\\"\",direction=\"fetched\"} 0.0",
+    "levada_client_id_bytes_per_second{client_id=\"\",direction=\"fetched\"} 30.0",
+    "levada_user_bytes_per_second{user=\"ann\",direction=\"produced\"} 60.0",
+    "levada_user_bytes_per_second{user=\"ann\",direction=\"fetched\"} 30.0",
     "levada_quota_rate{quota=\"producer_byte_rate\",user=\"ann\",client_id=\"\"} 250.5",
     "levada_quota_limit{quota=\"producer_byte_rate\",user=\"ann\",client_id=\"\"} 1000.0",
     "levada_isr_changes_total{change=\"expansion\"} 1",
@@ -559,6 +564,9 @@ fn metrics_show_counted_requests() {
     fake.stats.produced(100);
     fake.stats.fetched(40);
     fake.stats.replicated(50);
+    // In the first second.
+    fake.stats.client("ann", "orders \"1\"").produced(60);
+    fake.stats.client("ann", "").fetched(30);
     let (status, headers, body) = ask(&server, "GET", "/metrics");
     drop((open, named));
     assert_eq!(status, "HTTP/1.1 200 OK");

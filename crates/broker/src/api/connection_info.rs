@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use levada_config::Listener;
 
 use crate::share_partitions::ShareConnection;
-use crate::stats::NamedClient;
+use crate::stats::{ClientTraffic, NamedClient};
 use crate::telemetry::TelemetryConnection;
 use crate::tls::names::CertifiedName;
 
@@ -27,4 +27,15 @@ pub(crate) struct ConnectionInfo {
     /// Client instance of the connection, which ends with it; none before the first request for
     /// telemetry.
     pub(crate) telemetry: OnceLock<Arc<TelemetryConnection>>,
+    /// Counters of the connection's client; none before it first produces or fetches. Its user and
+    /// the client id of that request count until the connection closes.
+    pub(crate) traffic: OnceLock<Arc<ClientTraffic>>,
+}
+
+impl ConnectionInfo {
+    /// A connection from `peer` that `listener` has accepted, without a certificate.
+    pub(crate) fn new(listener: Arc<Listener>, peer: SocketAddr) -> Self {
+        let (software, shares, telemetry, traffic) = Default::default();
+        Self { listener, peer, certificate: None, software, shares, telemetry, traffic }
+    }
 }

@@ -211,7 +211,7 @@ async fn start(
     match check(context, envelope, &partition, data.records).await {
         Ok(append) => {
             let bytes = append.records.len() as u64;
-            context.broker().stats().produced(bytes);
+            context.count_produced(bytes);
             match submit(context, envelope, &partition, append).await {
                 Ok(submitted) => Started::Submitted(partition, submitted, bytes),
                 Err(failure) => Started::Refused(Some(partition), Rejected::unseen(failure)),

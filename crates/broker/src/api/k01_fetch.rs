@@ -124,11 +124,10 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     }
     count_errors(context, &response);
     let header = &context.header;
-    let stats = context.broker().stats();
     if is_follower {
-        stats.replicated(bytes_of(&response));
+        context.broker().stats().replicated(bytes_of(&response));
     } else {
-        stats.fetched(bytes_of(&response));
+        context.count_fetched(bytes_of(&response));
     }
     slice.yield_if_over().await;
     response.throttle_time_ms = context.throttle_ms();

@@ -152,7 +152,7 @@ fn count(context: &Context, response: &ShareFetchResponse<Records>) {
     if response.error_code != 0 || is_empty {
         context.count_error(response.error_code);
     }
-    context.broker().stats().fetched(bytes);
+    context.count_fetched(bytes);
     if bytes > 0 {
         context.mute_for(context.broker().quotas().book(Used::Fetched, context.client(), bytes as f64));
     }

@@ -1,5 +1,6 @@
 //! The time that threads spend on a request, without its waits, and the quota against which that
-//! time counts. Also the longest time for which a request waits.
+//! time counts. Also the longest time for which a request waits, and the record bytes of requests by
+//! client.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -9,8 +10,8 @@ use levada_process::turns::Turns;
 use levada_wire::ApiKey;
 
 use crate::api::Context;
-use crate::quota::Used;
-use crate::stats::Answered;
+use crate::quota::{Client, Used};
+use crate::stats::{Answered, ClientTraffic};
 
 /// The meter of one request. A request that does not wait costs one reading of the clock in
 /// addition to the first.
@@ -163,6 +164,25 @@ impl Context {
     /// Books the time that threads were busy with the request, except for the part that is booked.
     pub(crate) fn book_time(&self) {
         self.book(self.meter.spent());
+    }
+
+    /// Counts record bytes that the client has produced.
+    pub(super) fn count_produced(&self, bytes: u64) {
+        self.broker().stats().produced(bytes);
+        self.traffic().produced(bytes);
+    }
+
+    /// Counts record bytes of an answer to a fetch of the client.
+    pub(super) fn count_fetched(&self, bytes: u64) {
+        self.broker().stats().fetched(bytes);
+        self.traffic().fetched(bytes);
+    }
+
+    fn traffic(&self) -> &ClientTraffic {
+        self.info.traffic.get_or_init(|| {
+            let Client { user, client_id } = self.client();
+            self.broker().stats().client(user, client_id)
+        })
     }
 
     /// Books the time of the request up to now; mutes a client that has exceeded its quota.

@@ -1,7 +1,6 @@
 //! Requests whose page is closed.
 
 use std::pin::pin;
-use std::sync::OnceLock;
 use std::task::{self, Waker};
 
 use levada_config::{BrokerConfig, Sources};
@@ -21,15 +20,7 @@ async fn change_completes_after_its_page_is_closed() {
     let (desk, _thread) = Desk::start(broker.clone(), Stop::new()).unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], 9644));
     let listener = Arc::new(broker.config().listeners[0].clone());
-    let info = ConnectionInfo {
-        listener,
-        peer: address,
-        certificate: None,
-        software: OnceLock::new(),
-        shares: OnceLock::new(),
-        telemetry: OnceLock::new(),
-    };
-    let caller = Caller { session: Session::anonymous(address.ip()), info, local: address };
+    let caller = Caller::new(Session::anonymous(address.ip()), listener, address, address);
     let mut topic = CreatableTopic::default();
     topic.name = "t".into();
     (topic.num_partitions, topic.replication_factor) = (1, 1);

@@ -3,13 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::{Account, Accounts, Client, QuotaMeter};
+use crate::stats::shortened;
 
 /// Most accounts that one pass inspects: each inspection takes the lock that requests of clients
 /// with quotas take.
 const LOOKED_AT_MAX: usize = 10_000;
-
-/// Characters of a name that are kept; a client chooses its id.
-const NAME_MAX: usize = 64;
 
 /// Recent use of one quota by the clients that share it.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +37,7 @@ impl AccountMeter {
     /// The meter of an account without use.
     pub(super) fn of((_, user, client_id): &Account, client: Client<'_>) -> Self {
         let name = |is_part: bool, name: &str| -> Box<str> {
-            if is_part { name.chars().take(NAME_MAX).collect::<String>().into() } else { Box::default() }
+            if is_part { shortened(name) } else { Box::default() }
         };
         Self {
             user: name(user.is_some(), client.user),

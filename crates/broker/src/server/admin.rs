@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use levada_config::Listener;
 use levada_process::blocking::keep_free;
-use levada_process::clock::uptime_ms;
+use levada_process::clock::{steady_ms, uptime_ms};
 use levada_process::shutdown::Stop;
 use levada_process::tasks::{guarded, spawn_restarted, spawn_vital};
 use tokio::runtime::Runtime;
@@ -27,6 +27,7 @@ use crate::server::liveness::Liveness;
 use crate::server::open_streams::{OpenStreams, close_stuck};
 use crate::server::shard::{Accepted, Inbox};
 use crate::share;
+use crate::stats::SAMPLE_STEP;
 
 /// Parameters of the admin thread.
 pub(crate) struct Duties {
@@ -76,6 +77,14 @@ async fn keep_lease(lease: Arc<Lease>) {
     loop {
         lease.tick(uptime_ms());
         tokio::time::sleep(lease.interval()).await;
+    }
+}
+
+/// Samples the traffic of clients; never returns.
+async fn sample_clients(broker: Arc<Broker>) {
+    loop {
+        broker.stats().sample_clients(steady_ms());
+        tokio::time::sleep(SAMPLE_STEP).await;
     }
 }
 
@@ -150,6 +159,7 @@ fn start_upkeep(broker: &Arc<Broker>) {
     if broker.membership().is_some() {
         lasting(replicas, "checks of lagging replicas", |replicas| replicas.run_lag_checks());
     }
+    lasting(broker, "rates of clients", sample_clients);
     lasting(replicas, "retention", |replicas| replicas.run_retention());
     lasting(replicas, "flushes", |replicas| replicas.run_flushes());
     lasting(replicas, "expiry of producers", |replicas| replicas.run_producer_expiry());

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use levada_base::log_pace::LogPace;
@@ -127,14 +127,7 @@ impl Acceptor {
             };
             let Some((stream, permit)) = admitted else { continue };
             self.keep_rate(&listener, &mut own_pace).await;
-            let info = ConnectionInfo {
-                listener: listener.clone(),
-                peer,
-                certificate: None,
-                software: OnceLock::new(),
-                shares: OnceLock::new(),
-                telemetry: OnceLock::new(),
-            };
+            let info = ConnectionInfo::new(listener.clone(), peer);
             let accepted = Accepted { stream: Arc::new(stream), info, permit, channel: Channel::Plain };
             let is_sent = match &self.handshakes {
                 Some(handshakes) if listener.protocol.has_tls() => handshakes.send(accepted).await.is_ok(),

@@ -57,6 +57,8 @@ families! {
     HTTP_CONNECTIONS Gauge "levada_http_connections" [] "HTTP connections open now" "";
     AUTHENTICATIONS Counter "levada_authentications" ["listener", "mechanism", "result"] "SASL authentications: success, failure, or expired if the client did not authenticate again in time" "kafka.server:type=socket-server-metrics,listener=*,name=successful-authentication-total";
     TLS_HANDSHAKES_FAILED Counter "levada_tls_handshakes_failed" [] "TLS handshakes that failed" "kafka.server:type=socket-server-metrics,name=failed-authentication-total";
+    CLIENT_ID_RATE Gauge "levada_client_id_bytes_per_second" ["client_id", "direction"] "Record bytes per second, produced and fetched, in the last minute by client id; the 20 client ids that have produced most and the 20 that have fetched most, names cut at 64 characters; beyond 5 000 pairs of user and client id, clients count as other" "kafka.server:type=Produce or Fetch,client-id=* (byte-rate), with quotas only";
+    USER_RATE Gauge "levada_user_bytes_per_second" ["user", "direction"] "The same by user" "kafka.server:type=Produce or Fetch,user=* (byte-rate), with quotas only";
     QUOTA_RATE Gauge "levada_quota_rate" ["quota", "user", "client_id"] "Use of a quota per second in the last seconds by the clients that share it, in the unit of the quota; the 100 quotas of which most is used, names cut at 64 characters" "kafka.server:type=Produce, Fetch or Request,user=*,client-id=* (byte-rate, request-time)";
     QUOTA_LIMIT Gauge "levada_quota_limit" ["quota", "user", "client_id"] "Limit of the quota" "";
     // Client telemetry.

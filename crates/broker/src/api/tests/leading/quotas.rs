@@ -1,4 +1,5 @@
-//! Quotas of clients, and requests of other brokers that count against none.
+//! Quotas of clients, requests of other brokers that count against none, and rates of clients without
+//! a quota.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use levada_base::batch::Builder;
 use levada_config::Protocol;
 use levada_io::Piece;
 use levada_metadata::records::ClientQuotaRecord;
+use levada_process::clock::steady_ms;
 use levada_security::Session;
 use levada_wire::messages::WriteTxnMarkersRequest;
 use levada_wire::{ApiKey, RequestHeader};
@@ -15,6 +17,7 @@ use levada_wire::{ApiKey, RequestHeader};
 use super::rig::{OTHER, Rig};
 use crate::api::{self, Context, Reply, k27_write_txn_markers};
 use crate::quota::Used;
+use crate::source::{BusiestClients, ByteRates};
 
 const FETCH_VERSION: i16 = 17;
 /// More than any client may take.
@@ -153,4 +156,24 @@ fn acks_0_produce_uses_only_byte_quota() {
     assert!(!by_bytes.is_zero() && !by_time, "{by_bytes:?}, by time: {by_time}");
     let (by_bytes, by_time) = mutes_after_produce(&rig, 1);
     assert!(!by_bytes.is_zero() && by_time, "{by_bytes:?}, by time: {by_time}");
+}
+
+#[test]
+fn clients_without_quota_have_rates() {
+    let rig = Rig::start();
+    let records = rig.run(async {
+        assert_eq!(rig.produce(1, 0).await, (0, 0));
+        // The other broker has the record then, so that consumers may read it.
+        rig.follow(0).await;
+        rig.follow(1).await;
+        rig.consume(0).await.records.unwrap()
+    });
+    // The rates of the first second are the sums.
+    let bytes = records.len() as f64;
+    let rates = |name: &str, produced, fetched| ByteRates { name: name.to_owned(), produced, fetched };
+    let expected = BusiestClients {
+        client_ids: vec![rates("", bytes, 0.0), rates("test", 0.0, bytes)],
+        users: vec![rates(Session::ANONYMOUS, bytes, bytes)],
+    };
+    assert_eq!(rig.broker.stats().busiest(20, steady_ms()), expected);
 }

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use levada_base::batch::Builder;
@@ -184,14 +184,7 @@ impl Rig {
     fn context_by(&self, header: RequestHeader, (protocol, session): (Protocol, Session)) -> Context {
         let address: SocketAddr = ([127, 0, 0, 1], 9092).into();
         let listener = Arc::new(Listener { protocol, ..self.broker.config().listeners[0].clone() });
-        let info = ConnectionInfo {
-            listener,
-            peer: address,
-            certificate: None,
-            software: OnceLock::new(),
-            shares: OnceLock::new(),
-            telemetry: OnceLock::new(),
-        };
+        let info = ConnectionInfo::new(listener, address);
         Context::new(self.service.clone(), header, (Rc::new(info), Rc::new(session), address))
     }
 
