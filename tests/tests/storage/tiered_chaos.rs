@@ -28,7 +28,7 @@ const RUN: Duration = Duration::from_secs(15);
 const LIMIT: Duration = Duration::from_secs(90);
 const READERS: usize = 2;
 const SEGMENT_BYTES: u64 = 64 << 10;
-const RETENTION_BYTES: u64 = 1_500_000;
+const RETENTION_BYTES: u64 = 600_000;
 const RETENTION_MS: i64 = 6_000;
 /// Batches of each writer and replays of all readers before the next fault.
 const PROGRESS: (usize, u64) = (10, 2);
@@ -59,7 +59,7 @@ fn create_topics(tiered: &TieredNode) -> Vec<Place> {
             "sized",
             1,
             format!(
-                "-c retention.ms=-1 -c retention.bytes={RETENTION_BYTES} -c local.retention.bytes=700000"
+                "-c retention.ms=-1 -c retention.bytes={RETENTION_BYTES} -c local.retention.bytes=250000"
             ),
         ),
         ("timed", 1, format!("-c retention.ms={RETENTION_MS} -c local.retention.bytes=1")),
@@ -296,7 +296,7 @@ impl Stage {
             await_some(&format!("the end of old segments of {}", place.topic), LIMIT, || {
                 let start = self.load.offset_at(place, EARLIEST).expect("an answer");
                 let left = place.ledger().bytes_from(start);
-                (start > 0 && left < most + 2 * SEGMENT_BYTES).then_some(())
+                (left < most + 2 * SEGMENT_BYTES).then_some(())
             });
         }
         let segments = self.await_soundness();
