@@ -1,5 +1,5 @@
-//! Quotas of clients, requests of other brokers that count against none, and rates of clients without
-//! a quota.
+//! Quotas of clients, requests of other brokers that count against none, and rates of clients
+//! without a quota.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
