@@ -73,7 +73,7 @@ pub enum Sickness {
     Cut(usize),
     /// The server does the request, and the connection ends without an answer.
     LostAnswer,
-    /// The bodies of the request and of the answer pass in [`SLOW_PIECES`] pieces, with this pause
+    /// The bodies of the request and of the answer pass in `SLOW_PIECES` pieces, with this pause
     /// before each.
     Slow(Duration),
 }
