@@ -41,8 +41,8 @@ pub struct ExpiredSegments {
 
 /// Chooses the segments to delete: all whose deletion has begun, and then epoch by epoch and oldest
 /// first, up to the first that stays. Segments whose copying is in progress (`in_copy`) stay, and
-/// all later ones. Segments of epochs before the lineage stay if the lineage begins after the log: a
-/// part of it is lost.
+/// all later ones. Segments of epochs before the lineage stay if the lineage begins after the log:
+/// a part of it is lost.
 pub fn expired(cache: &SegmentCache, log: LogFacts<'_>, in_copy: &BTreeSet<Uuid>) -> ExpiredSegments {
     let lineage = without_empty_epochs(log.lineage);
     let mut choice = Choice {

@@ -27,9 +27,9 @@ const PACE: Duration = Duration::from_millis(15);
 const RECORDS_MAX: u32 = 12;
 const BATCHES_MAX: u32 = 6;
 const OUT_OF_RANGE: i16 = 1;
-/// Errors after which a client repeats its request: the store fails (-1), the broker starts or stops
-/// (3, 5, 6, 9, 14, 15, 16, 19), requests time out (7), the transaction before is being ended (51),
-/// the high watermark is older than the election (78).
+/// Errors after which a client repeats its request: the store fails (-1), the broker starts or
+/// stops (3, 5, 6, 9, 14, 15, 16, 19), requests time out (7), the transaction before is being ended
+/// (51), the high watermark is older than the election (78).
 const REPEATED: [i16; 12] = [-1, 3, 5, 6, 7, 9, 14, 15, 16, 19, 51, 78];
 
 /// A partition with a writer.

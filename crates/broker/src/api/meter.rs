@@ -1,6 +1,6 @@
 //! The time that threads spend on a request, without its waits, and the quota against which that
-//! time counts. Also the longest time for which a request waits, and the record bytes of requests by
-//! client.
+//! time counts. Also the longest time for which a request waits, and the record bytes of requests
+//! by client.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
