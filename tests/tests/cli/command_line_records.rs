@@ -302,7 +302,7 @@ fn consumed_json_is_reproducible_with_tombstones_and_headers() {
     let failing = input(&node, "{\"value\":\"good\"}\n{\"key\":\"k\"}\n");
     let (code, said) = node.levada("produce to --input json").stdin(&failing).outcome();
     assert_eq!(code, Some(1));
-    assert!(said.stderr.contains("line 2: there is no value"), "{said:?}");
+    assert!(said.stderr.contains("line 2: the value is missing"), "{said:?}");
     assert!(said.stderr.contains("produced 1 record,"), "{said:?}");
 }
 
