@@ -212,15 +212,7 @@ async fn look_up(
             .await
             .map_err(read_error)?,
         timestamp if timestamp < 0 => return Err(ErrorCode::UnsupportedVersion),
-        timestamp => {
-            if let Some(found) = search_remote(context, &partition, timestamp).await? {
-                return Ok((found.offset, found.timestamp, found.leader_epoch));
-            }
-            let find = move |log: &levada_log::Partition, expanded_max| {
-                log.offset_for_timestamp_within(timestamp, expanded_max)
-            };
-            search(context, &partition, find).await.map_err(read_error)?
-        }
+        timestamp => search_both(context, &partition, timestamp).await?,
     };
     if is_uncertain && found.is_none_or(|found| found.offset >= end) {
         return Err(unavailable(context));
@@ -245,19 +237,46 @@ fn tier_offset(log: &levada_log::Partition, asked: i64, is_tiered: bool) -> Foun
     }
 }
 
+/// Searches the remote part of a log, and then the local part. Repeats this if the first segments
+/// have left the local part meanwhile: neither search would find their records.
+async fn search_both(
+    context: &Context,
+    partition: &Arc<Partition>,
+    timestamp: i64,
+) -> Result<Option<TimestampOffset>, ErrorCode> {
+    let limit_ms = context.broker().config().remote_log.list_offsets_timeout_ms.unsigned_abs();
+    let until = Instant::now() + Duration::from_millis(limit_ms);
+    let log = partition.log();
+    loop {
+        let local_start = log.local_log_start();
+        if let Some(found) = search_remote(context, partition, (timestamp, until)).await? {
+            return Ok(Some(found));
+        }
+        let find = move |log: &levada_log::Partition, expanded_max| {
+            log.offset_for_timestamp_within(timestamp, expanded_max)
+        };
+        let found = search(context, partition, find).await.map_err(read_error)?;
+        let has_remote_part = log.log_start() < log.local_log_start();
+        if log.local_log_start() == local_start || !has_remote_part {
+            return Ok(found);
+        }
+        if Instant::now() >= until {
+            return Err(ErrorCode::RequestTimedOut);
+        }
+    }
+}
+
 /// Searches the part of a log that only the remote store has; none if the local part contains the
 /// result.
 async fn search_remote(
     context: &Context,
     partition: &Arc<Partition>,
-    timestamp: i64,
+    (timestamp, until): (i64, Instant),
 ) -> Result<Option<TimestampOffset>, ErrorCode> {
     let (tiers, log) = (context.broker().tiers(), partition.log());
     if tiers.tiering(partition) == Tiering::Local || log.log_start() == log.local_log_start() {
         return Ok(None);
     }
-    let limit_ms = context.broker().config().remote_log.list_offsets_timeout_ms.unsigned_abs();
-    let until = Instant::now() + Duration::from_millis(limit_ms);
     let key = (partition.topic_id(), partition.index());
     let search = TimeSearch { partition: key, log: partition.shared_log(), timestamp };
     let Some(reads) = context.broker().remote_reads() else { return Err(ErrorCode::UnknownServerError) };
