@@ -71,8 +71,8 @@ fn file((file, length): &(File, u64)) -> SegmentFile<'_> {
     SegmentFile { file, length: *length }
 }
 
-/// The first of the closed segments from an offset on that is due for a copy. The search ends at
-/// the first segment that is to stay only on the local disk for now.
+/// The closed segments from an offset on that are due for a copy: those before the first one that
+/// is to stay only on the local disk for now.
 fn due(partition: &Partition, from: i64, closed: Vec<ClosedSegment>) -> Result<Vec<ClosedSegment>, LogError> {
     let config = partition.config();
     let lag = CopyLag { ms: config.copy_lag_ms(), bytes: config.copy_lag_bytes() };
