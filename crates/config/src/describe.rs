@@ -180,7 +180,7 @@ fn in_order(mut rows: Vec<Described>) -> Vec<Described> {
     rows
 }
 
-/// The broker's layers behind a topic key. Kafka begins the list with the first layer that sets the
+/// The broker's layers below a topic key. Kafka begins the list with the first layer that sets the
 /// main synonym, so a retention that is only given in hours has no synonyms; clients rely on that.
 fn topic_synonyms(settings: &Settings, topic: &TopicConfigKey) -> Vec<Synonym> {
     let Some(main) = topic.broker.first() else { return Vec::new() };

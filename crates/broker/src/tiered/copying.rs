@@ -156,7 +156,7 @@ impl Tiers {
     ) -> Result<(), CopyError> {
         self.begin_term(remote, partition, epoch).await?;
         let log = partition.shared_log();
-        // Also a copy whose end came into the metadata after the leader had given it up.
+        // Includes copies whose end was noted without a confirmation to this broker.
         remote.tell_reach(&log)?;
         let from = (log.highest_remote() + 1).max(log.log_start());
         let closed = due(partition, from, log.closed_segments(from, log.last_stable()))?;
@@ -256,7 +256,7 @@ impl Tiers {
             Ok(_) => Err(CopyError::Resigned),
             Err(error) => Err(error),
         };
-        // If the end of the copy is or comes into the metadata, other brokers rely on the copy.
+        // Other brokers may rely on a copy whose end the metadata has, or will have.
         if done.as_ref().is_err_and(|error| !matches!(error, CopyError::Unconfirmed(_))) {
             self.clean_up(remote, &segment).await;
         }
