@@ -34,9 +34,9 @@ pub struct Browser {
 /// Size and colours of a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// Width in pixels of CSS.
+    /// Width of the window in CSS pixels.
     pub width: u32,
-    /// True for dark colours.
+    /// True if the page gets the preference for dark colours.
     pub dark: bool,
 }
 

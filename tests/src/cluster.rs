@@ -44,11 +44,11 @@ pub enum Discovery {
 /// Number of members of each kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Controllers.
+    /// Number of controllers.
     pub controllers: i32,
-    /// Brokers of a real Kafka.
+    /// Number of brokers of a real Kafka.
     pub kafka: i32,
-    /// Brokers of Levada.
+    /// Number of brokers of Levada.
     pub levada: i32,
     /// Configuration by which they find the controllers.
     pub discovery: Discovery,
@@ -101,13 +101,13 @@ impl Cluster {
             .may_log(["RequestHeader(apiKey=END_TXN", "pending state PREPARE_EPOCH_FENCE"])
     }
 
-    /// The same for clients that expect brokers with the ids 1, 2, 3 and so on: the `node.id` of
+    /// A cluster for clients that expect brokers with the ids 1, 2, 3 and so on: the `node.id` of
     /// broker 11 or 21 is 1.
     pub fn with_brokers_from_one(shape: Shape) -> Self {
         Self::within(shape, None, |id| if id < KAFKA { 100 + id } else { id % 10 })
     }
 
-    /// The same with each member in a separate network, which a test can cut. An error names a
+    /// A cluster with each member in a separate network, which a test can cut. An error names a
     /// missing capability of this machine.
     pub fn with_networks(shape: Shape) -> Result<Self, String> {
         let ids: Vec<i32> = shape.ids().into_iter().flatten().collect();
@@ -197,7 +197,7 @@ impl Cluster {
         self.start_except(&[]);
     }
 
-    /// The same without these brokers, which stay stopped.
+    /// Like [`Cluster::start`], without the members `left_out`, which stay stopped.
     pub fn start_except(&mut self, left_out: &[i32]) {
         directory::format(&self.shape, &self.nodes, self.node_ids);
         let mut started: Vec<&mut Node> =
@@ -208,7 +208,7 @@ impl Cluster {
         self.await_brokers(&brokers);
     }
 
-    /// A member.
+    /// A member by its node id.
     pub fn node(&self, id: i32) -> &Node {
         self.nodes.get(&id).unwrap_or_else(|| panic!("the cluster has no member {id}"))
     }
@@ -270,7 +270,8 @@ impl Cluster {
         await_some("a leader of the quorum", LIMIT, || self.quorum_of(&self.controllers()))
     }
 
-    /// The same as these controllers describe it; none if no running one of them leads.
+    /// State of the quorum as these controllers describe it; `None` if no running one of them
+    /// leads.
     pub fn quorum_of(&self, controllers: &[i32]) -> Option<QuorumState> {
         let running = controllers.iter().filter(|id| self.node(**id).is_running());
         running.into_iter().find_map(|id| quorum::describe(self.node(*id).controller_address()))

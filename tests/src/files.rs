@@ -73,7 +73,7 @@ impl FileServer {
         self.home.path().join("root")
     }
 
-    /// A path next to it.
+    /// Directory for other files of the test, outside the served one.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
@@ -111,7 +111,7 @@ impl FileServer {
         values.iter().sum()
     }
 
-    /// Its process.
+    /// Process id of the server.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -150,7 +150,7 @@ impl FileServer {
         assert!(status.success(), "{status}");
     }
 
-    /// True if it has ended.
+    /// True if the server has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("wait").is_some()
     }
@@ -170,7 +170,7 @@ pub struct Client {
     received: Vec<u8>,
 }
 
-/// A server's answer.
+/// Response of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status.

@@ -68,7 +68,7 @@ impl Gaps {
         Self { origin, times, is_over, thread: Some(thread) }
     }
 
-    /// Measures from now on.
+    /// Starts the measurement.
     pub fn begin(&self) {
         self.times().begin(self.origin.elapsed());
     }
@@ -115,7 +115,7 @@ impl Drop for Gaps {
     }
 }
 
-/// The end of a journal.
+/// Reader of a journal that follows its growth.
 struct Reader {
     path: PathBuf,
     file: Option<File>,

@@ -49,7 +49,7 @@ pub fn by_kafka(
     Ok(records)
 }
 
-/// The same with Levada's tool.
+/// Records of a partition of an internal topic, as `levada log dump` decodes them.
 pub fn by_levada(partition: &Path, range: Range<i64>) -> Result<Records, String> {
     let mut tool = Tool::levada();
     tool.args(["log", "dump", "--records", "--output", "json"]);

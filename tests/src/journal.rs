@@ -26,7 +26,7 @@ pub fn read(path: &Path) -> Vec<Entry> {
     parse(&text)
 }
 
-/// The same of a text.
+/// Parses the complete lines of a journal's text.
 pub(crate) fn parse(text: &str) -> Vec<Entry> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let entry = |line: &str| {

@@ -20,11 +20,11 @@ pub enum Outcome {
 /// A transaction that a writer has been through.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transaction {
-    /// Its writer.
+    /// Name of the writer.
     pub writer: String,
     /// Number of the transaction among those of the writer.
     pub number: u64,
-    /// Its end.
+    /// Outcome of the transaction.
     pub outcome: Outcome,
     /// The records: partition, and the writer's running number within that partition.
     pub records: Vec<(u32, u64)>,

@@ -10,7 +10,7 @@ use crate::gaps::{Gap, Gaps};
 use crate::tool::Conversation;
 use crate::{Tool, journal, replicas};
 
-/// Partitions of each producer's topic: of three brokers, each leads one of them.
+/// Number of partitions of each producer's topic: of three brokers, each leads one of them.
 pub const PARTITIONS: u32 = 3;
 
 /// Sizes of the topics' segments: small, and rolled soon.

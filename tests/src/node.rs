@@ -23,7 +23,7 @@ pub use port::free_port;
 const START_LIMIT: Duration = Duration::from_secs(180);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
-/// Lines of the broker's log that a failed test shows.
+/// Number of lines of the broker's log that a failed test shows.
 const TAIL_LINES: usize = 400;
 
 /// A broker and its data directory. Dropping it kills the process and removes the directory.

@@ -83,7 +83,7 @@ pub fn cpu_ns(pid: u32) -> u64 {
     cpu_ns_of(pid, "")
 }
 
-/// The same of the threads whose names begin with `name`.
+/// Processor time used so far by the running threads whose names begin with `name`, in nanoseconds.
 pub fn cpu_ns_of(pid: u32, name: &str) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs");
     let spent = |task: std::io::Result<fs::DirEntry>| -> Option<u64> {

@@ -39,7 +39,7 @@ impl Prometheus {
         Self::with_rules(node, &sooner.join("\n"))
     }
 
-    /// The same with these rules in place of the alerts.
+    /// Like [`Prometheus::beside`], with these rules in place of the alerts.
     pub fn with_rules(node: &Node, rules: &str) -> Self {
         let home = tempfile::Builder::new().prefix("levada-prometheus-").tempdir().expect("a directory");
         let config = delivered("prometheus.yml");
@@ -83,7 +83,7 @@ impl Prometheus {
         series.filter(|(_, value)| !value.is_nan()).collect()
     }
 
-    /// Its alert rules.
+    /// Alert rules of the server.
     pub fn rules(&self) -> Vec<Value> {
         let groups = self.api("rules?type=alert")["groups"].as_array().cloned().unwrap_or_default();
         groups.iter().flat_map(|group| group["rules"].as_array().cloned().unwrap_or_default()).collect()

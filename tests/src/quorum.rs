@@ -16,7 +16,7 @@ pub(crate) const CLUSTER_ID: &str = "bGV2YWRhLXRlc3RzLTAwMA";
 pub struct QuorumState {
     /// Id of the leader.
     pub leader: i32,
-    /// The leader's epoch.
+    /// Epoch of the quorum.
     pub epoch: i32,
     /// Offset up to which records are committed.
     pub high_watermark: i64,

@@ -35,7 +35,7 @@ pub enum Outcome {
     Response(Vec<u8>),
     /// The broker closed the connection.
     Closed,
-    /// No event in time.
+    /// Neither a response nor the end of the connection came in time.
     Silence,
 }
 

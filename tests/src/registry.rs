@@ -11,7 +11,7 @@ use crate::{Tool, await_some, http};
 
 /// The time in which the registry must be ready: a JVM that reads 500 classes on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(180);
-/// Its part with the API of Confluent's registry.
+/// Path of the part that has the API of Confluent's registry.
 const API: &str = "/apis/ccompat/v7";
 
 /// A running registry. Dropping it kills the process.
@@ -43,7 +43,7 @@ impl SchemaRegistry {
         format!("http://{}{API}", self.address)
     }
 
-    /// An answer of the API.
+    /// Response of the API to GET, as JSON.
     pub fn api(&self, path: &str) -> Value {
         let (status, body) = http::call(self.address, "GET", &format!("{API}{path}"), "").expect("an answer");
         assert_eq!(status, 200, "{path}: {body}");

@@ -110,7 +110,7 @@ pub fn batches(partition: &Path) -> Vec<Batch> {
     segments(partition).iter().flat_map(|path| batches_of(path)).collect()
 }
 
-/// The same of one segment.
+/// Batches of one segment.
 pub fn batches_of(segment: &Path) -> Vec<Batch> {
     parse(&fs::read(segment).expect("a segment"))
 }

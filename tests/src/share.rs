@@ -13,7 +13,7 @@ use crate::{Node, Tool};
 pub use self::work::{GROUP, LIMIT_OF_WORK, MARGIN_US, TOPIC, WORK_SETTINGS, Workers, await_no_lag, writer};
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// Time of one poll.
+/// Duration of one poll, ms.
 const POLL_MS: u64 = 200;
 /// Polls without a record after which no further record is expected.
 const QUIET_POLLS: usize = 4;
@@ -131,7 +131,7 @@ impl Members {
         self.take_each(name, count, |_| acknowledgement)
     }
 
-    /// The same with an acknowledgement for each record.
+    /// Like `take`, with an acknowledgement that depends on the record.
     pub fn take_each<'a>(
         &mut self,
         name: &str,

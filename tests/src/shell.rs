@@ -157,7 +157,7 @@ fn field(text: &str, key: &str) -> String {
     rest[..end.unwrap_or(rest.len())].replace(['\'', ' '], "")
 }
 
-/// The same facts as a broker answers them to its clients.
+/// The facts that a broker returns to its clients.
 fn answers(node: &Node) -> Facts {
     let mut facts = Facts::new();
     let ask = |line: &str| node.levada_json(line).as_array().expect("a list").clone();

@@ -48,18 +48,18 @@ impl ObjectServer {
         Self { address, home, _process: process }
     }
 
-    /// Its address.
+    /// Address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The file of an object.
+    /// File that holds an object.
     pub fn file(&self, key: &str) -> PathBuf {
         self.home.path().join(BUCKET).join(key)
     }
 }
 
-/// A way to fail.
+/// Fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sickness {
     /// The server answers with this status instead of doing the request.
@@ -78,7 +78,7 @@ pub enum Sickness {
     Slow(Duration),
 }
 
-/// Pieces of a body that is passed slowly.
+/// Number of pieces of a body that is passed slowly.
 const SLOW_PIECES: usize = 6;
 
 /// Requests that fail: a method, a part of the path, the way, and the number of requests.
@@ -112,7 +112,7 @@ impl SickStore {
         Self { address, rules }
     }
 
-    /// Its URL.
+    /// URL of the proxy.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -128,7 +128,7 @@ impl SickStore {
         self.rules.lock().expect("nobody panics with the lock").iter().map(|rule| rule.left).sum()
     }
 
-    /// Heals the store.
+    /// Ends the fault of the store.
     pub fn heal(&self) {
         self.rules.lock().expect("nobody panics with the lock").clear();
     }

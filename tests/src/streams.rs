@@ -75,12 +75,12 @@ pub struct Payments {
     next: u32,
     /// Number of payments that have an order.
     paid: usize,
-    /// By region and window.
+    /// Sums of the payments by region and window.
     sums: BTreeMap<String, i64>,
 }
 
 impl Payments {
-    /// No payment yet.
+    /// A state without payments.
     pub fn new(random: StdRng) -> Self {
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_millis();
         let now_ms = i64::try_from(now_ms).expect("milliseconds");

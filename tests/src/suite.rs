@@ -22,7 +22,7 @@ pub use catalogue::SUITES;
 
 /// One client's tests.
 pub struct Suite {
-    /// Its name on the command line and in the report.
+    /// Name of the suite on the command line and in the report.
     pub name: &'static str,
     /// Source of the tests.
     pub source: &'static str,

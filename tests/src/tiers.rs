@@ -21,9 +21,9 @@ use crate::{Node, Tool, await_some};
 
 pub use self::mixed::{assign, of_both_kinds};
 
-/// The topic.
+/// Name of the topic.
 pub const TOPIC: &str = "clicks";
-/// Its settings: only the last segment stays on the broker.
+/// Settings of the topic: only the last segment stays on the broker.
 pub const SETTINGS: &str = "-c internal.segment.bytes=700 -c file.delete.delay.ms=0 -c remote.storage.enable=true \
                             -c local.retention.bytes=1 -c retention.ms=-1";
 /// Timestamp of ListOffsets for the start of the log.
@@ -87,14 +87,14 @@ impl TieredNode {
         Some(Self { node, options })
     }
 
-    /// The same with data in several directories.
+    /// Sets several data directories.
     #[must_use]
     pub fn with_dirs(self, dirs: &[PathBuf]) -> Self {
         let joined = dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(",");
         self.with_option("log.dirs", &joined)
     }
 
-    /// The same with a further setting.
+    /// Adds a setting of the broker.
     #[must_use]
     pub fn with_option(mut self, key: &str, value: &str) -> Self {
         self.node = self.node.option(key, value);
@@ -159,7 +159,7 @@ impl TieredNode {
         }
     }
 
-    /// The offset for a timestamp of ListOffsets.
+    /// Offset that ListOffsets returns for a timestamp.
     pub fn listed(&self, partition: i32, timestamp: i64) -> i64 {
         let request = json!({"ReplicaId": -1, "TimeoutMs": 20_000, "Topics": [{"Name": TOPIC, "Partitions": [
             {"PartitionIndex": partition, "CurrentLeaderEpoch": -1, "Timestamp": timestamp}

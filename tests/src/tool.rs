@@ -23,9 +23,9 @@ pub struct Tool {
 /// Output of a program.
 #[derive(Debug)]
 pub struct Said {
-    /// Empty if it went to a file.
+    /// Standard output; empty if it went to a file.
     pub stdout: String,
-    /// Diagnostics.
+    /// Standard error.
     pub stderr: String,
 }
 
@@ -48,7 +48,7 @@ impl Tool {
         Self::jvm(&paths::own_class_path(), flags.collect(), class)
     }
 
-    /// The same with the classes of the next Kafka.
+    /// A program of `tests/java` with the classes of the next Kafka version.
     pub fn newer_java(class: &str) -> Self {
         let flags = paths::JVM_FLAGS.into_iter().chain(["-Dlog4j2.level=OFF"]);
         Self::jvm(&paths::newer_class_path(), flags.map(str::to_owned).collect(), class)
@@ -278,7 +278,7 @@ impl Conversation {
         self.lines.try_recv().ok()
     }
 
-    /// Its process.
+    /// Process id of the program.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -289,7 +289,7 @@ impl Conversation {
         status.inspect(|status| assert!(status.success(), "{}: {status}", self.name)).is_some()
     }
 
-    /// Writes a line.
+    /// Writes a line to the program's standard input.
     pub fn say(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("stdin is open");
         writeln!(stdin, "{line}").unwrap_or_else(|error| panic!("{}: {error}", self.name));

@@ -17,11 +17,11 @@ pub fn is_allowed() -> bool {
 /// A finished call that moved bytes.
 #[derive(Debug, PartialEq)]
 pub struct Call {
-    /// Its name.
+    /// Name of the system call.
     pub name: String,
-    /// Its arguments, as strace shows them, with the paths of descriptors.
+    /// Arguments of the call, as strace shows them, with the paths of descriptors.
     pub arguments: String,
-    /// Its result.
+    /// Result of the system call.
     pub result: u64,
 }
 

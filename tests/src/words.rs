@@ -25,7 +25,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// No word yet.
+    /// A state without words.
     pub fn new(random: StdRng) -> Self {
         Self { random, written: HashMap::new() }
     }
@@ -43,7 +43,7 @@ impl Words {
         self.written.values().sum()
     }
 
-    /// True before the first line.
+    /// True if no line has been drawn.
     pub fn is_empty(&self) -> bool {
         self.written.is_empty()
     }

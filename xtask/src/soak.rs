@@ -130,7 +130,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     job::run(jobs, suite::processors(), &suite::outputs(root).join("soak"))
 }
 
-/// `--minutes N`, and words.
+/// Parses `--minutes N` and the names that select suites.
 fn parse(arguments: &[String]) -> Result<(u64, Vec<String>), String> {
     let (mut minutes, mut words, mut rest) = (MINUTES, Vec::new(), arguments.iter());
     while let Some(argument) = rest.next() {

@@ -46,7 +46,7 @@ const GIGABYTE: Suite = Suite {
 pub(crate) enum Extent {
     /// The tests that a change has to pass.
     Usual,
-    /// The same, and long tests.
+    /// The usual tests, and long ones.
     Full,
 }
 

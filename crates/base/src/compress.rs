@@ -18,7 +18,7 @@ mod tests;
 /// Compression of a batch's records: the low three bits of its attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Compression {
-    /// Records are in the batch uncompressed.
+    /// Records are stored uncompressed.
     #[default]
     None,
     /// RFC 1952.
@@ -209,7 +209,8 @@ thread_local! {
     static ZSTD: RefCell<Option<ZstdDecoder<'static>>> = const { RefCell::new(None) };
 }
 
-/// Most output bytes of a context that is kept: with more it may have a window of up to 128 MB.
+/// Maximum number of output bytes of a context that is kept: with more it may have a window of up
+/// to 128 MB.
 const KEEP: usize = 1 << 20;
 
 fn unzstd(input: &[u8], output: &mut Vec<u8>, limit: usize) -> Result<(), CompressError> {

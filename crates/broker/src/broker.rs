@@ -110,7 +110,7 @@ impl Broker {
         &self.publisher
     }
 
-    /// Changes of the metadata.
+    /// The component that changes the metadata.
     pub(crate) fn controller(&self) -> &Arc<Controller> {
         &self.controller
     }

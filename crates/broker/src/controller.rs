@@ -58,7 +58,7 @@ pub(crate) struct Controller {
     threads: Turns,
 }
 
-/// The decision maker.
+/// The component that decides changes: in this process, or the controllers of a cluster.
 enum Backend {
     Embedded(Box<Embedded>),
     Remote(Remote),

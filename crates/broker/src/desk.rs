@@ -39,11 +39,11 @@ use crate::broker::Broker;
 /// Name of the console as a client, for quotas and logs.
 const CLIENT_ID: &str = "levada-console";
 
-/// Most requests that are processed at the same time; one user gets at most half of them. Further
-/// requests wait.
+/// Maximum number of requests that are processed at the same time; one user gets at most half of
+/// them. Further requests wait.
 const AT_ONCE: usize = 32;
 
-/// Most bytes of a response, its records included.
+/// Maximum number of bytes of a response, its records included.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
 /// Longest time that a response is delayed for a client that exceeds its quota.
@@ -73,7 +73,7 @@ impl Caller {
         Self { session, info: ConnectionInfo::new(listener, peer), local }
     }
 
-    /// The user.
+    /// Identity of the user.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
@@ -100,7 +100,7 @@ pub enum AskError {
         "the response has {bytes} bytes, and the console reads at most {ANSWER_BYTES_MAX}; use a narrower filter, or the command line"
     )]
     TooLarge {
-        /// Bytes of the response.
+        /// Size of the response, bytes.
         bytes: u64,
     },
     /// Records could not be read from the log.

@@ -25,9 +25,9 @@ const EVICTION_MS: i64 = 120_000;
 /// Idle time after which a session ends, ms. Its client will open another one.
 const IDLE_MS: i64 = 600_000;
 
-/// Most memory of all sessions together, in bytes. A client may name any number of partitions that
-/// do not exist, with names of any length: a limit of sessions alone would let a few requests fill
-/// the memory.
+/// Maximum memory of all sessions together, in bytes. A client may name any number of partitions
+/// that do not exist, with names of any length: a limit of sessions alone would let a few requests
+/// fill the memory.
 const BYTES_MAX: usize = 64 << 20;
 
 /// Maximum number of partitions of a session that the client may not read, or that do not exist.
@@ -97,7 +97,8 @@ pub(crate) struct PartitionState {
     pub(crate) high_watermark: i64,
     pub(crate) log_start: i64,
     pub(crate) has_records: bool,
-    /// A diverging epoch or another replica to read from: always in the response.
+    /// True for a diverging epoch or another replica to read from, which the response always
+    /// contains.
     pub(crate) urgent: bool,
     pub(crate) failed: bool,
 }

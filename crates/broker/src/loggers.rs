@@ -62,19 +62,19 @@ const NAMES: &[&str] = &[
 /// A level of Kafka's, and off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
-    /// No lines.
+    /// The logger writes no lines.
     Off,
     /// Like `OFF`: no line has this level here.
     Fatal,
-    /// Errors.
+    /// Lines about errors.
     Error,
-    /// Warnings and errors.
+    /// Lines about warnings and errors.
     Warn,
-    /// Events.
+    /// Also lines about usual events.
     Info,
-    /// Details.
+    /// Also lines about details.
     Debug,
-    /// All details.
+    /// All lines.
     Trace,
 }
 

@@ -49,7 +49,7 @@ pub enum StorageError {
     /// The directory has no identity.
     #[error("{} is not formatted: it has no meta.properties", path.display())]
     Unformatted {
-        /// The directory.
+        /// Path of the data directory.
         path: PathBuf,
     },
     /// The id of the cluster is missing.
@@ -61,7 +61,7 @@ pub enum StorageError {
     /// First users are records of a new cluster.
     #[error("process.roles=broker joins a cluster that already has users: {} cannot be added", names.join(", "))]
     MemberUsers {
-        /// Names of the first users.
+        /// Names of some users.
         names: Vec<String>,
     },
     /// The directory cannot be locked.
@@ -80,7 +80,7 @@ pub enum StorageError {
 pub struct Formatted {
     /// The directory.
     pub path: PathBuf,
-    /// Its identity.
+    /// Identity of the directory.
     pub identity: MetaProperties,
     /// False if the directory had its identity before.
     pub is_new: bool,

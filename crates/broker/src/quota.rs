@@ -272,7 +272,7 @@ pub(crate) struct QuotaMeter {
 }
 
 impl QuotaMeter {
-    /// Begin of the last sample.
+    /// Start of the last sample, ms.
     fn used_ms(&self) -> i64 {
         self.samples.back().map_or(i64::MIN / 2, |(begin_ms, _)| *begin_ms)
     }

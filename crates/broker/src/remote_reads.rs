@@ -94,9 +94,9 @@ pub(crate) struct RemoteReadCounts {
     pub(crate) bytes: u64,
     /// Number of reads that failed.
     pub(crate) errors: u64,
-    /// Reads without a result in time.
+    /// Number of reads without a result in time.
     pub(crate) expired: u64,
-    /// Work of the cache.
+    /// Counts of the cache.
     pub(crate) cache: CacheCounts,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Replays {
 pub struct ReplayStats {
     /// Bytes that may stay in the page cache.
     pub admitted_bytes: u64,
-    /// Bytes that may not.
+    /// Bytes that may not stay in the page cache.
     pub refused_bytes: u64,
     /// Bytes read without the page cache.
     pub around_bytes: u64,

@@ -102,7 +102,7 @@ pub(crate) struct Replicas {
     losses: Mutex<BTreeMap<(Uuid, i32), Shortfall>>,
     /// Partitions whose logs lack segments before the last one, with the base offsets.
     gaps: Mutex<BTreeMap<(Uuid, i32), Vec<i64>>>,
-    /// Rounds of housekeeping so far.
+    /// Number of rounds of housekeeping so far.
     rounds: AtomicUsize,
     failed_upkeep: FailedUpkeep,
     waiting: PendingRemoval,

@@ -27,7 +27,7 @@ pub(crate) const UNCOUNTED_BYTES: usize = 16 * 1024;
 pub(crate) struct RequestMemory {
     held_bytes: AtomicU64,
     freed: Notify,
-    /// Its one permit is the right to exceed the limit.
+    /// A semaphore with one permit: the right to exceed the limit.
     excess: Arc<Semaphore>,
     newcomers: Arc<Newcomers>,
 }
@@ -58,7 +58,7 @@ impl Default for RequestMemory {
 }
 
 impl RequestMemory {
-    /// A share of nothing yet.
+    /// A share that holds no bytes yet.
     pub(crate) fn share(self: &Arc<Self>) -> Held {
         Held { memory: self.clone(), bytes: 0, excess: None }
     }

@@ -40,7 +40,7 @@ pub trait Source: Send + Sync + 'static {
     /// Partitions with their logs and traffic, by topic and number.
     fn logs(&self) -> Vec<LogState>;
 
-    /// The upkeep of all logs.
+    /// The state of the background work on all logs.
     fn upkeep(&self) -> UpkeepState;
 
     /// Groups with their lag.
@@ -58,7 +58,7 @@ pub trait Source: Send + Sync + 'static {
     /// Transactional ids, and transactions that have ended.
     fn transactions(&self) -> TransactionStates;
 
-    /// Work of the compaction.
+    /// Counts of compaction.
     fn cleaner(&self) -> CleanerStats;
 
     /// Admission to the page cache of old records that were read from the disk.

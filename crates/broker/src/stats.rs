@@ -110,7 +110,7 @@ impl Stats {
         self.handshakes_failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Record bytes were appended.
+    /// Counts record bytes that were appended for producers.
     pub fn produced(&self, bytes: u64) {
         self.produced_bytes.fetch_add(bytes, Ordering::Relaxed);
     }

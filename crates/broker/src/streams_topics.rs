@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use levada_process::clock::steady_ms;
 use parking_lot::Mutex;
 
-/// Most topic names whose creation is in progress. Heartbeats request the creation of further ones
-/// again.
+/// Maximum number of topic names whose creation is in progress. Heartbeats request the creation of
+/// further ones again.
 const CREATING_MAX: usize = 10_000;
 
 /// Maximum number of failures that are kept, as in Kafka; the ones that expire first are dropped.

@@ -27,7 +27,7 @@ use crate::source::TelemetryState;
 /// Bytes of the metrics of all clients at most, about.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
-/// Series in one scrape of the metrics at most.
+/// Maximum number of series in one scrape of the metrics.
 const EXPORTED_MAX: usize = 10_000;
 
 /// The subscriptions of an image.

@@ -9,7 +9,7 @@ const LENGTH: Duration = Duration::from_millis(1);
 pub(crate) struct TimeSlice(Instant);
 
 impl TimeSlice {
-    /// A slice that begins now.
+    /// Begins a slice.
     pub(crate) fn begin() -> Self {
         Self(Instant::now())
     }

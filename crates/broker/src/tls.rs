@@ -37,7 +37,7 @@ pub struct TlsContext {
     /// None if the listener requests no certificates of clients.
     verifier: Option<Arc<dyn ClientCertVerifier>>,
     rules: Rules,
-    /// Subject of the certificate.
+    /// Subject of the certificate and its alternative names.
     names: Option<Names>,
     /// Identity of the files before they were read.
     files: Vec<(PathBuf, FileVersion)>,

@@ -10,7 +10,7 @@ use levada_io::{Caps, Counters, Thresholds};
 
 use crate::replay::Replays;
 
-/// The means of all transfers.
+/// Resources for transfers that all shards share.
 pub(crate) struct Transfers {
     caps: Caps,
     thresholds: Thresholds,

@@ -19,8 +19,8 @@ const PAYLOADS_AT_ONCE: usize = 2;
 /// Batches of dead letters at one time; each may take some ten megabytes.
 const DEAD_LETTERS_AT_ONCE: usize = 8;
 
-/// Most large requests that are processed at the same time, by one thread: each of them delays the
-/// next client's.
+/// Maximum number of large requests that are processed at the same time, by one thread: each of
+/// them delays the next client's.
 pub(crate) const LARGE_REQUESTS_AT_ONCE: usize = 2;
 
 /// The queues of the clients of one broker.

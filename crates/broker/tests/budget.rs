@@ -16,11 +16,11 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const TOPIC: &str = "budget";
 
-/// Requests of each kind that are counted. What housekeeping allocates meanwhile is lost among
-/// them.
+/// Number of requests of each kind that are counted. What housekeeping allocates meanwhile is lost
+/// among them.
 const COUNT: u32 = 2000;
 
-/// Most allocations of one request.
+/// Maximum number of allocations of one request.
 struct Budget {
     allocations: f64,
     bytes: f64,

@@ -61,7 +61,7 @@ pub enum ChunkError<E> {
     Disk {
         /// Operation that failed.
         action: &'static str,
-        /// File of the operation.
+        /// File of the failed operation.
         path: PathBuf,
         /// Error of the operating system.
         error: Arc<io::Error>,
@@ -80,17 +80,17 @@ impl<E> ChunkError<E> {
 /// Counters of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
-    /// Requests for parts that were present, or were being fetched.
+    /// Number of requests for parts that were present, or were being fetched.
     pub hits: u64,
-    /// Requests for parts that were fetched.
+    /// Number of requests for parts that were fetched.
     pub misses: u64,
     /// Number of bytes fetched.
     pub fetched_bytes: u64,
-    /// Parts removed to free space.
+    /// Number of parts removed to free space.
     pub evictions: u64,
     /// Bytes of all parts at present.
     pub bytes: u64,
-    /// Number of parts at present.
+    /// Number of parts in the cache.
     pub parts: usize,
 }
 
@@ -126,7 +126,7 @@ enum Slot<E> {
     Busy(Arc<Fetch<E>>),
     Ready {
         len: u64,
-        /// The bytes were fetched or checked by this process.
+        /// True if this process has fetched or checked the bytes.
         is_checked: bool,
         /// The open file, as long as someone reads it.
         file: Weak<File>,

@@ -18,7 +18,7 @@ const UNFINISHED: &str = ".tmp";
 pub struct ChunkKey {
     /// The segment's id.
     pub segment: IdBytes,
-    /// The part of it.
+    /// The part of the segment.
     pub part: Part,
 }
 

@@ -22,7 +22,7 @@ pub enum Pattern {
     Continues,
     /// Begins with a byte that was read before.
     Repeats,
-    /// Begins at another position.
+    /// Begins neither at the expected position nor before it.
     Jumps,
 }
 

@@ -73,7 +73,7 @@ struct Report {
     hole_bytes: u64,
 }
 
-/// Bytes of one path.
+/// Bytes that one path has copied.
 #[derive(Debug, Serialize)]
 struct Share {
     path: &'static str,

@@ -77,9 +77,9 @@ struct Report {
 /// The thresholds by which transfers choose their paths.
 #[derive(Debug, Serialize)]
 struct InForce {
-    /// Their origin; `None`: the defaults.
+    /// File with the thresholds; `None`: the defaults.
     file: Option<PathBuf>,
-    /// The reason why that file is not used.
+    /// Reason why the file is not used.
     wrong: Option<String>,
     bytes: BTreeMap<&'static str, u64>,
 }

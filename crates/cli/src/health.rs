@@ -110,7 +110,7 @@ struct Verdict {
     problems: Vec<Problem>,
 }
 
-/// A problem of the cluster.
+/// A problem of the cluster, with the number of partitions that have it.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Problem {
     broker: Option<i32>,
@@ -265,7 +265,7 @@ impl Verdict {
     }
 }
 
-/// Partitions that a row lists.
+/// Number of partitions that a row lists.
 const LISTED: usize = 8;
 
 /// Problem of a partition that no client can read or write.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, Error};
 
-/// Kafka's option, and ours.
+/// Options of Kafka's tools, each with the option of `levada`.
 const NAMES: [(&str, &str); 5] = [
     ("--bootstrap-server", "--brokers"),
     ("--replication-factor", "--replicas"),

@@ -53,7 +53,7 @@ pub(crate) struct Row {
     error: Option<String>,
     cordoned: bool,
     partitions: usize,
-    /// Copies of replicas that move to this directory.
+    /// Number of copies of replicas that move to this directory.
     copies: usize,
     bytes: Option<u64>,
     free_bytes: Option<u64>,

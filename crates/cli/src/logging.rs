@@ -51,7 +51,7 @@ struct Lines {
     text: Filter,
     json: Filter,
     is_json: AtomicBool,
-    /// Directives of the start.
+    /// Log directives that the process was started with.
     wanted: String,
 }
 

@@ -21,7 +21,7 @@ pub(crate) enum Outcome {
     Failed,
 }
 
-/// Changes of one command.
+/// Outcomes of the changes that one command makes.
 pub(crate) struct Outcomes {
     format: Format,
     rows: Vec<Row>,

@@ -18,7 +18,7 @@ pub(crate) struct Share {
     pub(crate) place: TopicPartition,
     /// Replicas, the preferred leader first; never empty.
     pub(crate) replicas: Vec<i32>,
-    /// Bytes of one replica.
+    /// Size of one replica, bytes.
     pub(crate) bytes: u64,
     /// True if the plan may change the replicas; otherwise they only count as load.
     pub(crate) is_movable: bool,
@@ -133,7 +133,7 @@ impl Planner {
         }
     }
 
-    /// The changed partitions.
+    /// The moves from the present assignment to the planned one.
     pub(crate) fn moves(&self) -> Vec<Move> {
         let changed =
             self.shares.iter().zip(&self.before).filter(|(share, before)| share.replicas != **before);

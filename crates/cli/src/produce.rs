@@ -266,7 +266,7 @@ impl Acks {
         }
     }
 
-    /// The same for the producer.
+    /// The acknowledgement that the producer requests.
     pub(crate) fn acks(self) -> levada_client::Acks {
         match self {
             Self::Nobody => levada_client::Acks::Nobody,

@@ -132,7 +132,7 @@ pub(crate) fn describe(
     Ok(settings)
 }
 
-/// Topics of one DescribeConfigs.
+/// Number of topics of one DescribeConfigs.
 const TOPICS_PER_REQUEST: usize = 500;
 
 /// Some settings of many topics, by topic.

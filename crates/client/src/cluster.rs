@@ -41,7 +41,7 @@ const DEFAULT_PORT: u16 = 9092;
 pub struct Cluster {
     login: Login,
     options: ConnectionOptions,
-    /// Addresses of the caller.
+    /// Addresses that the caller has given, `host:port`.
     bootstrap: Vec<String>,
     first: Connection,
     addresses: BTreeMap<i32, String>,

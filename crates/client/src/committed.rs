@@ -26,7 +26,7 @@ pub struct Committed {
     pub offset: i64,
     /// Leader epoch of the last record before it, if the consumer sent it.
     pub leader_epoch: Option<i32>,
-    /// Text of the consumer.
+    /// Text that the consumer has stored with the offset.
     pub metadata: String,
 }
 

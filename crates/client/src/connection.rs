@@ -321,7 +321,7 @@ pub enum ConnectionError {
     /// The connection broke.
     #[error("connection to {address} lost: {source}")]
     Lost {
-        /// Address of the broker.
+        /// Address of the broker, `host:port`.
         address: String,
         /// The kernel's error.
         source: io::Error,

@@ -132,7 +132,7 @@ impl FakeBroker {
         }
     }
 
-    /// Its address, `host:port`.
+    /// Address of the broker, `host:port`.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address

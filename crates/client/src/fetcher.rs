@@ -34,7 +34,7 @@ const WAIT_MS: i32 = 500;
 const SHARED_WAIT_MS: i32 = 50;
 /// The pause where no partition is to be read.
 const IDLE: Duration = Duration::from_millis(200);
-/// Least time between two searches for leaders.
+/// Minimum time between two searches for leaders.
 const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 
 /// An offset for each partition.
@@ -90,7 +90,7 @@ impl Fetcher {
         &self.topics
     }
 
-    /// The records that are read.
+    /// Isolation level of the fetches.
     #[must_use]
     pub fn isolation(&self) -> Isolation {
         self.isolation
@@ -124,7 +124,7 @@ impl Fetcher {
         self.is_stale = false;
     }
 
-    /// Leaders may have changed.
+    /// Notes that the leaders may have changed.
     pub fn doubt(&mut self) {
         self.is_stale = true;
     }
@@ -141,7 +141,7 @@ impl Fetcher {
         self.ends.is_some()
     }
 
-    /// Reads on without an end.
+    /// Continues beyond the ends that were set.
     pub fn forget_ends(&mut self) {
         self.ends = None;
     }

@@ -50,7 +50,7 @@ pub enum LoginError {
     /// The broker does not offer the mechanism.
     #[error("authenticate by {mechanism}: the broker offers {offered:?} (error code {code})")]
     Mechanism {
-        /// The mechanism.
+        /// Name of the SASL mechanism.
         mechanism: &'static str,
         /// Kafka's error code.
         code: i16,
@@ -60,7 +60,7 @@ pub enum LoginError {
     /// The broker refuses the user or the token.
     #[error("authenticate by {mechanism}: the broker refuses user {user:?} (error code {code})")]
     Refused {
-        /// The mechanism.
+        /// Name of the SASL mechanism.
         mechanism: &'static str,
         /// The user; empty for OAUTHBEARER, whose token names the user.
         user: String,

@@ -42,7 +42,8 @@ pub struct Member {
     /// The partitions that it may read, `None` before the coordinator has assigned any.
     assigned: Option<BTreeSet<(Uuid, i32)>>,
     next_beat: Instant,
-    /// Consecutive responses that have shown the member as joined and without a partition.
+    /// Number of consecutive responses that have shown the member as joined and without a
+    /// partition.
     idle_beats: u32,
 }
 

@@ -1,6 +1,6 @@
 //! Events of a wait or of a reader that a caller may report to people, and the end of a wait.
 
-/// A caller that waits.
+/// Receiver of events while a caller waits.
 pub trait Watch<E> {
     /// True once the wait should end.
     fn is_asked_to_stop(&self) -> bool;
@@ -32,7 +32,7 @@ pub enum Notice<'a, E> {
     Connected,
     /// Records of this batch wait for their partition for some seconds.
     Waits {
-        /// Batch that waits.
+        /// The batch that is not acknowledged yet.
         batch: &'a BatchLabel,
         /// The last failure.
         error: &'a E,
@@ -86,7 +86,7 @@ pub struct BatchLabel {
     pub topic: String,
     /// The partition.
     pub partition: i32,
-    /// Records in the batch.
+    /// Number of records in the batch.
     pub records: u64,
     /// Number of the first record.
     pub first: u64,

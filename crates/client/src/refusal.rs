@@ -19,7 +19,7 @@ pub enum Coordinated {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of the fields say everything")]
 pub enum Operation {
-    /// Metadata of a topic.
+    /// Metadata request for a topic.
     Topic { topic: String },
     /// The lookup of the leader of a partition, and the number of `others` without one.
     Leader { topic: String, partition: i32, others: usize },
@@ -53,7 +53,7 @@ pub enum Operation {
     ShareOffsets { group: String },
     /// A change of start offsets.
     SetShareOffsets { group: String },
-    /// A change of one of them.
+    /// A change of the start offset of one partition.
     SetShareOffset { group: String, topic: String, partition: i32 },
     /// The deletion of the state of a topic in a share group.
     DeleteShareOffsets { group: String, topic: String },

@@ -32,7 +32,7 @@ mod tests;
 /// The epoch of a member that joins, and of one that leaves.
 const JOINING: i32 = 0;
 const LEAVING: i32 = -1;
-/// Most bytes and records of one response.
+/// Maximum number of bytes and records of one response.
 const MAX_BYTES: i32 = 4 << 20;
 const MAX_RECORDS: i32 = 500;
 /// Time that a leader may wait for records; with several leaders the others wait too, so it is
@@ -41,7 +41,7 @@ const WAIT_MS: i32 = 500;
 const SHARED_WAIT_MS: i32 = 50;
 /// The pause where no partition is assigned.
 const IDLE: Duration = Duration::from_millis(100);
-/// Least time between two searches for leaders.
+/// Minimum time between two searches for leaders.
 const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 /// The version of ShareFetch and ShareAcknowledge with limits of records, and with renewals.
 const WITH_LIMITS: i16 = 2;
@@ -69,7 +69,7 @@ pub struct ShareMember {
     sessions: BTreeMap<i32, Session>,
     begun_sessions: u64,
     lost: Vec<LostAcknowledgement>,
-    /// Requests so far: each begins with another leader.
+    /// Number of requests so far: each begins with another leader.
     turn: usize,
     lock_ms: Option<u64>,
 }

@@ -38,7 +38,7 @@ pub enum RequestClass {
 impl RequestClass {
     const ALL: [Self; 4] = [Self::Isr, Self::Directories, Self::ProducerIds, Self::Forwarded];
 
-    /// Most requests of this kind that are in flight at one time.
+    /// Maximum number of requests of this kind that are in flight at one time.
     pub const fn in_flight_max(self) -> usize {
         match self {
             Self::Forwarded => 4,
@@ -52,7 +52,7 @@ impl RequestClass {
 pub struct ChannelLimits {
     /// Time after which a forwarded request expires, ms; 60 s in Kafka.
     pub forward_ms: i64,
-    /// Most forwarded requests that wait or are in flight.
+    /// Maximum number of forwarded requests that wait or are in flight.
     pub forwarded: usize,
 }
 
@@ -69,7 +69,7 @@ pub enum ChannelEvent {
     Tick,
     /// The quorum has this leader, or none that is known.
     Controller(Option<Target>),
-    /// Send this request.
+    /// The owner has a request to send, with this number.
     Submit(u64, RequestClass),
     /// The request has got its response.
     Answered(u64),

@@ -14,7 +14,7 @@ use levada_wire::messages::{
 #[cfg(test)]
 mod tests;
 
-/// Most replicas in one request, as in Kafka.
+/// Maximum number of replicas in one request, as in Kafka.
 pub const MAX_ASSIGNMENTS: usize = 2250;
 
 const RETRY_MS: i64 = 100;
@@ -56,7 +56,7 @@ pub struct Directories {
 }
 
 impl Directories {
-    /// No replica to report.
+    /// A state without replicas to report.
     pub fn new() -> Self {
         Self { retry_ms: i64::MIN, ..Self::default() }
     }

@@ -126,7 +126,7 @@ pub struct Lifecycle {
     /// True if the next request is a heartbeat.
     registered: bool,
     ready: bool,
-    /// A heartbeat has requested the end of fencing.
+    /// True if a heartbeat has requested the end of fencing.
     asked: bool,
     fenced: bool,
     applied: i64,
@@ -142,7 +142,7 @@ pub struct Lifecycle {
     /// End of the registration's time, of the controlled shutdown's, or of the grace of a replaced
     /// broker.
     limit_ms: Option<i64>,
-    /// Responses to heartbeats of a controlled shutdown.
+    /// Number of responses to heartbeats of a controlled shutdown.
     shutdown_answers: u32,
     actions: Vec<LifecycleAction>,
 }

@@ -52,9 +52,9 @@ pub struct ObserverConfig {
     pub retry_max_ms: i64,
     /// Requested limit of a response, in bytes.
     pub max_bytes: i32,
-    /// Most bytes of uncommitted batches.
+    /// Maximum number of bytes of uncommitted batches.
     pub tail_bytes: usize,
-    /// Most bytes of an open metadata transaction.
+    /// Maximum number of bytes of an open metadata transaction.
     pub transaction_bytes: usize,
     /// Bounds of a snapshot.
     pub download: DownloadLimits,

@@ -16,7 +16,7 @@ const RETRY_MS: i64 = 50;
 /// Used part of a block, in percent, from which on the next one is requested.
 const PREFETCH_PERCENT: i64 = 90;
 
-/// The blocks of one broker.
+/// The blocks of producer ids that one broker has.
 #[derive(Debug, Default)]
 pub struct ProducerIds {
     /// The ids of the current block that are left.

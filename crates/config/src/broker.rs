@@ -148,9 +148,9 @@ pub struct GroupConfig {
 /// Directions in which groups may change their type while they have members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migration {
-    /// From classic to consumer.
+    /// True if a classic group may become a consumer group.
     pub upgrades: bool,
-    /// From consumer to classic.
+    /// True if a consumer group may become a classic group.
     pub downgrades: bool,
 }
 

@@ -23,7 +23,7 @@ pub enum ConfigSource {
     DynamicCluster = 3,
     /// The broker's file, environment or flags.
     StaticBroker = 4,
-    /// The default of the table.
+    /// The default value in the table of keys.
     Default = 5,
     /// The level of a logger.
     Logger = 6,

@@ -131,7 +131,7 @@ pub(super) fn name_of(text: &str) -> String {
     }
 }
 
-/// Most letters of a name without a point, and of one with.
+/// Maximum number of letters of a name without a point, and of one with.
 const LONGEST_WORD: usize = 30;
 const LONGEST_NAME: usize = 150;
 

@@ -14,7 +14,7 @@ use super::words::words;
 
 const KEY: &str = "max.connections.per.ip.overrides";
 
-/// Most connections from single hosts.
+/// Maximum number of connections from single hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostLimits {
     /// Limits by client address.

@@ -6,9 +6,9 @@ pub enum ReplayCache {
     /// Old records stay if they displace no other pages, or if they are read again soon.
     #[default]
     Auto,
-    /// Old records stay.
+    /// Old records always stay in the page cache.
     Always,
-    /// Old records do not stay.
+    /// Old records never stay in the page cache.
     Never,
 }
 

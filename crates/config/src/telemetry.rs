@@ -9,9 +9,9 @@ pub enum TelemetryOffer {
     /// Offered while there is a subscription or a metric to export.
     #[default]
     Auto,
-    /// Always offered.
+    /// ApiVersions always lists the APIs.
     Always,
-    /// Never offered.
+    /// ApiVersions never lists the APIs.
     Never,
 }
 

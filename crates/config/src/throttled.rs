@@ -3,7 +3,7 @@
 
 use super::words::words;
 
-/// Replicas of one topic.
+/// Replicas of one topic whose traffic is throttled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThrottledReplicas(Which);
 

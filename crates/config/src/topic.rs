@@ -82,12 +82,12 @@ pub struct TopicConfig {
     pub unclean_leader_election: bool,
 }
 
-/// Fate of old records.
+/// Policies for old records: deletion, compaction or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleanupPolicy {
-    /// Segments past their retention are deleted.
+    /// True if segments past their retention are deleted.
     pub delete: bool,
-    /// Only the last record of each key is kept.
+    /// True if only the last record of each key is kept.
     pub compact: bool,
 }
 
@@ -96,7 +96,7 @@ pub struct CleanupPolicy {
 pub enum CompressionType {
     /// The compression of the producer.
     Producer,
-    /// None.
+    /// Batches are stored uncompressed.
     Uncompressed,
     /// gzip.
     Gzip,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// A message and an exit code.
+/// A failed command: its message and the exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     text: String,

@@ -117,7 +117,7 @@ fn operation<'a>(options: &Options, operations: &[&'a str]) -> Result<&'a str, F
     }
 }
 
-/// Options of a specification.
+/// Specification of an option without a value.
 const fn flag(name: &'static str) -> Spec {
     Spec { name, has_value: false }
 }

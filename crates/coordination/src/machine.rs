@@ -67,7 +67,7 @@ pub enum ReplayFault {
     Newer {
         /// Offset of the record.
         offset: i64,
-        /// The part and its version.
+        /// The part that cannot be decoded, and its version.
         error: String,
     },
 }
@@ -163,7 +163,7 @@ pub trait Machine: Sized + Send + 'static {
 
 /// A request that waits for a response.
 pub trait Request<M: Machine>: Sized {
-    /// Response to the request.
+    /// Response to a request of this type.
     type Answer;
 
     /// True if the host refuses the request after some seconds without a response. False if the

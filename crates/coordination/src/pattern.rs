@@ -17,8 +17,8 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 /// Longest expression, in bytes.
 const PATTERN_BYTES_MAX: usize = 1024;
 
-/// Most repetitions of a part of an expression, multiplied by those of enclosing repetitions: the
-/// limit of RE2/J, which Kafka uses.
+/// Maximum number of repetitions of a part of an expression, multiplied by those of enclosing
+/// repetitions: the limit of RE2/J, which Kafka uses.
 const REPETITIONS_MAX: u32 = 1000;
 
 /// Cost of one piece of a comparison, in bytes times states: some tens of milliseconds.

@@ -70,7 +70,7 @@ trait Machine {
     fn make(&mut self, number: usize);
     /// Lets a time pass in which everybody is silent; every alarm goes off.
     fn pass(&mut self, ms: i64);
-    /// Entries that it remembers.
+    /// Number of entries in memory.
     fn remembered(&self) -> usize;
 }
 
@@ -103,7 +103,7 @@ struct GroupMachine {
     coordinator: Groups,
     now_ms: i64,
     ticket: u64,
-    /// Requests that have no answer.
+    /// Number of requests that have no answer.
     waiting: usize,
 }
 

@@ -47,7 +47,7 @@ pub struct LogOptions {
 /// Bytes of lines that a shard collects before it passes them on.
 const BLOCK_BYTES: usize = 32 << 10;
 
-/// Blocks of all shards that may wait for the disk.
+/// Maximum number of blocks of all shards that may wait for the disk.
 const BLOCKS_MAX: usize = 128;
 
 enum Message {

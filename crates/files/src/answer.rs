@@ -37,7 +37,7 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// Number of bytes it has.
+    /// Length of the body, bytes.
     pub(crate) fn len(&self) -> u64 {
         let of_part = |part: &Part| match part {
             Part::Bytes(bytes) => bytes.len() as u64,

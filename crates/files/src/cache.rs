@@ -39,7 +39,7 @@ pub(crate) enum Known {
     Current(Rc<Resource>),
     /// A file that must be looked up again.
     Stale(Rc<Resource>),
-    /// The path has no file.
+    /// No file exists at the path.
     Nothing,
 }
 

@@ -39,10 +39,11 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const FAREWELL_TIME: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: usize = 256 << 10;
 
-/// Most bytes of responses that are held back while further requests of the client are available.
+/// Maximum number of bytes of responses that are held back while further requests of the client are
+/// available.
 const KEPT_BACK_BYTES: u64 = 64 << 10;
 
-/// Most bytes of request bodies that one connection may send; they are dropped.
+/// Maximum number of bytes of request bodies that one connection may send; they are dropped.
 const DROPPED_BYTES_MAX: u64 = 1 << 20;
 
 /// The reason why a connection ends other than by the client's wish.

@@ -179,7 +179,7 @@ impl Entry {
         }
     }
 
-    /// Its length in bytes.
+    /// Length of the file, bytes.
     pub(crate) fn len(&self) -> u64 {
         self.file_version.get().len
     }

@@ -17,7 +17,7 @@ use crate::socket::{Peer, Socket};
 
 mod handed;
 
-/// Pending connections that the kernel keeps for each queue while its shard is busy.
+/// Number of pending connections that the kernel keeps for each queue while its shard is busy.
 const BACKLOG: i32 = 1024;
 
 /// An address to listen on.

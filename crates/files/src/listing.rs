@@ -81,7 +81,7 @@ impl Drop for BudgetPart {
     }
 }
 
-/// A listing that counts.
+/// A listing, with its part of the memory budget.
 struct HeldListing {
     listing: Vec<u8>,
     _part: BudgetPart,
@@ -147,7 +147,7 @@ impl Column {
 }
 
 impl Order {
-    /// By name.
+    /// The default order: ascending by name.
     const USUAL: Self = Self { column: Column::Name, descending: false };
 
     /// The order of a query: `sort=COLUMN`, with a minus sign before the column for descending
@@ -189,7 +189,7 @@ struct Line {
     size: Option<u64>,
     /// Modification time in the form of HTTP dates.
     mtime: String,
-    /// The same in seconds since 1970.
+    /// Modification time in seconds since 1970.
     #[serde(skip)]
     modified: i64,
     /// The name as a link has it.

@@ -17,7 +17,7 @@ thead th{font-weight:600}thead a{color:inherit;text-decoration:none}\
 [aria-sort=ascending] a::after{content:\" \\25b2\"}[aria-sort=descending] a::after{content:\" \\25bc\"}\
 @media(max-width:480px){body{margin:1em auto;font-size:14px}th,td{padding-left:.6em}}";
 
-/// Most bytes of a page before and after its own text, without its title.
+/// Maximum number of bytes of a page before and after its own text, without its title.
 pub(crate) const FRAME_BYTES: usize = 2048;
 
 /// A page with this title, which is also its heading.

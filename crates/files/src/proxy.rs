@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Most bytes of a header that are waited for; one of version 2 with more is refused.
+/// Maximum number of bytes of a header that are waited for; one of version 2 with more is refused.
 pub const HEADER_BYTES_MAX: usize = 1024;
 
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";

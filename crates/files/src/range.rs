@@ -13,13 +13,13 @@ pub struct Span {
 }
 
 impl Span {
-    /// Number of bytes it has.
+    /// Length of the range, bytes.
     #[must_use]
     pub fn len(self) -> u64 {
         self.end - self.start
     }
 
-    /// True if it has none.
+    /// True if the range has no bytes.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.end == self.start

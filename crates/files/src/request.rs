@@ -7,19 +7,20 @@
 
 use http::StatusCode;
 
-/// Most bytes of a head, the empty line at its end included.
+/// Maximum number of bytes of a head, the empty line at its end included.
 pub const HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// Most bytes of a request target.
+/// Maximum number of bytes of a request target.
 pub const TARGET_BYTES_MAX: usize = 8 << 10;
 
-/// Most header fields of a request.
+/// Maximum number of header fields of a request.
 pub const FIELDS_MAX: usize = 100;
 
-/// Most bytes of a request body that are read and dropped, so that the connection can continue.
+/// Maximum number of bytes of a request body that are read and dropped, so that the connection can
+/// continue.
 pub const BODY_BYTES_MAX: u64 = 64 << 10;
 
-/// Most empty lines before a request.
+/// Maximum number of empty lines before a request.
 const EMPTY_LINES_MAX: usize = 4;
 
 /// Memory for the header fields of one request.
@@ -74,7 +75,7 @@ pub enum Method {
     Unknown,
 }
 
-/// Header fields that have a meaning here and one value at most.
+/// Header fields that have a meaning here and at most one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Single {
     Host,

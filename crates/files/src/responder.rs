@@ -76,7 +76,7 @@ impl Prepared {
 }
 
 impl Work {
-    /// The name of its path.
+    /// The path that is looked up.
     pub(crate) fn key(&self) -> &[u8] {
         &self.key
     }

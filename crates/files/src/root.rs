@@ -37,7 +37,7 @@ pub enum DiskWait {
 pub struct Root {
     directory: OwnedFd,
     links: Links,
-    /// True if `openat2` is there.
+    /// True if the kernel has `openat2`.
     resolves: bool,
 }
 

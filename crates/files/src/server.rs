@@ -47,7 +47,7 @@ pub struct Config {
     /// Connections at most; `None` permits [`CONNECTIONS_MAX`], or fewer if the limit of open files
     /// permits fewer.
     pub connections_max: Option<usize>,
-    /// Connections of one address at most.
+    /// Maximum number of connections of one address.
     pub connections_per_address_max: usize,
     /// Time for which a client may accept no bytes of a response before its connection is closed,
     /// normally [`SEND_TIME`].
@@ -137,9 +137,9 @@ const RESERVED_OF_SHARD: u64 = 16;
 /// The parts that a limit of descriptors has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Places {
-    /// Files that each shard may keep open, with all their forms.
+    /// Number of files that each shard may keep open, with all their forms.
     files: usize,
-    /// Connections with files, in total.
+    /// Number of connections with files, in total.
     connections: usize,
 }
 

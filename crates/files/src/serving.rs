@@ -27,7 +27,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Time between two warnings of failed accepts.
 const WARNING_PAUSE: Duration = Duration::from_secs(10);
 
-/// Threads of one shard that wait for lookups; more lookups queue up.
+/// Number of threads of one shard that wait for lookups; more lookups queue up.
 const LOOKUP_THREADS: usize = 8;
 
 /// Starts a shard with separate listeners.

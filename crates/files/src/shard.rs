@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     pub(crate) send_time: Duration,
     /// Time that connections have to finish after the stop signal.
     pub(crate) grace: Duration,
-    /// Open files that each shard may keep.
+    /// Number of open files that each shard may keep.
     pub(crate) files_max: usize,
     /// Memory of listings that clients have not received yet.
     pub(crate) listings: ListingBudget,

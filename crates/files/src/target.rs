@@ -61,7 +61,7 @@ fn absolute(target: &[u8]) -> Result<(Option<&[u8]>, &[u8]), Refusal> {
     Ok((Some(&rest[..end]), &rest[end..]))
 }
 
-/// A path in its one form.
+/// A path in its canonical form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// True if it ended with a slash, and so refers to a directory.
@@ -124,7 +124,7 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
-/// Most bytes of a host name.
+/// Maximum number of bytes of a host name.
 const HOST_BYTES_MAX: usize = 253;
 
 /// The name in a Host field or an authority, in lower case and without port: the possible name of a

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-/// The timer of a connection.
+/// The timer for the deadlines of a connection.
 #[derive(Debug)]
 pub(crate) struct Timer {
     sleep: Pin<Box<Sleep>>,

@@ -257,7 +257,7 @@ impl Entrance {
         }
     }
 
-    /// Gives the socket its bytes.
+    /// Moves the bytes that the session sends to the received ones.
     fn say(&mut self) {
         let said = self.session.take_outgoing();
         assert!(said.len() <= SPARE_BYTES + 64 * self.arrived, "{} for {}", said.len(), self.arrived);
@@ -274,7 +274,7 @@ impl Entrance {
         }
     }
 
-    /// The client sends no more.
+    /// Ends the input of the client.
     fn end(&mut self) {
         if self.stage == Stage::In {
             self.session.read(|_| Ok(0)).expect("the end is not an error");

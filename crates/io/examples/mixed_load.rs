@@ -23,7 +23,7 @@ use levada_io::{Counters, MemoryPiece, Thresholds};
 const PIECE: Bytes = Bytes::from_static(&[7; 16]);
 const BODY: Bytes = Bytes::from_static(&[8; 32 << 10]);
 
-/// Rounds of each kind, which alternate; the median counts.
+/// Number of rounds of each kind, which alternate; the median counts.
 const ROUNDS: usize = 7;
 
 /// Messages in a round.

@@ -19,10 +19,10 @@ use levada_io::buf::BufferPool;
 use levada_io::ring::{Event, Memory, Operation, Ring, RingOptions};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Messages of each kind; enough for measurements in nanoseconds.
+/// Number of messages of each kind; enough for measurements in nanoseconds.
 const MESSAGES: usize = 20_000;
 
-/// Messages in flight.
+/// Number of messages in flight.
 const WINDOW: u16 = 16;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -78,7 +78,7 @@ pub enum CopyError {
     /// The source could not be read.
     #[error("cannot read at offset {offset}: {cause}")]
     Read {
-        /// Path of the file.
+        /// Position in the source, bytes.
         offset: u64,
         /// Error of the operating system.
         cause: io::Error,
@@ -86,7 +86,7 @@ pub enum CopyError {
     /// The destination could not be written, or the source not be read by a call that does both.
     #[error("cannot copy at offset {offset}: {cause}")]
     Write {
-        /// Path of the file.
+        /// Position in both files, bytes.
         offset: u64,
         /// Error of the operating system.
         cause: io::Error,

@@ -60,15 +60,15 @@ pub struct Caps {
 /// The capabilities that determine the path of each piece of a transfer, as flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Means {
-    /// `splice` from file to socket.
+    /// True if `splice` works from file to socket.
     pub splice: bool,
-    /// `sendfile` from file to socket.
+    /// True if `sendfile` works from file to socket.
     pub sendfile: bool,
-    /// Both pass pages by reference.
+    /// True if both pass pages by reference.
     pub page_references: bool,
-    /// Reads that refuse instead of waiting for the disk.
+    /// True if reads can fail instead of waiting for the disk.
     pub nowait_reads: bool,
-    /// Counting the pages that are in the cache.
+    /// True if the kernel can count the cached pages of a range.
     pub cachestat: bool,
 }
 

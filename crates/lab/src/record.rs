@@ -59,7 +59,7 @@ pub struct Run {
     pub command: Vec<String>,
     /// Name of the scale: `quick`, `normal`, `full` or `tiny`.
     pub scale: String,
-    /// Most timed rounds of an experiment.
+    /// Maximum number of timed rounds of an experiment.
     pub rounds: u32,
     /// Seed of the order of cases.
     pub seed: u64,

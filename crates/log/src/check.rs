@@ -25,7 +25,7 @@ use names::Names;
 /// Facts about a partition in the data directory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecordedState {
-    /// The last stop was clean: every log was closed and synced.
+    /// True if the last stop was clean: every log was closed and synced.
     pub clean: bool,
     /// Everything before was on the device.
     pub recovery_point: i64,
@@ -33,7 +33,7 @@ pub struct RecordedState {
     pub log_start: i64,
     /// The high watermark, if one was stored.
     pub high_watermark: Option<i64>,
-    /// Offsets may be absent because the log is compacted.
+    /// True if offsets may be absent because the log is compacted.
     pub compacted: bool,
 }
 
@@ -86,7 +86,7 @@ pub struct Checked {
     pub unlisted: u64,
 }
 
-/// Findings that are listed for one partition.
+/// Maximum number of findings that are listed for one partition.
 pub const FINDINGS_MAX: usize = 100;
 
 impl Checked {

@@ -216,7 +216,7 @@ const SECRET_MODE: u32 = 0o600;
 /// and snapshots are far smaller.
 const WHOLE_BYTES_MAX: u64 = 2 << 30;
 
-/// Vectors in one call; the kernel refuses more.
+/// Maximum number of vectors in one call; the kernel refuses more.
 const PARTS_MAX: usize = 1024;
 
 impl ReadFiles for RealDisk {

@@ -40,7 +40,7 @@ pub struct Journal {
     limits: SegmentLimits,
     /// Timestamp of the last segment's first batch; none while the segment is empty.
     first_ms: Option<i64>,
-    /// The next segment's file is there, perhaps without its name on the device.
+    /// True if the next segment's file exists, perhaps without its name on the device.
     must_roll: bool,
     /// True if the contents of the file are unknown after a failure of the disk.
     in_doubt: bool,

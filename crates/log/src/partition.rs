@@ -99,7 +99,7 @@ impl Slice {
 #[derive(Clone, Copy)]
 struct ReadLimits {
     max_bytes: u32,
-    /// Return the first batch whole, even if it is larger.
+    /// True to return the first batch whole, even if it exceeds the limit.
     min_one: bool,
 }
 

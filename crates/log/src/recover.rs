@@ -41,7 +41,7 @@ pub struct OpenReport {
     pub gaps: Vec<i64>,
     /// Bytes of log that were read and checked.
     pub checked_bytes: u64,
-    /// Segments whose indexes were built again.
+    /// Number of segments whose indexes were built again.
     pub rebuilt_segments: usize,
 }
 

@@ -18,7 +18,7 @@ mod tests;
 /// Id and epoch of a producer.
 type ProducerEpoch = (i64, i16);
 
-/// Most producers. At this number all are forgotten.
+/// Maximum number of producers. At this number all are forgotten.
 const PRODUCERS_MAX: usize = 1000;
 
 /// Time after which a refused batch is forgotten: five times the default delivery timeout of

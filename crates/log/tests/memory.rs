@@ -9,7 +9,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Headers of the record, with two bytes each.
+/// Number of headers of the record, with two bytes each.
 const HEADERS: usize = 1 << 20;
 const HEADER_BYTES: usize = 2;
 

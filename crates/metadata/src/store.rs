@@ -68,7 +68,7 @@ pub struct StoreOptions {
     pub others: Option<Vec<Uuid>>,
     /// The node's other log directories.
     pub other_dirs: Vec<PathBuf>,
-    /// The node reads and writes remote storage.
+    /// True if the node reads and writes remote storage.
     pub serves_tiers: bool,
 }
 
@@ -90,11 +90,11 @@ pub struct Store {
 /// Result of opening a store.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OpenReport {
-    /// The directory was new.
+    /// True if the directory was new and has been formatted.
     pub formatted: bool,
     /// True if no broker has started on the directory before.
     pub unused: bool,
-    /// Records replayed, control records included.
+    /// Number of records replayed, control records included.
     pub records: u64,
     /// Part that was truncated from the end of the log.
     pub torn: Option<TornTail>,
@@ -362,7 +362,7 @@ pub enum StoreError {
     Contradiction {
         /// Offset of the record.
         offset: i64,
-        /// Description of the problem.
+        /// Reason why the record cannot be applied.
         source: ApplyError,
     },
     /// A change has more records than the log takes; nothing was changed.

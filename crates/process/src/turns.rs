@@ -35,7 +35,7 @@ pub struct Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{waiting_max} requests of this client wait already, which is the limit; repeat the request later")]
 pub struct TooMany {
-    /// Most requests of one requester that wait.
+    /// Maximum number of requests of one requester that wait.
     pub waiting_max: usize,
 }
 

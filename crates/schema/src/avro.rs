@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// Deepest nesting of values.
 const DEPTH_MAX: usize = 100;
-/// Most types of one schema, those of its references included.
+/// Maximum number of types of one schema, those of its references included.
 const TYPES_MAX: usize = 20_000;
 
 /// A schema.

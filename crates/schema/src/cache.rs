@@ -11,7 +11,7 @@ use lru::LruCache;
 use crate::frame::SchemaId;
 use crate::known::{Fault, Known};
 
-/// Schemas that are kept, of all kinds.
+/// Maximum number of schemas that are kept, of all kinds.
 const ENTRIES_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 /// Bytes of their texts.
 const TEXT_BYTES_MAX: usize = 8 << 20;

@@ -11,7 +11,7 @@ use std::fmt;
 const NUMBERED: u8 = 0;
 /// First byte of a header with a GUID.
 const GLOBAL: u8 = 1;
-/// Most indexes of a message: the depth of a message in its file.
+/// Maximum number of indexes of a message: the depth of a message in its file.
 const INDEXES_MAX: usize = 32;
 
 /// Identifier of a schema in a registry.

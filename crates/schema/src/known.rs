@@ -9,7 +9,7 @@ use crate::protobuf::{self, Protobuf};
 use crate::registry::{Language, Place, RegistryError, Source};
 use crate::text;
 
-/// Most bytes of an encoded part, and of its JSON.
+/// Maximum number of bytes of an encoded part, and of its JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of a payload that is decoded. Its decoded form needs up to a hundred times of that in

@@ -21,7 +21,8 @@ use crate::text::JsonText;
 
 /// Name of the file that a record refers to: no import has it.
 const MAIN: &str = "levada/main.proto";
-/// Most levels of messages nested as `google.protobuf.Any`, each of which is decoded separately.
+/// Maximum number of levels of messages nested as `google.protobuf.Any`, each of which is decoded
+/// separately.
 const ANY_MAX: usize = 8;
 /// Files that Confluent's registry knows without a reference.
 const KNOWN: [(&str, &str); 3] = [

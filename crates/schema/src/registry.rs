@@ -68,9 +68,9 @@ pub struct Reference {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Source {
-    /// The text.
+    /// Text of the schema.
     pub schema: String,
-    /// Its language.
+    /// Language of the schema.
     #[serde(default)]
     pub schema_type: Language,
     /// Schemas that the text uses.

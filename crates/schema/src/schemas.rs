@@ -15,7 +15,7 @@ use crate::protobuf;
 use crate::registry::{Reference, Registry, RegistryError, Source};
 use crate::text;
 
-/// Schemas that one schema may use, directly or through others.
+/// Maximum number of schemas that one schema may use, directly or through others.
 const REFERENCES_MAX: usize = 128;
 /// Bytes of their texts.
 const TEXT_BYTES_MAX: usize = 4 << 20;

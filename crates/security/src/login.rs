@@ -22,7 +22,8 @@ pub struct SaslLogin {
     user: String,
     /// A password, or a token.
     secret: String,
-    /// SCRAM with the id and the HMAC of a delegation token, instead of a user and a password.
+    /// True for SCRAM with the id and the HMAC of a delegation token instead of a user and a
+    /// password.
     is_delegated: bool,
 }
 
@@ -45,9 +46,9 @@ pub enum LoginFault {
     /// The challenge requires too much work.
     #[error("the broker's SCRAM challenge requires {iterations} iterations; the limit is {limit}")]
     Iterations {
-        /// Iterations that the challenge requires.
+        /// Number of iterations that the challenge requires.
         iterations: u32,
-        /// Most iterations.
+        /// Maximum number of iterations.
         limit: u32,
     },
     /// The server does not have the credential.

@@ -15,7 +15,7 @@ mod tests;
 use self::messages::{ClientFinal, ClientFirst};
 use crate::step::Step;
 
-/// Fewest iterations that a credential may have.
+/// Minimum number of iterations that a credential may have.
 pub const ITERATIONS_MIN: i32 = 4096;
 /// Largest number of iterations of a credential.
 pub const ITERATIONS_MAX: i32 = 16384;
@@ -155,7 +155,7 @@ pub struct Credential {
     pub stored_key: Vec<u8>,
     /// Server key.
     pub server_key: Vec<u8>,
-    /// Iterations of the password hash.
+    /// Number of iterations of the password hash.
     pub iterations: i32,
 }
 

@@ -19,7 +19,7 @@ const SERIES_NAME_BYTES_MAX: usize = 512;
 /// is cut.
 const NAME_BYTES_MAX: usize = 256;
 
-/// Labels of a client at most.
+/// Maximum number of labels of a client.
 const LABELS_MAX: usize = 16;
 
 /// Pushes without a value after which a sum is dropped.
@@ -41,7 +41,7 @@ const SERIES_BYTES: usize = mem::size_of::<(Box<str>, Series)>() * 2;
 pub struct KeptLimits {
     /// Maximum number of clients.
     pub clients: usize,
-    /// Series of one client.
+    /// Number of series of one client.
     pub series: usize,
     /// Bytes of all clients together, about.
     pub bytes: usize,
@@ -100,7 +100,7 @@ pub struct About {
     pub pushed_ms: i64,
     /// True once the client has announced that the push was its last one.
     pub ended: bool,
-    /// Points of the last push that were left out.
+    /// Number of points of the last push that were left out.
     pub left_out: u64,
 }
 

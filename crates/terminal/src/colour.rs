@@ -4,14 +4,14 @@ use std::env;
 use std::io::{IsTerminal, stderr, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A way to set words off.
+/// Style of words on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Headers.
+    /// Bold: headers.
     Bold,
-    /// Good state.
+    /// Green: a good state.
     Green,
-    /// Description of the problem.
+    /// Red: a problem.
     Red,
 }
 

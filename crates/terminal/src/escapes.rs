@@ -44,7 +44,7 @@ pub fn printable(bytes: &[u8]) -> String {
     escaped(bytes, &[])
 }
 
-/// The same for a terminal, on which ends of lines and tabs do no harm.
+/// Like [`printable`], but ends of lines and tabs stay, which are harmless on a terminal.
 pub fn shown_on_terminal(bytes: &[u8]) -> String {
     escaped(bytes, &['\n', '\t'])
 }

@@ -131,7 +131,8 @@ fn arranged(header: &[&str], rows: Vec<Vec<String>>, width: Option<u16>) -> Vec<
     table.lines().collect()
 }
 
-/// Characters of a cell that a table shows. A longer one would widen each row; JSON has all of it.
+/// Maximum number of characters of a cell that a table shows. A longer one would widen each row;
+/// JSON has all of it.
 const CELL_MAX: usize = 1_000;
 
 fn clipped(mut cell: String) -> String {

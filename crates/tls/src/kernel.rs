@@ -34,7 +34,7 @@ pub enum Offload {
 /// limit.
 const RECORDS_MAX: u64 = 1 << 24;
 
-/// Most bytes of data in one record.
+/// Maximum number of bytes of data in one record.
 pub const RECORD_BYTES: usize = 16 << 10;
 
 const CLIENT_HELLO: u8 = 1;

@@ -18,7 +18,7 @@ use rustls::{ExtractedSecrets, HandshakeKind, ProtocolVersion, ServerConfig, Sup
 /// The header of a record: its kind, a version, its length.
 const HEADER_BYTES: usize = 5;
 
-/// Most bytes of a record after its header.
+/// Maximum number of bytes of a record after its header.
 const RECORD_BYTES: usize = (16 << 10) + 2048;
 
 /// Size of a read from the socket once the handshake is over, in bytes.

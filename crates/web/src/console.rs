@@ -70,12 +70,12 @@ use self::visitor::Sessions;
 /// Name of the console in the audit log, where clients have that of their listener.
 const LISTENER: &str = "CONSOLE";
 
-/// Most simultaneous pages with live updates; one user has at most half of them.
+/// Maximum number of simultaneous pages with live updates; one user has at most half of them.
 const STREAMS_MAX: usize = 16;
 /// Pages that wait for their data, in all and of one user: each keeps a connection.
 const PAGES_MAX: usize = 64;
 const PAGES_OF_USER_MAX: usize = 16;
-/// Logins that are checked at the same time.
+/// Number of logins that are checked at the same time.
 const LOGINS_AT_ONCE: usize = 2;
 /// Longest form of a login, which is read before the sender is known.
 const FORM_BYTES_MAX: usize = 16 << 10;

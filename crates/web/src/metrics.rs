@@ -27,7 +27,7 @@ use self::catalogue::Family;
 use self::exposition::Families;
 pub(super) use self::exposition::Form;
 
-/// Most quotas with separate series: those of which most is used.
+/// Maximum number of quotas with separate series: those of which most is used.
 const QUOTAS_MAX: usize = 100;
 
 /// Client ids and users with separate series: those that have produced most, and as many that have

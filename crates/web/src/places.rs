@@ -38,7 +38,7 @@ pub(super) struct Places {
     waiting: Turns,
     /// Wakes waiting connections when one ends.
     freed: Notify,
-    /// Most common places of one address.
+    /// Maximum number of common places of one address.
     share: usize,
     open: Mutex<OpenConnections>,
 }

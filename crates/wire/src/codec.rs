@@ -8,17 +8,17 @@ use kafka_wire_core::{ApiVersion, DecodeLimits, KafkaDecode, KafkaEncode};
 use crate::api::ApiKey;
 use crate::messages::{StrBytes, TaggedFields};
 
-/// Most elements that all arrays of a request for records have together, and one array of a
-/// response that a client decodes. Arrays never reserve from their claimed count, but a struct in
-/// memory is larger than its shortest encoding; this caps the product.
+/// Maximum number of elements that all arrays of a request for records have together, and one array
+/// of a response that a client decodes. Arrays never reserve from their claimed count, but a struct
+/// in memory is larger than its shortest encoding; this caps the product.
 pub(crate) const MAX_ARRAY_ELEMENTS: usize = 1 << 18;
 
-/// Most elements of one array of any other request: its response has as many, and both are in
-/// memory together.
+/// Maximum number of elements of one array of any other request: its response has as many, and both
+/// are in memory together.
 pub(crate) const MAX_REQUEST_ELEMENTS: usize = 1 << 17;
 
-/// Most bytes of one string, in either encoding, as in Kafka: a longer one makes the message
-/// malformed. The limit does not apply to records and other byte fields.
+/// Maximum number of bytes of one string, in either encoding, as in Kafka: a longer one makes the
+/// message malformed. The limit does not apply to records and other byte fields.
 pub(crate) const MAX_STRING_BYTES: usize = 0x7fff;
 
 /// Maximum number of unknown tagged fields of one struct.

@@ -195,8 +195,8 @@ impl Failure {
     }
 }
 
-/// Most bytes of a sentence for people: it may repeat a name of 32 767 bytes, and clients take no
-/// longer string.
+/// Maximum number of bytes of a sentence for people: it may repeat a name of 32 767 bytes, and
+/// clients take no longer string.
 const SENTENCE_BYTES_MAX: usize = 1000;
 
 /// A sentence for people, cut if it is too long to be read.

@@ -72,7 +72,7 @@ pub struct FetchPartition {
     pub last_fetched_epoch: i32,
     /// A follower's log start (from version 5), -1 for consumers.
     pub log_start_offset: i64,
-    /// Most bytes wanted from this partition.
+    /// Maximum number of bytes wanted from this partition.
     pub max_bytes: i32,
     /// A follower's log directory (from version 17), otherwise zero.
     pub replica_directory_id: Uuid,

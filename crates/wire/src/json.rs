@@ -34,7 +34,7 @@ pub enum JsonError {
     /// A value in the JSON does not fit its field.
     #[error("{path}: {problem}")]
     Field {
-        /// Names of the fields that lead to it.
+        /// Path of the field: the names of the enclosing fields and its own.
         path: String,
         /// Description of the problem.
         problem: String,
@@ -42,7 +42,7 @@ pub enum JsonError {
     /// Bytes that the layout does not allow.
     #[error("the response is malformed at byte {offset}: {problem}")]
     Malformed {
-        /// Their position in the frame.
+        /// Position of the bytes in the frame.
         offset: usize,
         /// Description of the problem.
         problem: String,

@@ -19,13 +19,13 @@ pub enum Cut {
     Peer(i32),
     /// This part of the packets is lost, in each direction.
     Loss {
-        /// Lost packets of a thousand.
+        /// Lost packets per thousand.
         permille: u16,
     },
     /// The member sends this much in a second. Packets that wait are late, up to
     /// [`Cut::LATE_MS`], and are then lost.
     Slow {
-        /// Kilobits in a second.
+        /// Bandwidth, kilobits per second.
         kilobits: u32,
     },
 }
@@ -35,7 +35,7 @@ impl Cut {
     pub const LATE_MS: u32 = 400;
 }
 
-/// Attempts to find free numbers of a network.
+/// Number of attempts to find free numbers of a network.
 const TRIES: usize = 20;
 
 /// Name of the interface within a member's namespace.

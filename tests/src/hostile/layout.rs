@@ -11,7 +11,7 @@ pub struct Layout {
     pub name: String,
     /// The versions with these fields.
     pub versions: RangeInclusive<i16>,
-    /// Compact lengths and tagged fields.
+    /// True for compact lengths and tagged fields.
     pub compact: bool,
     pub(super) fields: Vec<Field>,
 }

@@ -6,9 +6,9 @@ use crate::raw::Encoder;
 
 /// Kafka's longest string.
 const STRING_BYTES_MAX: usize = 32_767;
-/// Most elements that the broker takes in one array.
+/// Maximum number of elements that the broker takes in one array.
 const ELEMENTS_MAX: usize = 1 << 17;
-/// Elements of all arrays together of Produce and Fetch.
+/// Number of elements of all arrays together of Produce and Fetch.
 const HOT_ELEMENTS: usize = 1 << 16;
 
 /// Describes consumer groups alone.
@@ -17,7 +17,7 @@ const CONSUMER_GROUP_DESCRIBE: i16 = 69;
 /// Kind of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// Empty.
+    /// Empty names.
     Empty,
     /// As long as allowed, except within the array that is filled.
     LongAround,
@@ -167,7 +167,7 @@ struct Writer<'a> {
     shape: &'a Shape,
     /// Number of arrays that are filled, if they are within another.
     around: usize,
-    /// Elements of a filled array.
+    /// Number of elements of a filled array.
     count: usize,
     /// Length of byte fields.
     bytes: usize,
@@ -177,7 +177,7 @@ struct Writer<'a> {
     begun: usize,
 }
 
-/// Entries of the same name around the filled arrays of [`Names::Repeated`].
+/// Number of entries of the same name around the filled arrays of [`Names::Repeated`].
 const AROUND: usize = 512;
 
 /// A place in an element that counts.

@@ -11,7 +11,7 @@ use crate::raw::{Connection, Decoder, Encoder};
 const TOPICS: usize = 20;
 /// Groups with a position in [`KNOWN`], which have numbers as names.
 const GROUPS: usize = 100;
-/// Members of [`CROWD`], a consumer group.
+/// Number of members of [`CROWD`], a consumer group.
 const MEMBERS: usize = 20;
 
 /// One of the numbers above, times the scale of the tests if that is above 1.

@@ -18,8 +18,8 @@ pub fn free_port() -> SocketAddr {
     address.expect("the sequence has no end")
 }
 
-/// Claims that a process keeps: more than the ports of the brokers that one test runs at the same
-/// time.
+/// Maximum number of claims that a process keeps: more than the ports of the brokers that one test
+/// runs at the same time.
 const CLAIMS_MAX: usize = 64;
 
 /// Claims a port against other tests, of this process or another, that have chosen it and not yet

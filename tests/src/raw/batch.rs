@@ -22,18 +22,18 @@ pub struct Batch {
     pub claimed_last_delta: Option<i32>,
     /// Compression type and flags.
     pub attributes: i16,
-    /// Compresses the records, which sets the attribute.
+    /// True to compress the records with gzip, and set the attribute.
     pub gzip: bool,
     /// Timestamp of the records, ms.
     pub written_ms: i64,
     /// The header's first offset.
     pub base_offset: i64,
-    /// Changes the checksum.
+    /// True to make the checksum wrong.
     pub break_crc: bool,
 }
 
 impl Batch {
-    /// A right batch.
+    /// A valid batch with these values.
     pub fn of(values: &[&[u8]]) -> Self {
         Self {
             values: values.iter().map(|value| value.to_vec()).collect(),
@@ -48,7 +48,7 @@ impl Batch {
         }
     }
 
-    /// Its bytes.
+    /// Encodes the batch.
     pub fn encode(&self) -> Vec<u8> {
         let count = i32::try_from(self.values.len()).expect("few records");
         let (producer_id, producer_epoch, sequence) = self.producer;

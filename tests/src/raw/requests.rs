@@ -30,7 +30,7 @@ pub fn future_api_versions() -> Vec<u8> {
     flexible_head(18, 99).compact_string("raw").compact_string("1.0").varint(0).done()
 }
 
-/// Metadata 4 of one topic.
+/// Metadata request, version 4, for one topic.
 pub fn metadata(topic: &str, create: bool) -> Vec<u8> {
     head(3, 4).i32(1).string(topic).i8(i8::from(create)).done()
 }
@@ -73,7 +73,7 @@ pub fn add_to_transaction(
     request.i32(1).string(topic).i32(1).i32(partition).done()
 }
 
-/// EndTxn 1.
+/// EndTxn request, version 1.
 pub fn end_transaction(transaction: &str, (producer, epoch): (i64, i16), is_committed: bool) -> Vec<u8> {
     head(26, 1).string(transaction).i64(producer).i16(epoch).i8(i8::from(is_committed)).done()
 }
@@ -88,7 +88,7 @@ pub fn waiting_fetch(topic: &str, offset: i64, max_bytes: i32, wait_ms: i32) -> 
     FetchRequest { max_bytes, wait_ms, ..FetchRequest::of((topic, 0), offset) }.encode()
 }
 
-/// Fetch 11 of one partition.
+/// Fetch request, version 11, for one partition.
 pub struct FetchRequest<'a> {
     /// Topic and index of the partition.
     pub partition: (&'a str, i32),
@@ -110,7 +110,7 @@ impl<'a> FetchRequest<'a> {
         Self { partition, offset, min_bytes: 1, max_bytes: 1 << 20, wait_ms: 0, committed_only: false }
     }
 
-    /// Its bytes.
+    /// Encodes the request.
     pub fn encode(&self) -> Vec<u8> {
         let (topic, index) = self.partition;
         let request = head(1, 11).i32(-1).i32(self.wait_ms).i32(self.min_bytes).i32(self.max_bytes);

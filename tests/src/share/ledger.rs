@@ -12,7 +12,7 @@ use crate::ledger::Outcome;
 /// written it.
 const WITHOUT_EFFECT: [&str; 1] = ["InvalidRecordStateException"];
 
-/// Complaints that a failure shows.
+/// Number of complaints that a failure shows.
 const SHOWN: usize = 5;
 /// Time before the first line about a record from which on a failure shows the leaders, in
 /// microseconds.

@@ -11,7 +11,7 @@ use crate::Tool;
 
 /// Longest run of a program that the report needs.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Frames of a stack that are shown.
+/// Number of frames of a stack that are shown.
 const FRAMES: usize = 14;
 /// Parts of the names of threads whose stacks are shown.
 const THREADS: [&str; 4] = ["StreamThread-", "StateUpdater-", "consumer_background", "producer-network"];

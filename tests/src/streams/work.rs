@@ -14,14 +14,14 @@ use crate::tool::Conversation;
 use crate::words::{self, Words};
 use crate::{Tool, await_some};
 
-/// Instances of an application.
+/// Number of instances of an application.
 const INSTANCES: usize = 3;
 /// Orders with their payments, and lines of words, of one call.
 const PAIRS: usize = 40;
 const LINES: usize = 40;
 /// Level of the log of instances.
 const LEVEL: &str = "INFO";
-/// Last lines of an instance that are kept for a report.
+/// Number of an instance's last output lines that are kept for a report.
 const KEPT_LINES: usize = 100;
 /// Longest wait for the threads of an instance.
 const THREADS_WAIT: Duration = Duration::from_secs(20);
@@ -75,7 +75,8 @@ impl Instance {
         }
     }
 
-    /// Its threads, each with its state and its active tasks; none if it does not answer.
+    /// Threads of the instance, each with its state and its active tasks; `None` if the instance
+    /// does not respond.
     pub(super) fn threads(&mut self) -> Option<String> {
         self.read();
         self.process.say("");

@@ -10,7 +10,7 @@ use crate::{Cluster, Node};
 /// The brokers that a suite needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Brokers {
-    /// The suite starts them.
+    /// The suite starts its own brokers.
     Own,
     /// One, at this port or at a free one.
     One(Option<u16>),

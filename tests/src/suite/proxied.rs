@@ -21,7 +21,7 @@ const CONTROL: u16 = 8474;
 /// The port of broker N is this one plus N.
 const PORTS: u16 = 29_090;
 
-/// Stands in for `docker`.
+/// Replacement of the program `docker`.
 const DOCKER: &str = r#"#!/bin/sh
 cd "${0%/*}" || exit 1
 printf '%s\n' "$*" > order.new && mv order.new order

@@ -9,9 +9,9 @@ use super::{Suite, kafka_only};
 pub struct Score {
     /// The suite.
     pub suite: &'static Suite,
-    /// On Levada.
+    /// Outcomes of its tests against Levada.
     pub levada: Outcomes,
-    /// On Kafka.
+    /// Outcomes of its tests against Kafka.
     pub kafka: Outcomes,
 }
 

@@ -107,7 +107,7 @@ impl PartitionLedger {
         self.entries.len()
     }
 
-    /// True without a batch.
+    /// True if the ledger has no batch.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -35,11 +35,11 @@ const REPEATED: [i16; 12] = [-1, 3, 5, 6, 7, 9, 14, 15, 16, 19, 51, 78];
 /// A partition with a writer.
 #[derive(Debug)]
 pub struct Place {
-    /// Its topic.
+    /// Topic of the partition.
     pub topic: &'static str,
-    /// Its number in the topic.
+    /// Number of the partition.
     pub index: i32,
-    /// Its number among all, which is in its values.
+    /// Number of the partition among all partitions, which its values contain.
     pub id: u32,
     /// True if its writer has transactions.
     pub is_transactional: bool,
@@ -59,7 +59,7 @@ impl Place {
         Self { is_transactional: true, ..self }
     }
 
-    /// Its ledger.
+    /// Ledger of the partition, locked.
     pub fn ledger(&self) -> MutexGuard<'_, PartitionLedger> {
         self.ledger.lock().expect("no panic with the lock")
     }
@@ -309,7 +309,7 @@ struct Writer<'a> {
     plan: StdRng,
     client: Client,
     producer: (i64, i16),
-    /// Its transactional id.
+    /// Transactional id of the writer, if it has one.
     transaction: Option<String>,
     sequence: i32,
     number: u64,

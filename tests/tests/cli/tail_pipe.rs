@@ -18,9 +18,9 @@ use rustix::process::Signal;
 
 /// Duration of a long run for each unit of its scale. A short run restarts the broker immediately.
 const LONG_RUN: Duration = Duration::from_secs(30);
-/// Restarts of one run.
+/// Number of restarts in one run.
 const RESTARTS: u32 = 10;
-/// Lines written immediately.
+/// Number of lines that are written without a pause.
 const BURST: usize = 100;
 const LIMIT: Duration = Duration::from_secs(120);
 

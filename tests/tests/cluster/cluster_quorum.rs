@@ -16,9 +16,9 @@ use levada_wire::messages::{
 };
 use serde_json::Value;
 
-/// Topics that are created while the lag is watched.
+/// Number of topics that are created while the lag is watched.
 const TOPICS: usize = 1000;
-/// Topics in one request.
+/// Number of topics in one request.
 const BATCH: usize = 100;
 /// Limit for the time in which a new active controller is followed.
 const FOLLOWED: Duration = Duration::from_secs(2);

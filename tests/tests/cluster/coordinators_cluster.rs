@@ -37,7 +37,7 @@ const LONG_RUN: Duration = Duration::from_secs(30);
 /// Time after which a topic without progress is worth a look. It is longer than each timeout of the
 /// clients and of the brokers.
 const PATIENCE: Duration = Duration::from_secs(45);
-/// Records read of each topic before the next fault.
+/// Number of records read of each topic before the next fault.
 const PROGRESS_RECORDS: u64 = 50;
 
 struct Stage {

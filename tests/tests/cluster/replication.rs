@@ -20,7 +20,7 @@ fn produce(cluster: &Cluster, topic: &str, acks: i16, value: &[u8]) -> i16 {
     produce_to(cluster, KAFKA, topic, (acks, value))
 }
 
-/// The same through another broker.
+/// Appends a batch to the first partition through a given broker.
 fn produce_to(cluster: &Cluster, broker: i32, topic: &str, (acks, value): (i16, &[u8])) -> i16 {
     let request = raw::produce(topic, acks, &Batch::of(&[value]).encode());
     raw::produce_error(&Connection::open(cluster.node(broker).address()).call(&request))

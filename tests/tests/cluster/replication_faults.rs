@@ -52,7 +52,7 @@ enum Fault {
 
 /// Lost packets of a thousand while a network is lossy.
 const LOSS: u16 = 50;
-/// Waits for acknowledgements while a network is lossy.
+/// Number of waits for acknowledgements while a network is lossy.
 const LOSSY_ROUNDS: usize = 5;
 
 struct Stage {

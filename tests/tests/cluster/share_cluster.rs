@@ -30,7 +30,7 @@ const TOPICS: [&str; 3] = [share::TOPIC, STATE, "__consumer_offsets"];
 /// Processes with members, and members of each.
 const PROCESSES: usize = 2;
 const MEMBERS: usize = 3;
-/// Records accepted before the next fault.
+/// Number of records accepted before the next fault.
 const PROGRESS_RECORDS: u64 = 50;
 /// Duration of a long run for each unit of its scale.
 const LONG_RUN: Duration = Duration::from_secs(30);

@@ -37,7 +37,7 @@ const SICK: i32 = LEVADA + 1;
 const OTHER: i32 = LEVADA + 2;
 /// Longest time without an acknowledgement of a partition.
 const GAP: Duration = Duration::from_secs(10);
-/// The same after a restarted broker is in sync again.
+/// Longest time without an acknowledgement after a restarted broker is in sync again.
 const GAP_AFTER_RESTART: Duration = Duration::from_secs(5);
 /// Time in which a Kafka that has restarted is in sync, or is not before the sickness ends.
 const KAFKA_LIMIT: Duration = Duration::from_secs(30);

@@ -23,7 +23,7 @@ impl Numbers {
     }
 }
 
-/// Attempts of each test.
+/// Number of attempts in each test.
 const ATTEMPTS: usize = 50_000;
 
 const PARTS: [&str; 16] = [

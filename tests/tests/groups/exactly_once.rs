@@ -22,11 +22,11 @@ use rand::{RngExt, SeedableRng};
 use rustix::process::Signal;
 
 const PARTITIONS: &str = "3";
-/// Duration at scale 1.
+/// Duration of the run at scale 1.
 const RUN: Duration = Duration::from_secs(30);
 /// Long enough for a session and a transaction to time out several times over.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Records read of each topic before the next fault.
+/// Number of records read of each topic before the next fault.
 const PROGRESS_RECORDS: u64 = 50;
 
 const OLD_COPY: &str = "copied-old";

@@ -20,14 +20,14 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 const PARTITIONS: u32 = 3;
-/// Processes with members.
+/// Number of processes with members.
 const PROCESSES: usize = 2;
-/// Members of a process, one of each kind.
+/// Number of members of a process, one of each kind.
 const MEMBERS: usize = 3;
-/// Duration at scale 1.
+/// Duration of the run at scale 1.
 const RUN: Duration = Duration::from_secs(25);
 const LIMIT: Duration = Duration::from_secs(120);
-/// Records accepted before the next fault.
+/// Number of records accepted before the next fault.
 const PROGRESS_RECORDS: u64 = 100;
 
 struct Stage {
@@ -38,7 +38,7 @@ struct Stage {
     workers: Vec<Workers>,
     /// Journals of all workers.
     journals: Vec<PathBuf>,
-    /// Records accepted in processes that have ended.
+    /// Number of records accepted in processes that have ended.
     accepted: u64,
 }
 

@@ -12,13 +12,13 @@ use levada_tests::{Node, Tool, await_some, process};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Connections that the HTTP address has immediately.
+/// Maximum number of connections that the HTTP address has immediately.
 const CONNECTIONS_MAX: usize = 64;
 
 /// Bytes of a head without end that the broker refuses: four times as much as it takes.
 const HEAD_REFUSED: usize = 4 * 64 * 1024;
 
-/// Partitions of the topic: enough for a scrape of a megabyte.
+/// Number of partitions of the topic: enough for a scrape of a megabyte.
 const PARTITIONS: usize = 1000;
 
 const REQUEST: &str = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";

@@ -190,7 +190,7 @@ fn of_brokers() -> BTreeSet<String> {
     asked
 }
 
-/// Its queries for metrics of topics and partitions that Levada has.
+/// Queries of the dashboard for metrics of topics and partitions that Levada has.
 fn of_topics() -> BTreeSet<String> {
     let traffic = ["BytesIn", "BytesOut", "MessagesIn", "TotalProduceRequests"];
     let traffic = traffic.map(|name| {

@@ -15,7 +15,7 @@ use levada_tests::raw::{self, Batch, Connection};
 use levada_tests::{Node, await_some, not_run, paths};
 use rustix::fs::Advice;
 
-/// One container.
+/// A container with restricted rights.
 struct Case {
     name: &'static str,
     restrictions: &'static [&'static str],

@@ -46,7 +46,7 @@ pub(super) fn ask(requests: &str, options: &[(&str, &str)]) -> String {
     ask_with(Tool::own_java("Ask"), requests, options)
 }
 
-/// The same, where the tool asks that is `Ask`.
+/// Like [`ask`], with a given tool that sends the requests.
 pub(super) fn ask_with(mut tool: Tool, requests: &str, options: &[(&str, &str)]) -> String {
     let mut node = Node::new().option("auto.create.topics.enable", "true").option("node.id", "1");
     for (key, value) in options {
@@ -61,7 +61,7 @@ pub(super) fn ask_with(mut tool: Tool, requests: &str, options: &[(&str, &str)])
 
 /// Files about a list of requests.
 pub(super) struct Files {
-    /// Kafka's answers.
+    /// Recorded responses of Kafka.
     pub(super) kafka: &'static str,
     /// The reason of each answer that is not Kafka's.
     pub(super) reasons: &'static str,
@@ -89,7 +89,7 @@ fn without_messages(line: &str) -> String {
     format!("{name} {answer}")
 }
 
-/// The same of each line that is not a comment.
+/// Removes the error messages from each line that is not a comment.
 fn silent(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| without_messages(line) + "\n").collect()
@@ -189,7 +189,7 @@ fn odd_token_requests_get_the_responses_of_kafka() {
     compare(&said, &files);
 }
 
-/// APIs that are of Kafka 4.4.
+/// Keys of the APIs that exist since Kafka 4.4.
 const NEW: [&str; 2] = ["93", "94"];
 
 /// Highest versions and levels that are of Kafka 4.4; the others are of the recorded Kafka 4.3.1.

@@ -19,14 +19,14 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Histories of each kind.
+/// Number of histories of each kind.
 const HISTORIES: u64 = 12;
-/// Requests of a history.
+/// Number of requests in a history.
 const STEPS: usize = 60;
-/// Requests before a difference that a failure prints.
+/// Number of requests before a difference that a failure prints.
 const SHOWN: usize = 12;
 
-/// Partitions of the topic of a history with transactions.
+/// Number of partitions of the topic of a history with transactions.
 const PARTITIONS: usize = 2;
 
 /// Fields of responses that are not compared.
@@ -121,7 +121,7 @@ impl<'a> History<'a> {
         self.ask_text(api, &body.to_string())
     }
 
-    /// The same with placeholders in the body, which `transactions::ids` makes.
+    /// Like [`Self::ask`], with placeholders in the body, which `transactions::ids` makes.
     fn ask_text(&mut self, api: &str, body: &str) -> (String, Value) {
         let name = format!("s{}n{}?", self.seed, self.told.len());
         let request = format!("{name} {api} {body}");
@@ -185,7 +185,7 @@ fn mask(value: &mut Value) {
     }
 }
 
-/// Lives histories of a kind.
+/// Runs histories of a kind against both brokers and compares the responses.
 fn compare<S: Default>(partitions: usize, step: fn(&mut History<'_>, &mut S)) {
     let mut pair = Pair::start();
     let mut requests = 0;

@@ -22,15 +22,15 @@ const MIB: usize = 1 << 20;
 const SHARD_MAX: Duration = Duration::from_millis(50);
 /// Time that another client waits while an expression is compared.
 const BESIDE_EXPRESSION_MAX: Duration = Duration::from_millis(250);
-/// Time that another client's work waits that queues for the same as a greedy client's.
+/// Time that another client's work waits in the same queue as a greedy client's.
 const TURN_MAX: Duration = Duration::from_secs(3);
-/// The same, for small work with places of its own.
+/// Time that another client's small work waits, which has separate places.
 const SMALL_MAX: Duration = Duration::from_secs(1);
 /// Time in which a probe of the HTTP address is answered.
 const PROBE_MAX: Duration = Duration::from_secs(1);
-/// Measurements of a time that is above its bound.
+/// Number of measurements of a time that is above its bound.
 const TRIES: usize = 5;
-/// Connections of the greedy client.
+/// Number of connections of the greedy client.
 const GREEDY: usize = 16;
 const SOON: Duration = Duration::from_secs(30);
 

@@ -39,16 +39,17 @@ const ANSWER_MAX: u64 = 100 * REQUEST_BYTES as u64;
 /// Processor time of the shard's thread for a request. If the request is answered elsewhere, the
 /// thread receives it and sends the answer.
 const SHARD_MAX: Duration = Duration::from_millis(50);
-/// The same for requests that the shard answers itself, yielding to others in between.
+/// Processor time of the shard's thread for a request that the shard answers itself, yielding to
+/// others in between.
 const SHARD_YIELDING_MAX: Duration = Duration::from_millis(250);
 /// Time that another client's request may take beyond the longest that it takes while nobody else
 /// asks anything.
 const STALL_MAX: Duration = Duration::from_millis(50);
 /// No promise: a request that takes longer than this has a defect.
 const CPU_MAX: Duration = Duration::from_secs(3);
-/// Measurements of a request whose figures are above a bound.
+/// Number of measurements of a request whose figures are above a bound.
 const TRIES: usize = 4;
-/// Measurements of another client's wait, until it is within its bound.
+/// Number of measurements of another client's wait, until it is within its bound.
 const STALL_TRIES: usize = 8;
 /// Memory that a broker has kept beyond its start before another one is measured.
 const KEPT_MAX: u64 = 8 * MIB;
@@ -66,7 +67,7 @@ const ENDING: [i16; 6] = [11, 13, 14, 20, 42, 47];
 const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
 const PLAIN: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
 
-/// The client.
+/// Client that sends the hostile request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     /// A user whom no access control entry lets do anything.
@@ -192,7 +193,7 @@ impl Figures {
         self.memory <= memory_max(key, self.answer) && self.answer <= ANSWER_MAX && times
     }
 
-    /// The smaller of each figure.
+    /// The smaller value of each figure of two measurements.
     fn or(self, other: Self) -> Self {
         Self {
             memory: self.memory.min(other.memory),

@@ -37,7 +37,7 @@ struct Tables {
     folder: PathBuf,
     /// Sections of `classes.txt` in order: name, and classes with the number of passed tests.
     sections: Vec<(String, Vec<(String, usize)>)>,
-    /// By test.
+    /// Expected failures by test name.
     exceptions: BTreeMap<String, Exception>,
 }
 

@@ -30,7 +30,7 @@ const STEPS: usize = 120;
 /// Minimum of commands at scale 1: about half of the mean, because known differences end histories
 /// at any step.
 const COMMANDS: usize = 5_000;
-/// Locks of records that no history exhausts.
+/// Number of locks of records that no history exhausts.
 const MANY_LOCKS: u32 = 2_000;
 const MEMBERS: [&str; 3] = ["a", "b", "c"];
 /// Reason of a known difference: a batch that begins before the log, or of which some records are

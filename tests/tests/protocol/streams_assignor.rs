@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const GROUPS: usize = 400;
-/// Changes of one group.
+/// Number of changes of one group.
 const CHANGES: usize = 6;
 
 /// A group that changes.

@@ -13,7 +13,7 @@ use levada_tests::pki::{Authority, Flaw};
 use levada_tests::{Node, Tool};
 use serde_json::json;
 
-/// Subject of a case.
+/// Expected outcome of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kin {
     /// All is well.
@@ -198,7 +198,7 @@ impl Deployment {
 }
 
 impl Case {
-    /// One by TLS alone.
+    /// A case with TLS and without SASL.
     fn new(name: String, address: SocketAddr, kin: Kin) -> Self {
         Self { name, address, protocol: "SSL", certificate: None, sasl: None, kin }
     }
@@ -250,7 +250,7 @@ fn sealed(
     (node, address)
 }
 
-/// With these mechanisms at a listener.
+/// Configures a listener to offer these SASL mechanisms.
 fn offering(mut node: Node, listener: &str, mechanisms: &[&str]) -> Node {
     let prefix = format!("listener.name.{listener}");
     node = node.option(&format!("{prefix}.sasl.enabled.mechanisms"), &mechanisms.join(","));

@@ -92,7 +92,7 @@ fn replay(wrapper: &[&str]) {
 /// Positions of missing pages in a segment that is otherwise in memory, and number of their bytes.
 const GAP: (u64, u64) = (1 << 20, 256 << 10);
 
-/// Repetitions of a round because the kernel evicted pages in between.
+/// Number of repetitions of a round because the kernel evicted pages in between.
 const ATTEMPTS: usize = 5;
 
 /// A finished segment that is read completely, and one like it that is not read.

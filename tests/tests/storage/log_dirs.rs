@@ -296,8 +296,8 @@ fn log_of(node: &Node, topic: &str) -> PathBuf {
     found.into_iter().find(|path| path.exists()).expect("the broker has a replica")
 }
 
-/// A plan for kafka-reassign-partitions that has the topic's partition in a directory of its first
-/// replica.
+/// Reassignment of a topic's only partition for kafka-reassign-partitions, in JSON: the first
+/// replica gets the directory, the others any.
 fn plan(node: &Node, topic: &str, replicas: &[i32], dir: &Path) -> String {
     let dirs: Vec<String> = replicas.iter().map(|_| "any".to_owned()).collect();
     let dirs: Vec<String> = [dir.display().to_string()].into_iter().chain(dirs.into_iter().skip(1)).collect();

@@ -140,7 +140,8 @@ fn text(id: Uuid) -> String {
     URL_SAFE_NO_PAD.encode(id.to_bytes())
 }
 
-/// A question about a record, with the fields as `RemoteMetadata` reads them.
+/// Command `ask` for the driver `RemoteMetadata` about a record, with its fields in the names that
+/// the driver reads.
 fn question(ask: &str, record: &RemoteRecord) -> Value {
     let hex = |bytes: &Bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let partition = record.partition();

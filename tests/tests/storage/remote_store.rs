@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 /// A segment that is sent in three parts, the last one short.
 const LARGE: usize = 2 * (8 << 20) + 1000;
-/// Time limit of an answer.
+/// Time limit for a response.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Time limit of an answer of a store that does not recover.
 const SHORT_TIMEOUT: Duration = Duration::from_millis(300);

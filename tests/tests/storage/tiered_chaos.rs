@@ -23,7 +23,7 @@ use levada_tests::{await_some, not_run, paths, process};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Duration at scale 1.
+/// Duration of the run at scale 1.
 const RUN: Duration = Duration::from_secs(15);
 const LIMIT: Duration = Duration::from_secs(90);
 const READERS: usize = 2;
@@ -32,7 +32,7 @@ const RETENTION_BYTES: u64 = 600_000;
 const RETENTION_MS: i64 = 6_000;
 /// Batches of each writer and replays of all readers before the next fault.
 const PROGRESS: (usize, u64) = (10, 2);
-/// Bytes of a cache that is full soon.
+/// Size of a cache that the run fills soon.
 const SMALL_CACHE: &str = "256k";
 /// Runs a broker whose cache directory is a small separate file system.
 const ON_SMALL_CACHE: &str = r#"mkdir -p "$0" && mount -t tmpfs -o size=$1 tmpfs "$0" && shift && exec "$@""#;

@@ -16,7 +16,7 @@ struct Ticks {
 }
 
 impl Idle {
-    /// Begins now.
+    /// Starts a measurement.
     pub(super) fn new() -> Self {
         Self { since: now() }
     }

@@ -51,7 +51,7 @@ struct Ended {
     /// The first output, if that measurement failed and was repeated.
     first: Option<PathBuf>,
     took: Duration,
-    /// Processor time.
+    /// Processor time that the job used.
     used: Duration,
 }
 
@@ -65,7 +65,7 @@ struct Runner {
     folder: PathBuf,
     began: Instant,
     idle: Idle,
-    /// From the start on.
+    /// Idle time of the processors since the start of the run.
     whole: Idle,
     /// Time of the last printed line.
     printed: Instant,

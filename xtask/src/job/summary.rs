@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::verdict::Verdict;
 
-/// Lines of the table of long jobs.
+/// Number of lines of the table of long jobs.
 const SLOWEST: usize = 5;
 
 /// A suite has outgrown its expected time if it takes this many times as long, in relation to all
@@ -21,7 +21,7 @@ pub(super) struct Record {
     pub(super) name: String,
     pub(super) verdict: Verdict,
     pub(super) took: Duration,
-    /// Processor time.
+    /// Processor time that the jobs used.
     pub(super) used: Duration,
     pub(super) expected: Option<Duration>,
     pub(super) failure: Option<String>,

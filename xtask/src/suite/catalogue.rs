@@ -38,14 +38,14 @@ pub(crate) struct Head {
     pub(crate) needs: Vec<String>,
     /// Programs whose absence the suite's tests notice themselves.
     pub(crate) uses: Vec<String>,
-    /// A row of the budget.
+    /// Row of the time budget to which the suite belongs.
     pub(crate) share: String,
 }
 
 /// A file of black-box tests.
 #[derive(Clone, Debug)]
 pub(crate) struct Suite {
-    /// The test binary.
+    /// Name of the test binary: the folder of the suite.
     pub(crate) folder: String,
     pub(crate) name: String,
     pub(crate) head: Head,

@@ -18,7 +18,7 @@ const OTHER: u64 = 8;
 /// A part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// From 0.
+    /// Index of the part, from 0.
     index: usize,
     count: usize,
 }
@@ -27,7 +27,7 @@ impl Part {
     /// The only part of a run.
     pub(crate) const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// Reads `2/3`.
+    /// Parses `2/3`: the second of three parts.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (number, count) = text.split_once('/')?;
         let (number, count): (usize, usize) = (number.parse().ok()?, count.parse().ok()?);

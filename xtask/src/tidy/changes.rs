@@ -22,7 +22,7 @@ const WORDS: [(&str, &str); 6] = [
 /// In a line with one of these words, "behind" is lag.
 const LAG: [&str; 4] = ["lag", "records behind", "fall behind", "falls behind"];
 
-/// Most columns of a commit's title.
+/// Maximum number of columns of a commit's title.
 const TITLE_COLUMNS: usize = 65;
 
 /// Words with which no imperative begins.

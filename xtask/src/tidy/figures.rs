@@ -7,7 +7,7 @@ use super::{Complaint, Source};
 use crate::picture::{self, PICTURE, cells};
 
 const FIGURES: &str = "docs/performance/figures.md";
-/// Rows of the README's table, which a reader takes in at a glance.
+/// Number of rows of the README's table, which a reader takes in at a glance.
 const ROWS: usize = 6;
 
 /// Complains about rows of the README's table that the page of figures does not hold with the same

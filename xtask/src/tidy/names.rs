@@ -37,7 +37,7 @@ const APART: [&str; 3] = ["group", "share_state", "txn"];
 /// Crates whose modules are commands, built alike.
 const COMMANDS: [&str; 1] = ["crates/cli"];
 
-/// Most words of a test's name.
+/// Maximum number of words of a test's name.
 const TEST_WORDS: usize = 8;
 
 const EMPTY_ENDINGS: [&str; 4] = ["Helper", "Manager", "Util", "Utils"];

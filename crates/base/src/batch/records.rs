@@ -245,7 +245,8 @@ thread_local! {
     static EXPANDED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Most bytes of a buffer that a thread keeps; one large batch does not hold memory for ever.
+/// Maximum number of bytes of a buffer that a thread keeps; one large batch does not hold memory
+/// for ever.
 const KEEP: usize = 4 * 1024 * 1024;
 
 fn expanded<T>(

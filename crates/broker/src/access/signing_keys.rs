@@ -35,7 +35,7 @@ struct Had {
     /// Time of the last attempt to load the keys, by the monotonic clock.
     tried_ms: Option<i64>,
     failures: u32,
-    /// A token names a key that we do not have.
+    /// True if a token has named a key that the broker lacks.
     missed: bool,
 }
 

@@ -12,8 +12,8 @@ use levada_wire::messages::StrBytes;
 use crate::api::Context;
 use crate::replica::OFFSETS_TOPIC;
 
-/// Slots of a new map; the map doubles when more than three quarters of its slots would be
-/// occupied.
+/// Number of slots of a new map; the map doubles when more than three quarters of its slots would
+/// be occupied.
 const SLOTS_MIN: usize = 16;
 
 /// The groups in Kafka's order. Before the topic exists, they have the partitions that they will

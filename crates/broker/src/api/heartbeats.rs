@@ -10,7 +10,7 @@ pub(super) struct Refused<'a> {
     pub(super) member: &'a str,
     /// Instance id of a static member.
     pub(super) instance: Option<&'a str>,
-    /// Most members of a group of this kind.
+    /// Maximum number of members of a group of this kind.
     pub(super) members_max: u32,
 }
 

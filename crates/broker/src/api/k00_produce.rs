@@ -74,9 +74,9 @@ mod validate;
 const ZSTD_VERSION_MIN: i16 = 7;
 /// First version in which a batch adds its partition to the transaction.
 const EPOCH_BUMP_VERSION_MIN: i16 = 12;
-/// From this version on a refusal names the leader.
+/// First version in which a refusal names the leader.
 const LEADER_VERSION_MIN: i16 = 10;
-/// From this version on, clients abort the transaction after this error.
+/// First version whose clients abort the transaction after TRANSACTION_ABORTABLE.
 const ABORTABLE_VERSION_MIN: i16 = 11;
 
 /// Records that expand to more bytes than this are expanded by another thread: a shard has other

@@ -72,7 +72,7 @@ use self::counts::{count_errors, count_replicated, count_traffic};
 use self::reader::{Reader, nearest};
 use self::remote::Wanted;
 
-/// From this version on a refusal names the leader.
+/// First version in which a refusal names the leader.
 const LEADER_VERSION_MIN: i16 = 16;
 /// The first version whose clients know KAFKA_STORAGE_ERROR.
 const STORAGE_ERROR_VERSION_MIN: i16 = 6;

@@ -47,7 +47,7 @@ const AUTO_CREATE_FLAG_VERSION_MIN: i16 = 4;
 const OFFLINE_VERSION_MIN: i16 = 5;
 /// The first version with a separate error for a leader without the client's listener.
 const LISTENER_VERSION_MIN: i16 = 6;
-/// From this version on replicas are listed that are not among the brokers.
+/// First version that also lists replicas on brokers that are not in the response.
 const REACHABLE_VERSION_MIN: i16 = 1;
 const EPOCH_VERSION_MIN: i16 = 7;
 

@@ -32,11 +32,11 @@ use levada_wire::messages::{OffsetFetchRequest, OffsetFetchResponse, StrBytes};
 
 use crate::api::{Context, text};
 
-/// Most bytes of memory for results about groups that the request has named before.
+/// Maximum number of bytes of memory for results about groups that the request has named before.
 const REPEATED_BYTES_MAX: usize = 2 << 20;
 const GROUPS_VERSION_MIN: i16 = 8;
 const TOPIC_ID_VERSION_MIN: i16 = 10;
-/// Below this version there is no error for the whole request.
+/// First version with an error for the whole request.
 const ERROR_VERSION_MIN: i16 = 2;
 
 pub(crate) async fn answer(context: &Context, request: OffsetFetchRequest) -> OffsetFetchResponse {

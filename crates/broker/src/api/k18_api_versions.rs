@@ -32,10 +32,10 @@ use crate::controller::{ActiveController, Remote};
 /// The highest version of this API that we serve.
 const VERSION_MAX: i16 = 5;
 
-/// From this version on clients can read features whose lowest level is 0 (KAFKA-17011).
+/// First version whose clients can read features whose lowest level is 0 (KAFKA-17011).
 const ZERO_FEATURES_VERSION_MIN: i16 = 4;
 
-/// From this version on clients name the cluster and the node that they mean (KIP-1242).
+/// First version in which clients name the cluster and the node that they expect (KIP-1242).
 const IDENTITY_VERSION_MIN: i16 = 5;
 const NO_NODE: i32 = -1;
 

@@ -19,7 +19,7 @@ use levada_wire::messages::{InitProducerIdRequest, InitProducerIdResponse, StrBy
 use crate::api::Context;
 use crate::api::changes::log_change;
 
-/// From this version on, a fenced producer gets PRODUCER_FENCED.
+/// First version in which a fenced producer gets PRODUCER_FENCED.
 const FENCED_VERSION_MIN: i16 = 4;
 
 pub(crate) async fn answer(context: &Context, request: InitProducerIdRequest) -> InitProducerIdResponse {

@@ -3,8 +3,8 @@
 //! Version 2 has the client's leader epoch (KIP-320), 3 the replica id, and 4 is flexible
 //! (KIP-482).
 //!
-//! The end offset of a leader epoch in our log, by which a consumer detects that its position was
-//! truncated.
+//! The end offset of a leader epoch in this broker's log, by which a consumer detects that its
+//! position was truncated.
 
 use levada_security::acl::{Operation, ResourceType};
 use levada_wire::error_code::ErrorCode;

@@ -28,7 +28,7 @@ use crate::time_slice::TimeSlice;
 
 const BATCHED_VERSION_MIN: i16 = 4;
 const EPOCH_BUMP_VERSION_MIN: i16 = 5;
-/// From this version on, a fenced producer gets PRODUCER_FENCED.
+/// First version in which a fenced producer gets PRODUCER_FENCED.
 const FENCED_VERSION_MIN: i16 = 2;
 
 /// Maximum number of transactions of one request that are waited for at the same time.

@@ -16,7 +16,7 @@ use levada_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 use crate::api::Context;
 use crate::replica::OFFSETS_TOPIC;
 
-/// From this version on, a fenced producer gets PRODUCER_FENCED.
+/// First version in which a fenced producer gets PRODUCER_FENCED.
 const FENCED_VERSION_MIN: i16 = 2;
 
 pub(crate) async fn answer(context: &Context, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse {

@@ -15,7 +15,7 @@ use levada_wire::messages::{EndTxnRequest, EndTxnResponse};
 use crate::api::Context;
 
 const EPOCH_BUMP_VERSION_MIN: i16 = 5;
-/// From this version on, a fenced producer gets PRODUCER_FENCED.
+/// First version in which a fenced producer gets PRODUCER_FENCED.
 const FENCED_VERSION_MIN: i16 = 2;
 
 pub(crate) async fn answer(context: &Context, request: EndTxnRequest) -> EndTxnResponse {

@@ -69,7 +69,7 @@ fn targets(markers: &[WritableTxnMarker]) -> impl Iterator<Item = (EndTxnRequest
 }
 
 /// True if the coordinator of another broker has sent the request, which the audit log then omits.
-/// Its client id is the node id (Kafka), or a word and the node id (Levada).
+/// A coordinator's client id is its node id (Kafka), or `broker-` and its node id (Levada).
 fn is_of_a_coordinator(context: &Context) -> bool {
     let id = context.client_id();
     context.broker().membership().is_some() && (id.parse::<i32>().is_ok() || id.starts_with("broker-"))

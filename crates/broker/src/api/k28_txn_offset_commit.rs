@@ -38,11 +38,11 @@ use crate::api::{Context, commits};
 use crate::replica::{OFFSETS_TOPIC, Partition};
 use crate::transaction::Membership;
 
-/// From this version on clients try again while the coordinator loads.
+/// First version whose clients retry while the coordinator loads.
 const LOADING_VERSION_MIN: i16 = 2;
 /// First version in which a commit adds the group's partition to the transaction.
 const EPOCH_BUMP_VERSION_MIN: i16 = 5;
-/// From this version on, clients abort the transaction after this error.
+/// First version whose clients abort the transaction after TRANSACTION_ABORTABLE.
 const ABORTABLE_VERSION_MIN: i16 = 4;
 const TOPIC_ID_VERSION_MIN: i16 = 6;
 

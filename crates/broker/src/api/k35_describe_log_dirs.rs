@@ -28,7 +28,7 @@ const VOLUME_VERSION_MIN: i16 = 4;
 const CORDONED_VERSION_MIN: i16 = 5;
 /// First `metadata.version` (4.3-IV0) with cordoned directories.
 const CORDONED_LEVEL_MIN: i16 = 30;
-/// Below this version there is no error for the whole request.
+/// First version with an error for the whole request.
 const ERROR_VERSION_MIN: i16 = 3;
 
 pub(crate) async fn answer(context: &Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse {

@@ -17,7 +17,7 @@ use crate::api::{Context, text};
 
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;
-/// From this version on there are errors about the endpoint type.
+/// First version with errors about the endpoint type.
 const ENDPOINT_VERSION_MIN: i16 = 1;
 /// The first version that can request fenced brokers.
 const FENCED_VERSION_MIN: i16 = 2;

@@ -19,7 +19,7 @@ use crate::api::heartbeats::Refused;
 use crate::api::{Context, text};
 use crate::share_partitions::are_permitted;
 
-/// Most characters of a member's id, as Java counts them: those of a UUID.
+/// Maximum number of characters of a member's id, as Java counts them: those of a UUID.
 const MEMBER_ID_CHARS_MAX: usize = 36;
 
 pub(crate) async fn answer(

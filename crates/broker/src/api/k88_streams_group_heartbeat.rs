@@ -41,7 +41,7 @@ mod checks;
 mod creation;
 mod request;
 
-/// The version of Kafka 4.4.
+/// First version that only Kafka 4.4 has.
 const NEWER: i16 = 1;
 
 pub(crate) async fn answer(

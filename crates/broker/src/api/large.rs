@@ -32,8 +32,8 @@ use crate::broker::Broker;
 use crate::request_memory::Held;
 use crate::turns::LARGE_REQUESTS_AT_ONCE;
 
-/// Most large requests that the thread has not yet accepted: each is already counted as in
-/// progress.
+/// Maximum number of large requests that the thread has not yet accepted: each is already counted
+/// as in progress.
 const INBOX_REQUESTS: usize = LARGE_REQUESTS_AT_ONCE;
 
 /// A request with everything that its response depends on.

@@ -13,7 +13,7 @@ pub(super) struct Records {
     pub(super) extent: Extent,
     /// The ranges after it: a local read has none, because a segment is one file.
     more: Option<Box<More>>,
-    /// The segment is no longer written to.
+    /// True if the segment accepts no further appends.
     pub(super) sealed: bool,
 }
 

@@ -125,14 +125,14 @@ pub(crate) struct Following {
     pub(crate) waker: EventSender,
     /// The last image from before the broker had caught up.
     latest: Option<Image>,
-    /// Logs are open, and images are acted on.
+    /// True once the logs are open and published images take effect.
     has_begun: bool,
     confirmation: Confirmation,
     /// Replicas that are reported as lost, and that the metadata has in a directory.
     lost: BTreeSet<ReplicaKey>,
     /// Time of the next search for lost logs, ms.
     look_ms: i64,
-    /// Pauses that were noticed.
+    /// Number of noticed pauses of the process.
     pauses: u64,
     witness: Witness,
     started: Instant,

@@ -87,7 +87,7 @@ pub(super) fn beside(work: Box<dyn FnOnce() + Send>) {
 /// Recoveries that end within this time are over before clients can notice.
 const RECOVERY_GRACE: Duration = Duration::from_millis(300);
 
-/// Lines of the log in a burst about changes that clients make.
+/// Maximum number of log lines in a burst about changes that clients make.
 const CHANGES_AT_ONCE: u32 = 1000;
 
 impl Broker {

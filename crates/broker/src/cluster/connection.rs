@@ -36,7 +36,7 @@ const SESSION_PERCENT: u32 = 85;
 /// The first version of a heartbeat with cordoned directories.
 const CORDONS: i16 = 2;
 
-/// Different faults that are logged between two successes.
+/// Maximum number of different faults that are logged between two successes.
 const FAULTS_MAX: usize = 32;
 
 /// Bytes of a response in addition to its records.

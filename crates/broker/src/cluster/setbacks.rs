@@ -10,7 +10,7 @@ mod tests;
 /// Number of consecutive occurrences of a reason, without progress, before it is logged.
 const PATIENCE: u32 = 5;
 
-/// Different reasons that are counted.
+/// Maximum number of different reasons that are counted.
 const REASONS_MAX: usize = 32;
 
 /// The reasons since the last progress, with their counts.

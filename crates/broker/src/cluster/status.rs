@@ -38,7 +38,7 @@ pub(crate) struct MembershipStatus {
     pub(crate) since_applied_ms: Option<i64>,
     /// Durations of the publication of metadata images.
     pub(crate) publications: Durations,
-    /// Publications that left a part of the state out of force.
+    /// Number of publications that left a part of the state out of force.
     pub(crate) publication_errors: u64,
     /// Time since the last response of the leader to a Fetch of the metadata log was applied, ms.
     pub(crate) since_fetch_ms: Option<i64>,

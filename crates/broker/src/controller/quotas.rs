@@ -39,7 +39,7 @@ impl Controller {
 
 type Outcomes = Vec<(QuotaEntity, Result<(), Failure>)>;
 
-/// Most host names that are looked up for one request. Addresses need no lookup.
+/// Maximum number of host names that are looked up for one request. Addresses need no lookup.
 const LOOKUPS_MAX: usize = 16;
 
 /// Time after which the lookups of one request begin no more.

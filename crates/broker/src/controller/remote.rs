@@ -35,7 +35,7 @@ pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// further ones.
 const CREATING_MAX: usize = 10_000;
 
-/// Most requests of one client that wait for their turn.
+/// Maximum number of requests of one client that wait for their turn.
 const WAITING_MAX: usize = 250;
 
 /// Longest time of a request, the wait for its turn included, as in Kafka.

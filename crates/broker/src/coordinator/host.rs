@@ -43,7 +43,7 @@ pub(crate) struct Host<M: Machine> {
     unclaimed: Mutex<Option<mpsc::UnboundedReceiver<Job<M>>>>,
     /// True once the broker stops: nothing is loaded then.
     is_unloaded: AtomicBool,
-    /// Resignations since the last line of the log about them.
+    /// Number of resignations since the last line of the log about them.
     resigned: AtomicUsize,
 }
 

@@ -28,7 +28,7 @@ pub struct Report {
     pub path: PathBuf,
     /// Identity of the directory.
     pub identity: MetaProperties,
-    /// The last stop was clean.
+    /// True if the last stop was clean.
     pub clean: bool,
     /// Findings about the whole directory.
     pub findings: Vec<Finding>,

@@ -17,9 +17,9 @@ pub struct Info {
     pub path: PathBuf,
     /// Identity; `None` if it is not formatted.
     pub identity: Option<MetaProperties>,
-    /// A process holds it at the moment.
+    /// True if a process has locked the directory.
     pub in_use: bool,
-    /// The last stop was clean.
+    /// True if the last stop was clean.
     pub clean: bool,
     /// Contents of the metadata log; `None` if there is none.
     pub metadata: Option<Contents>,
@@ -44,7 +44,7 @@ pub struct StoredPartition {
     pub segments: usize,
     /// Total size of the segments, bytes.
     pub log_bytes: u64,
-    /// Bytes of everything else.
+    /// Size of all other files, bytes.
     pub other_bytes: u64,
 }
 

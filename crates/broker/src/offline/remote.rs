@@ -17,7 +17,7 @@ use super::{StorageError, directories};
 pub struct RemoteInventory {
     /// The segments.
     pub inventory: Inventory,
-    /// Partitions of the metadata topic that the directories have.
+    /// Number of partitions of the metadata topic that the directories have.
     pub partitions: usize,
     /// Records that are not valid: file and reason, at most one a file.
     pub findings: Vec<(PathBuf, String)>,

@@ -32,7 +32,7 @@ pub struct RestorePlan {
     pub topics: Vec<RestoredTopic>,
     /// Objects and segments that are not used, with the reason.
     pub left_out: Vec<LeftOut>,
-    /// Objects whose names are not those of segment objects.
+    /// Number of objects whose names are not those of segment objects.
     pub foreign: u64,
 }
 
@@ -97,7 +97,7 @@ pub enum RestoreError {
     /// The store belongs to another cluster than the requested one.
     #[error("the store belongs to cluster {owner}, not to {asked}")]
     OtherCluster {
-        /// Id in the store.
+        /// Id of the cluster that owns the store.
         owner: String,
         /// Id that the caller requested.
         asked: String,

@@ -89,7 +89,7 @@ struct Partitions {
     to_stop: Vec<(Uuid, i32)>,
     to_lead: Vec<(Uuid, i32)>,
     to_serve: Vec<Uuid>,
-    /// Some topic has more partitions than before.
+    /// True if a topic has more partitions than before.
     has_more: bool,
 }
 

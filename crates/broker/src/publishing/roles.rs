@@ -6,7 +6,7 @@ use levada_process::clock::steady_ms;
 
 use crate::replica::{Leadership, Partition};
 
-/// Partitions that a line names.
+/// Number of partitions that a line names.
 const NAMED: usize = 5;
 
 /// The changes of role of one publication.

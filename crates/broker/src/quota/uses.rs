@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::{Account, Accounts, Client, QuotaMeter};
 use crate::stats::shortened;
 
-/// Most accounts that one pass inspects: each inspection takes the lock that requests of clients
-/// with quotas take.
+/// Maximum number of accounts that one pass inspects: each inspection takes the lock that requests
+/// of clients with quotas take.
 const LOOKED_AT_MAX: usize = 10_000;
 
 /// Recent use of one quota by the clients that share it.
@@ -20,7 +20,7 @@ pub struct QuotaUse {
     pub client_id: String,
     /// Use per second in the last seconds, in the unit of the quota.
     pub rate: f64,
-    /// The limit.
+    /// Limit per second, in the unit of the quota.
     pub limit: f64,
 }
 

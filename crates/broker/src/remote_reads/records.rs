@@ -30,9 +30,9 @@ pub(crate) struct RemoteRead {
     pub(crate) offset: i64,
     /// Maximum number of bytes to return.
     pub(crate) max_bytes: u32,
-    /// Return the first batch whole, even if it is larger.
+    /// True to return the first batch whole, even if it exceeds the limit.
     pub(crate) min_one: bool,
-    /// List the aborted transactions.
+    /// True to list the aborted transactions.
     pub(crate) lists_aborted: bool,
     /// Maximum number of batches to list. The others are returned too.
     pub(crate) batches_max: usize,

@@ -54,17 +54,17 @@ pub(crate) struct Wanted {
     pub(crate) ahead: u64,
 }
 
-/// Replays may use free memory from this share of all on …
+/// Replays may use free memory if at least this part (one eighth) of all memory is free.
 const FREE_ENOUGH: u64 = 8;
-/// … until only this share is left.
+/// Part of all memory (one sixteenth) that replays leave free.
 const RESERVE: u64 = 16;
 
 /// The share of the cache's capacity that second readings may use: the rest is for other data.
 const CLAIMED: u64 = 2;
 
-/// Memory is stalled from this on, in percent of the time …
+/// Memory is stalled from this percentage of the time on.
 const STALLED: f64 = 10.0;
-/// … until it is below this.
+/// Memory is no longer stalled below this percentage of the time.
 const CALM: f64 = 2.0;
 
 /// Admission of old records to the page cache.

@@ -41,7 +41,7 @@ struct Totals {
 /// Figures of compaction for `/metrics`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CleanerStats {
-    /// Logs compacted so far, each time again.
+    /// Number of logs compacted so far, each time again.
     pub runs: u64,
     /// Bytes read to learn keys and to be rewritten.
     pub read_bytes: u64,
@@ -51,7 +51,7 @@ pub struct CleanerStats {
     pub dirtiest_percent: u64,
     /// Bytes of log that compaction has not processed and could process now, of all compacted logs.
     pub backlog_bytes: u64,
-    /// Partitions that cannot be compacted until the next start.
+    /// Number of partitions that cannot be compacted until the next start.
     pub uncleanable: u64,
 }
 
@@ -78,7 +78,7 @@ impl Cleaner {
         beyond.map(|checkpoint| *checkpoint = log_end).is_some()
     }
 
-    /// All checkpoints.
+    /// The first uncleaned offset of each log.
     pub(crate) fn checkpoints(&self) -> BTreeMap<TopicPartition, i64> {
         self.book.lock().checkpoints.clone()
     }
@@ -133,7 +133,7 @@ impl Cleaner {
         self.pace.go_on(bytes, bytes_per_second)
     }
 
-    /// Stops all work soon.
+    /// Ends all compactions soon.
     pub(crate) fn halt(&self) {
         self.pace.halt();
     }
@@ -152,7 +152,7 @@ impl Cleaner {
         self.totals.backlog_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Work since the start.
+    /// Counts of compaction since the start.
     pub(crate) fn stats(&self) -> CleanerStats {
         let totals = &self.totals;
         CleanerStats {

@@ -31,7 +31,7 @@ pub(crate) struct Syncs {
 
 #[derive(Default)]
 struct State {
-    /// A thread is syncing, and will check `waiting` before it ends.
+    /// True while a thread syncs; it checks `waiting` before it ends.
     busy: bool,
     waiting: Vec<oneshot::Sender<Synced>>,
 }

@@ -63,7 +63,7 @@ impl RepeatedWarning {
 
 #[derive(Default)]
 struct Queue {
-    /// A thread is writing, and will check `waiting` before it ends.
+    /// True while a thread writes; it checks `waiting` before it ends.
     busy: bool,
     waiting: VecDeque<Job>,
 }
@@ -94,7 +94,7 @@ pub(crate) enum Submitted {
 /// Reason for which a batch is not acknowledged.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SubmitError {
-    /// The batch is not in the log.
+    /// The batch was refused and is not in the log.
     #[error(transparent)]
     Refused(#[from] AppendError),
     /// The batch is in the log, and may be committed later.

@@ -13,7 +13,7 @@ pub(crate) type Offsets = BTreeMap<TopicPartition, i64>;
 /// State in which the previous process left one directory.
 #[derive(Default)]
 pub(crate) struct DirectoryAtShutdown {
-    /// Every log was closed cleanly.
+    /// True if every log was closed cleanly.
     pub(crate) clean: bool,
     /// The epoch of the process's registration, if the logs were closed cleanly.
     pub(crate) broker_epoch: Option<i64>,
@@ -26,7 +26,7 @@ pub(crate) struct DirectoryAtShutdown {
 
 /// State in which the previous process left all directories.
 pub(crate) struct LastShutdown {
-    /// Every log of every directory was closed cleanly.
+    /// True if every log of every directory was closed cleanly.
     pub(crate) clean: bool,
     /// Broker epoch of the registration, if all directories have the same.
     pub(crate) broker_epoch: Option<i64>,

@@ -20,7 +20,7 @@ pub(crate) struct Missing {
     config: Arc<TopicConfig>,
     /// The directory that the metadata names for the replica.
     directory: Uuid,
-    /// The topic has remote storage, which this broker does not serve.
+    /// True if the topic has remote storage, which this broker does not serve.
     pub(super) is_tiered: bool,
 }
 

@@ -39,12 +39,12 @@ impl Pace {
         !*halted
     }
 
-    /// True once the broker stops.
+    /// True once background work must end.
     pub(super) fn is_halted(&self) -> bool {
         *self.halted.lock()
     }
 
-    /// Stops all work soon.
+    /// Ends all background work soon.
     pub(super) fn halt(&self) {
         *self.halted.lock() = true;
         self.halt.notify_all();

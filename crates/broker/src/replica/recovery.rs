@@ -14,9 +14,9 @@ use crate::replica::opening::Missing;
 /// Progress of the recovery of all logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryProgress {
-    /// Partitions that were to be recovered at the start.
+    /// Number of partitions that were to be recovered at the start.
     pub total: usize,
-    /// Partitions that are not served yet.
+    /// Number of partitions that are not served yet.
     pub left: usize,
     /// Bytes of log that were read and checked.
     pub checked_bytes: u64,

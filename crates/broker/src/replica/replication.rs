@@ -31,18 +31,18 @@ const UNREGISTERED: Duration = Duration::from_millis(500);
 /// Counts of changes of replicas in sync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IsrCounts {
-    /// Changes by which replicas have joined.
+    /// Number of changes by which replicas have joined.
     pub expansions: u64,
-    /// Changes by which replicas have left.
+    /// Number of changes by which replicas have left.
     pub shrinks: u64,
-    /// Changes that the controller has not made.
+    /// Number of changes that the controller has not made.
     pub failures: u64,
 }
 
 /// State of the partitions that this broker leads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplicationState {
-    /// Number of these partitions.
+    /// Number of replicated partitions that this broker leads.
     pub led: u64,
     /// Number of partitions with a replica out of sync.
     pub under_replicated: u64,

@@ -21,15 +21,15 @@ pub(crate) struct Traffic {
 pub struct TrafficTotals {
     /// Record bytes appended for producers.
     pub bytes_in: u64,
-    /// Records appended for producers.
+    /// Number of records appended for producers.
     pub records_in: u64,
-    /// Batches appended for producers.
+    /// Number of batches appended for producers.
     pub batches_in: u64,
     /// Record bytes in responses to consumers.
     pub bytes_out: u64,
-    /// Batches of producers that were refused.
+    /// Number of batches of producers that were refused.
     pub failed_produces: u64,
-    /// Fetches of the partition that ended with an error.
+    /// Number of fetches of the partition that ended with an error.
     pub failed_fetches: u64,
 }
 

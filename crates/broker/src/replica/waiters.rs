@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 use slab::Slab;
 use tokio::sync::Notify;
 
-/// Waiters for which a partition keeps memory when there are none; memory for more is released.
+/// Number of waiters for which a partition keeps memory when there are none; memory for more is
+/// released.
 const KEPT: usize = 64;
 
 /// The waiters of one partition.

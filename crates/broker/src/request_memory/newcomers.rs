@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 /// minimum that counts.
 pub(crate) const ALL_BYTES: u64 = 16 << 20;
 
-/// Most bytes in use by unauthenticated clients from one address.
+/// Maximum number of bytes in use by unauthenticated clients from one address.
 pub(crate) const ADDRESS_BYTES: u64 = 2 << 20;
 const _: () = assert!(ADDRESS_BYTES < ALL_BYTES, "one address cannot use up the share of all");
 

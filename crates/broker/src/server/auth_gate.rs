@@ -50,7 +50,7 @@ struct Authenticated {
     again_ms: Option<i64>,
 }
 
-/// Outcome for a frame.
+/// Next step for a received frame.
 pub(super) enum AuthStep {
     /// The request is to be processed.
     Through(BytesMut),

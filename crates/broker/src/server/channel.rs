@@ -81,7 +81,7 @@ impl Channel {
         }
     }
 
-    /// A response of these pieces.
+    /// Begins to send a response of these pieces.
     pub(crate) fn sending(&mut self, pieces: Vec<Piece>) -> Sending {
         match self {
             Self::Plain => Sending::Plain(Transfer::new(pieces)),

@@ -41,7 +41,7 @@ const ALIGNMENT: u64 = 4096;
 pub(crate) struct ColdLane {
     is_allowed: bool,
     counters: Arc<Counters>,
-    /// From the first read on; `None` in it where the kernel refused.
+    /// The ring, opened by the first read; contains `None` if the kernel refused it.
     open: OnceCell<Option<Rc<OpenLane>>>,
 }
 

@@ -41,8 +41,8 @@ use self::close_reason::CloseReason;
 /// Bytes that are read ahead from a slow disk.
 const AHEAD_BYTES: u64 = 1 << 20;
 
-/// Most bytes, and largest number, of responses that are held back while further requests of the
-/// same client are processed.
+/// Maximum size in bytes, and maximum number, of responses that are held back while further
+/// requests of the same client are processed.
 const KEPT_BACK_BYTES: u64 = 16 * 1024;
 const KEPT_BACK_PIECES: usize = 16;
 const _: () = assert!(KEPT_BACK_BYTES < AHEAD_BYTES, "answers that are kept back are small");
@@ -143,7 +143,7 @@ struct Connection {
     newcomer: Option<NewcomerShare>,
     /// Responses that are not yet sent; none while anything is waited for.
     kept_back: Vec<Piece>,
-    /// Times of these responses.
+    /// Times of the requests whose responses are kept back.
     kept_back_times: Vec<Answered>,
     trail: Trail,
     channel: Channel,

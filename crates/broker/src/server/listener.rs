@@ -24,7 +24,7 @@ use crate::server::channel::Channel;
 use crate::server::connection_limits::{AcceptRate, ConnectionLimits, ConnectionPermit, Full};
 use crate::server::shard::{Accepted, Inbox};
 
-/// Pending connections that the kernel keeps for us while every shard is busy.
+/// Number of pending connections that the kernel keeps for us while every shard is busy.
 const BACKLOG: i32 = 1024;
 
 /// Pause after a failed accept (no free descriptors): other connections wait in the backlog.

@@ -47,11 +47,11 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// The controlled shutdown has ended.
+    /// True once the controlled shutdown has ended.
     has_ended: bool,
     /// The broker cannot continue, for this reason.
     reason: Option<String>,
-    /// The thread is to end.
+    /// True if the thread must end.
     is_stopping: bool,
     orders: Option<Sender<Order>>,
 }
@@ -148,7 +148,7 @@ struct Follow {
     membership: Arc<ClusterMembership>,
     accepting: watch::Sender<bool>,
     shared: Arc<Shared>,
-    /// The controllers may give leaderships to this broker.
+    /// True if the controllers may give leaderships to this broker.
     is_ready: bool,
 }
 

@@ -87,7 +87,7 @@ pub(crate) struct ShardHandle {
     pub(crate) thread: JoinHandle<()>,
 }
 
-/// Connections that a shard has not picked up yet; more wait in the listener's backlog.
+/// Number of connections that a shard has not picked up yet; more wait in the listener's backlog.
 const INBOX_CONNECTIONS: usize = 128;
 
 /// Starts the thread of shard `index`.

@@ -10,8 +10,8 @@ use sd_notify::NotifyState;
 #[cfg(test)]
 mod tests;
 
-/// Signs of life for each message to the watchdog: with two, a thread that runs late once is no
-/// alarm.
+/// Number of signs of life for each message to the watchdog: with two, a thread that runs late once
+/// is no alarm.
 const BEATS: u32 = 2;
 
 /// The service manager as the broker talks to it.
@@ -26,7 +26,7 @@ struct Watchdog {
     /// [`BEATS`] times between two messages.
     due: Instant,
     pulse: Arc<Pulse>,
-    /// Beats at the last message.
+    /// Counts of the threads' beats at the last message.
     seen: Vec<u64>,
 }
 

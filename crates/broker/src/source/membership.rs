@@ -42,7 +42,7 @@ pub struct MembershipState {
     pub since_applied_ms: Option<i64>,
     /// Durations of the publication of metadata images.
     pub publications: Durations,
-    /// Publications that left a part of the state out of force.
+    /// Number of publications that left a part of the state out of force.
     pub publication_errors: u64,
     /// Time since the last response with metadata, ms.
     pub since_fetch_ms: Option<i64>,

@@ -5,25 +5,25 @@
 pub struct RemoteState {
     /// Bytes of segments that were copied.
     pub copied_bytes: u64,
-    /// Started copies of segments.
+    /// Number of started copies of segments.
     pub copies: u64,
-    /// Copies that have failed.
+    /// Number of copies that have failed.
     pub copy_errors: u64,
     /// Bytes of records that reads have returned.
     pub read_bytes: u64,
-    /// Reads of partitions.
+    /// Number of reads of partitions.
     pub reads: u64,
-    /// Reads that have failed.
+    /// Number of reads that have failed.
     pub read_errors: u64,
-    /// Started deletions of segments.
+    /// Number of started deletions of segments.
     pub deletions: u64,
-    /// Deletions that have failed.
+    /// Number of deletions that have failed.
     pub deletion_errors: u64,
     /// Bytes in the local cache of remote records.
     pub cache_bytes: u64,
-    /// Parts of segments that a read has found in the cache.
+    /// Number of parts of segments that a read has found in the cache.
     pub cache_hits: u64,
-    /// Parts of segments that a read has not found in the cache.
+    /// Number of parts of segments that a read has not found in the cache.
     pub cache_misses: u64,
     /// Bytes that the cache has fetched from the store.
     pub cache_fetched_bytes: u64,
@@ -40,14 +40,14 @@ pub struct RemoteLogState {
     pub partition: i32,
     /// Bytes of its remote segments.
     pub bytes: u64,
-    /// Remote segments in the metadata.
+    /// Number of remote segments in the metadata.
     pub segments: u64,
     /// Bytes of closed segments that wait for their copy.
     pub copy_lag_bytes: u64,
-    /// Closed segments that wait for their copy.
+    /// Number of closed segments that wait for their copy.
     pub copy_lag_segments: u64,
     /// Bytes of segments that wait for their deletion.
     pub delete_lag_bytes: u64,
-    /// Segments that wait for their deletion.
+    /// Number of segments that wait for their deletion.
     pub delete_lag_segments: u64,
 }

@@ -16,11 +16,11 @@ use crate::stats::Durations;
 pub struct Readiness {
     /// True once the broker has begun to stop.
     pub stopping: bool,
-    /// Partitions whose logs are still to be checked after an unclean stop.
+    /// Number of partitions whose logs are still to be checked after an unclean stop.
     pub recovering_partitions: u64,
-    /// Coordinators of groups and transactions that wait for their partition.
+    /// Number of coordinators of groups and transactions that wait for their partition.
     pub loading_coordinators: u64,
-    /// Partitions that are offline after a failure of their storage.
+    /// Number of partitions that are offline after a failure of their storage.
     pub offline_partitions: u64,
     /// Data directories that are offline.
     pub offline_directories: Vec<String>,
@@ -102,7 +102,7 @@ pub struct Lag {
     pub partition: i32,
     /// Committed offset.
     pub committed: i64,
-    /// Records from the committed offset to the high watermark.
+    /// Number of records from the committed offset to the high watermark.
     pub records: u64,
     /// Age of the first of these records in seconds; 0 if there are none, and unknown if the record
     /// cannot be read.
@@ -114,11 +114,11 @@ pub struct Lag {
 pub struct TransactionStates {
     /// Number of transactional ids by state.
     pub ids: BTreeMap<&'static str, u64>,
-    /// Transactions committed by this process.
+    /// Number of transactions committed by this process.
     pub committed: u64,
-    /// Transactions aborted by this process.
+    /// Number of transactions aborted by this process.
     pub aborted: u64,
-    /// Partitions with a transaction that should have been ended by its coordinator.
+    /// Number of partitions with a transaction that should have been ended by its coordinator.
     pub late_partitions: u64,
 }
 
@@ -146,16 +146,16 @@ pub struct LogState {
 pub struct UpkeepState {
     /// Durations of flushes.
     pub flushes: Durations,
-    /// Segments that retention has deleted.
+    /// Number of segments that retention has deleted.
     pub retention_segments: u64,
-    /// Bytes of these segments.
+    /// Bytes of the segments that retention has deleted.
     pub retention_bytes: u64,
     /// Data directories in service, with the free and total bytes of their volumes if the kernel
     /// reports them.
     pub volumes: Vec<(String, u64, u64)>,
-    /// Data directories that are offline.
+    /// Number of data directories that are offline.
     pub offline_directories: u64,
-    /// Data directories whose storage refuses records.
+    /// Number of data directories whose storage refuses records.
     pub refusing_directories: u64,
 }
 
@@ -165,9 +165,9 @@ pub const ACKNOWLEDGEMENTS: [&str; 5] = ["gap", "accept", "release", "reject", "
 /// Share groups in the partitions that a broker leads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShareState {
-    /// Members with a share session.
+    /// Number of members with a share session.
     pub sessions: u64,
-    /// Partitions with a delivery state in memory, once for each group.
+    /// Number of partitions with a delivery state in memory, once for each group.
     pub partitions: u64,
     /// The partitions, up to a limit.
     pub lags: Vec<ShareLag>,
@@ -175,9 +175,9 @@ pub struct ShareState {
     pub loads: Durations,
     /// Memory for records in flight, in bytes.
     pub tracked_bytes: u64,
-    /// Records acquired since the start.
+    /// Number of records acquired since the start.
     pub acquired_records: u64,
-    /// Records whose lock has ended without an acknowledgement, since the start.
+    /// Number of records whose lock has ended without an acknowledgement, since the start.
     pub expired_records: u64,
     /// Records acknowledged since the start, in the order of [`ACKNOWLEDGEMENTS`].
     pub acknowledged_records: [u64; ACKNOWLEDGEMENTS.len()],
@@ -188,13 +188,13 @@ pub struct ShareState {
 /// Dead letters of a share group since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeadLetterCounts {
-    /// Records whose dead letter was written.
+    /// Number of records whose dead letter was written.
     pub written: u64,
-    /// Records that were archived without a dead letter.
+    /// Number of records that were archived without a dead letter.
     pub given_up: u64,
-    /// Batches sent to dead letter topics, repetitions included.
+    /// Number of batches sent to dead letter topics, repetitions included.
     pub requests: u64,
-    /// Batches that were abandoned.
+    /// Number of batches that were abandoned.
     pub failed_requests: u64,
 }
 
@@ -211,11 +211,13 @@ pub struct ShareLag {
     pub records: u64,
     /// Offsets between the first of these and the last that was acquired.
     pub in_flight: u64,
-    /// Tracked batches between these offsets.
+    /// Number of tracked batches between these offsets.
     pub in_flight_batches: u64,
-    /// Records whose lock has ended without an acknowledgement, in the present leader epoch.
+    /// Number of records whose lock has ended without an acknowledgement, in the present leader
+    /// epoch.
     pub expired: u64,
-    /// Fetches that have held the fetch lock of the partition, in the present leader epoch.
+    /// Number of fetches that have held the fetch lock of the partition, in the present leader
+    /// epoch.
     pub fetches: u64,
     /// Time for which they have held it.
     pub locked: Duration,
@@ -224,28 +226,28 @@ pub struct ShareLag {
 /// Client telemetry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TelemetryState {
-    /// Client instances.
+    /// Number of client instances.
     pub instances: u64,
-    /// Clients whose metrics are kept.
+    /// Number of clients whose metrics are kept.
     pub clients: u64,
     /// Number of series of these instances.
     pub series: u64,
     /// Memory of the series in bytes, about.
     pub bytes: u64,
-    /// Pushes that were accepted.
+    /// Number of pushes that were accepted.
     pub pushes: u64,
-    /// Requests that arrived too early.
+    /// Number of requests that arrived too early.
     pub throttled: u64,
-    /// Pushes for other subscriptions than the client's.
+    /// Number of pushes for other subscriptions than the client's.
     pub unknown_subscriptions: u64,
-    /// Payloads that could not be read.
+    /// Number of payloads that could not be read.
     pub damaged: u64,
-    /// Clients evicted for others.
+    /// Number of clients evicted for others.
     pub clients_evicted: u64,
-    /// Points that were left out.
+    /// Number of points that were left out.
     pub points_left_out: u64,
     /// Series that the metrics show.
     pub exported: Vec<Exported>,
-    /// Series beyond the limit of one scrape.
+    /// Number of series beyond the limit of one scrape.
     pub not_exported: u64,
 }

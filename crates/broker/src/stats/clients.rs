@@ -20,9 +20,9 @@ const OTHER: &str = "other";
 /// Connections of one listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListenerCounts {
-    /// Connections accepted since the start.
+    /// Number of connections accepted since the start.
     pub opened: u64,
-    /// Connections that are open now.
+    /// Number of connections that are open now.
     pub open: u64,
 }
 

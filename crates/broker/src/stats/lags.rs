@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 
 /// Age at which samples are dropped.
 const KEPT_MS: i64 = 3_600_000;
-/// Least time between two samples of a group.
+/// Minimum time between two samples of a group.
 const STEP_MS: i64 = 20_000;
-/// Most groups with samples.
+/// Maximum number of groups with samples.
 const GROUPS_MAX: usize = 1_000;
 
 /// Lag of a group at one time, summed over its partitions.
@@ -17,7 +17,7 @@ const GROUPS_MAX: usize = 1_000;
 pub struct LagSample {
     /// The time in milliseconds since 1970.
     pub at_ms: i64,
-    /// Records behind the committed offsets.
+    /// Number of records behind the committed offsets.
     pub records: u64,
     /// Age of the oldest of these records in seconds, if it is known.
     pub seconds: Option<f64>,

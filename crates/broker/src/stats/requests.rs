@@ -25,7 +25,7 @@ const ERROR_SLOTS: usize = 160;
 /// A part of the time of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// From the receipt of the whole request until the socket has accepted the whole response.
+    /// Time from the receipt of the whole request until the socket has accepted the whole response.
     Total,
     /// Time during which a thread was busy with the request.
     Local,
@@ -33,12 +33,12 @@ pub enum Phase {
     Waiting,
     /// Time for which the connection was muted after the response because of a quota.
     Throttled,
-    /// From the complete response until the socket has accepted it.
+    /// Time from the complete response until the socket has accepted it.
     Sending,
 }
 
 impl Phase {
-    /// Each phase.
+    /// All phases.
     pub(crate) const ALL: [Self; 5] =
         [Self::Total, Self::Local, Self::Waiting, Self::Throttled, Self::Sending];
 }

@@ -20,13 +20,13 @@ const CLIENTS_MAX: usize = 5_000;
 /// User and client id of clients without separate counters.
 const OTHER: &str = "other";
 
-/// Characters of a name that are kept; a client chooses its id.
+/// Maximum number of characters of a name that are kept; a client chooses its id.
 const NAME_MAX: usize = 64;
 
 /// Time between two samples.
 pub(crate) const SAMPLE_STEP: Duration = Duration::from_secs(10);
 
-/// Samples that are kept: the oldest of them is a minute old, or a step more.
+/// Number of samples that are kept: the oldest of them is a minute old, or a step more.
 const SAMPLES: usize = 7;
 
 /// A user and a client id, shortened.
@@ -85,9 +85,9 @@ pub struct ByteRates {
 /// The clients with the highest rates, the highest sum first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BusiestClients {
-    /// By client id.
+    /// Rates by client id.
     pub client_ids: Vec<ByteRates>,
-    /// By user.
+    /// Rates by user.
     pub users: Vec<ByteRates>,
 }
 

@@ -127,7 +127,7 @@ pub struct Rules(Vec<Rule>);
 
 #[derive(Clone, Debug)]
 enum Rule {
-    /// The name as it is.
+    /// The whole distinguished name, unchanged.
     Default,
     /// A name that the pattern fits as a whole.
     Replace { pattern: Regex, with: String, case: Case },

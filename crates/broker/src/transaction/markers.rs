@@ -163,7 +163,7 @@ impl RemoteMarkers {
         self.peers.call(node, Subject::Markers, Box::new(call));
     }
 
-    /// Logs errors of a response.
+    /// Logs the first error of a response, and the number of others.
     fn warn(&self, node: i32, answer: &WriteTxnMarkersResponse) {
         let topics = answer.markers.iter().flat_map(|marker| &marker.topics);
         let mut partitions =

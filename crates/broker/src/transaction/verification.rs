@@ -25,7 +25,7 @@ use crate::peers::{Peer, PeerRequests, Subject};
 pub(super) struct Question {
     pub(super) transactional_id: String,
     pub(super) producer: ProducerIdentity,
-    /// The partition becomes part of the transaction, if it is not.
+    /// True to add the partition to the transaction if it is not part of it.
     pub(super) adds: bool,
     pub(super) partition: TopicPartition,
 }

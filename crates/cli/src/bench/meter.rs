@@ -29,7 +29,7 @@ pub(super) type Job<'a> = Box<dyn FnOnce() -> Result<(), Failure> + Send + 'a>;
 pub(super) struct Meter {
     begin: Instant,
     end: Option<Instant>,
-    /// Records that may still be sent; no limit if that is `u64::MAX`.
+    /// Number of records that may still be sent; no limit if that is `u64::MAX`.
     left: AtomicU64,
     has_failed: AtomicBool,
     tallies: Mutex<Tallies>,

@@ -16,8 +16,8 @@ use super::report::Report;
 use crate::produce::{Acks, Codec};
 use levada_terminal::failure::Failure;
 
-/// Most requests without a response on a connection, where no rate is given: the default of Kafka's
-/// producers.
+/// Maximum number of requests without a response on a connection, where no rate is given: the
+/// default of Kafka's producers.
 const IN_FLIGHT_MAX: usize = 5;
 
 /// At a rate, a batch holds the records of this part of a second.
@@ -62,7 +62,7 @@ struct Lane<'a> {
     partitions: Vec<i32>,
     records: &'a Records,
     meter: &'a Meter,
-    /// Records of a full batch.
+    /// Number of records of a full batch.
     batch_records: u64,
     record_bytes: u64,
     schedule: Option<Schedule>,

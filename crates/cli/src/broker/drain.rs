@@ -27,7 +27,7 @@ pub(crate) struct Drain {
     pub(super) moves: MoveArgs,
 }
 
-/// Partitions that an error names.
+/// Number of partitions that an error names.
 const NAMED: usize = 5;
 
 impl Drain {

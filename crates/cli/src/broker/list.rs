@@ -45,9 +45,9 @@ pub(super) struct Row {
     pub(super) rack: Option<String>,
     /// `None` if the broker does not report it: DescribeCluster before version 2.
     pub(super) fenced: Option<bool>,
-    /// Partitions that it leads.
+    /// Number of partitions that it leads.
     pub(super) leaders: usize,
-    /// Partitions with a replica on the broker.
+    /// Number of partitions with a replica on the broker.
     pub(super) replicas: usize,
     /// Number of the broker's replicas that are not in sync.
     pub(super) out_of_sync: usize,

@@ -20,7 +20,7 @@ use levada_terminal::failure::Failure;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entity(Vec<(String, Option<String>)>);
 
-/// A limit, or its end.
+/// A limit of a quota, or its removal.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Limit {
     key: String,

@@ -87,7 +87,7 @@ impl Kind {
 }
 
 impl Resource {
-    /// Its name on the command line.
+    /// Name of the resource on the command line.
     pub(super) fn word(&self) -> &str {
         match self.kind {
             settings::Kind::Broker if self.name.is_empty() => ALL_BROKERS,

@@ -38,7 +38,7 @@ struct Reading<'a> {
     /// Positions after the last printed records that are not committed, with the ids of the topics.
     /// After a lost membership these records are not printed again.
     printed: BTreeMap<TopicPartition, (Uuid, i64)>,
-    /// With `--exit`: the coordinator intends no partition for this member.
+    /// True if `--exit` is set and the coordinator intends no partition for this member.
     has_nothing_to_read: bool,
 }
 
@@ -243,7 +243,7 @@ impl Reading<'_> {
         Ok(topics)
     }
 
-    /// Records the positions after the records, once they are written to the output.
+    /// Notes the next offset of each partition once its records are written to the output.
     fn note_printed(&mut self) {
         for (place, position) in self.fetcher.positions() {
             if self.committed.get(place) != Some(position)

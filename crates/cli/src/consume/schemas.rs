@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 /// Largest payload that is decoded, and its largest JSON.
 const LIMITS: Limits = Limits { payload: 16 << 20, json: 64 << 20 };
-/// Most causes of failures that are reported, each once.
+/// Maximum number of causes of failures that are reported, each once.
 const TOLD_MAX: usize = 50;
 
 /// The decoder of a command.
 pub(super) struct Reader {
     schemas: Schemas,
-    /// Causes that were reported.
+    /// Causes that the command has reported.
     told: HashSet<String>,
 }
 

@@ -30,7 +30,7 @@ struct Sample {
     dropped_behind_bytes: u64,
 }
 
-/// One path.
+/// Bytes that one path has moved.
 #[derive(Debug, PartialEq, Serialize)]
 struct Moved {
     path: String,

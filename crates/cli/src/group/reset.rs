@@ -89,7 +89,7 @@ pub(super) enum Goal {
     Shift(i64),
 }
 
-/// Offsets of a group.
+/// Kind of the offsets that a group has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Committed offsets of a consumer group or a classic group.
@@ -106,7 +106,7 @@ pub(super) enum Present {
     Start(Option<i64>),
 }
 
-/// Change of one partition.
+/// Change of the offset of one partition.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Move {
     pub(super) topic: String,
@@ -124,7 +124,7 @@ impl Kind {
         }
     }
 
-    /// In `no committed offset`, and as the title of a column.
+    /// The word for messages such as `no committed offset`, and for the title of a column.
     fn word(self) -> &'static str {
         match self {
             Self::Committed => "committed",

@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 
 use levada_process::tasks::guarded;
 
-/// Lines that wait to be written.
+/// Maximum number of lines that wait to be written.
 const WAITING_MAX: usize = 8192;
 
 /// The writing thread and its end.
@@ -37,7 +37,7 @@ enum Order {
     /// Writes further lines to this file.
     Place(Target),
     Stop,
-    /// A defect of the writing.
+    /// Makes the writing thread panic.
     #[cfg(test)]
     Panic,
 }
@@ -105,7 +105,7 @@ impl Write for Writer {
 struct Place {
     /// Destination of the lines; `None` for stderr.
     target: Option<Target>,
-    /// The log has a line about a failure.
+    /// True if the log has a line about the failure.
     is_told: bool,
     /// True if the last line of the file is a part of one.
     is_torn: bool,

@@ -17,8 +17,8 @@ use crate::kafka_error;
 /// Time for the controller, in ms.
 const TIMEOUT_MS: i32 = 60_000;
 
-/// Partitions of one request. Kafka's controller writes the records of a request in one batch,
-/// and limits their number.
+/// Number of partitions of one request. Kafka's controller writes the records of a request in one
+/// batch, and limits their number.
 const PER_REQUEST: usize = 1_000;
 
 /// A partition that is being moved to other brokers.

@@ -37,7 +37,7 @@ struct Entry {
     log_dirs: Vec<String>,
 }
 
-/// Kafka's form of a plan.
+/// A plan in the JSON of kafka-reassign-partitions.
 #[derive(Debug, Serialize)]
 struct KafkasPlan {
     version: i32,

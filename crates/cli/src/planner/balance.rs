@@ -9,7 +9,7 @@ use super::Planner;
 /// Part of the mean that the bytes of a broker may differ from it.
 const TOLERANCE: u64 = 10;
 
-/// Most rounds of all steps.
+/// Maximum number of rounds of all steps.
 const ROUNDS: usize = 16;
 
 /// Number of partitions near the best size that a step examines.
@@ -23,7 +23,7 @@ struct Exchange {
     back: Option<usize>,
     /// Bytes by which the fuller broker shrinks.
     shift: u64,
-    /// Number of bytes to copy.
+    /// Bytes that the plan copies.
     copied: u64,
 }
 

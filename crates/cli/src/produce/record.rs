@@ -58,7 +58,8 @@ impl<'a> Reader<'a> {
         Record { key: key.map(Cow::Borrowed), value: Some(Cow::Borrowed(value)), ..Record::default() }
     }
 
-    /// The same failure. A refusal of records without a key gets the advice for this form of lines.
+    /// Adds advice for this form of lines to a refusal of records without a key; other failures are
+    /// unchanged.
     pub(super) fn explained(&self, failure: Failure) -> Failure {
         let lacking = self.lines - self.with_separator;
         let next = match (self.input, self.separator) {

@@ -23,7 +23,7 @@ const OF_OTHERS: u32 = 0o077;
 pub(crate) struct Profile {
     /// Addresses, separated by commas.
     pub(crate) brokers: String,
-    /// Kafka's client properties.
+    /// Settings of a Kafka client, as in its properties file.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) properties: BTreeMap<String, String>,
 }

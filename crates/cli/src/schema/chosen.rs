@@ -49,7 +49,7 @@ impl FromStr for Chosen {
 }
 
 impl Chosen {
-    /// The id, if that is chosen.
+    /// The id of the schema, if the schema is chosen by its id.
     pub(super) fn number(&self) -> Option<u32> {
         match self.schema {
             Schema::Number(number) => Some(number),

@@ -65,7 +65,7 @@ struct Producer {
 
 /// Time that a coordinator may take to end a transaction.
 const ENDING_WAIT: Duration = Duration::from_secs(30);
-/// Refusal of the command.
+/// Message if the command changes no transaction.
 const NOTHING_ABORTED: &str = "nothing was aborted";
 const ENDING_POLL: Duration = Duration::from_millis(50);
 

@@ -40,7 +40,7 @@ pub type TopicPartition = (String, i32);
 /// Records up to which an end offset counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
-    /// All records.
+    /// All records, including those of open and aborted transactions.
     Uncommitted = 0,
     /// Records before the first open transaction.
     Committed = 1,

@@ -30,7 +30,7 @@ impl Record<'_> {
         [&self.key, &self.value].into_iter().flatten().map(|bytes| bytes.len()).sum()
     }
 
-    /// Most bytes that this record adds to a batch.
+    /// Maximum number of bytes that this record adds to a batch.
     pub(super) fn size_bytes_max(&self) -> usize {
         let header = |(key, value): &Header<'_>| key.len() + value.as_ref().map_or(0, |value| value.len());
         let headers = self.headers.iter().map(|one| header(one) + HEADER_OVERHEAD_BYTES).sum::<usize>();

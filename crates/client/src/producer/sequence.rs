@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 use crate::error::ClientError;
 use crate::refusal::{Operation, Refusal};
 
-/// The id of one who has none.
+/// Producer id of a producer that has none.
 const NONE: i64 = -1;
 
 /// A producer id with the next sequence number of each partition.

@@ -33,8 +33,8 @@ pub struct AcquiredRecord {
     pub(super) session: SessionId,
 }
 
-/// Most offsets of one acquired range: far more than a broker locks in a partition. A larger range
-/// counts as damaged.
+/// Maximum number of offsets of one acquired range: far more than a broker locks in a partition. A
+/// larger range counts as damaged.
 const OFFSETS_MAX: i64 = 1 << 20;
 
 /// Acquired records in order, and acquired offsets at which the log has no record for consumers:

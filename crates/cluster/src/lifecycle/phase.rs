@@ -3,13 +3,13 @@
 /// Phase in the life of a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BrokerPhase {
-    /// Not registered, or registered and catching up with the metadata.
+    /// The broker is not registered, or is registered and catches up with the metadata.
     Starting,
-    /// Caught up; logs are recovered and listeners opened.
+    /// The broker has caught up; it recovers logs and opens listeners.
     Recovery,
     /// The broker has been unfenced.
     Running,
-    /// Requests the controller to move its leaderships away.
+    /// The broker requests that the controller moves its leaderships to other brokers.
     ShuttingDown,
     /// The registration belongs to another process: nothing may be written.
     Replaced,

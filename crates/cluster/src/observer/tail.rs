@@ -46,7 +46,7 @@ impl Tail {
         }
     }
 
-    /// The position to fetch from.
+    /// The position from which to fetch.
     pub(crate) fn end(&self) -> LogPosition {
         let last = self.batches.back();
         last.map_or(self.committed, |last| LogPosition { offset: last.last_offset + 1, epoch: last.epoch })

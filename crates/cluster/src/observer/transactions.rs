@@ -21,7 +21,7 @@ const ABORT_TRANSACTION: u32 = 25;
 /// Control record with the voters of a quorum.
 const VOTERS: i16 = 6;
 
-/// Most bytes to which the records of one batch may expand.
+/// Maximum number of bytes to which the records of one batch may expand.
 const MAX_EXPANDED: usize = 64 * 1024 * 1024;
 
 /// One metadata record.
@@ -265,7 +265,7 @@ pub enum RecordFault {
     Frame {
         /// Offset of the record.
         offset: i64,
-        /// The version found.
+        /// Version of the frame.
         frame_version: u32,
     },
     /// A transaction begins inside another.

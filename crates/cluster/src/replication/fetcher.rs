@@ -61,10 +61,10 @@ pub enum Readiness {
         /// First offset of the log.
         log_start: i64,
     },
-    /// The throttle leaves the partition out for this time.
+    /// Throttling omits the partition from requests for this time.
     Throttled {
-        /// Milliseconds. The fetcher waits for [`FetcherConfig::backoff_ms`] at most, so that it
-        /// notices a change of the throttle.
+        /// Time in ms. The fetcher waits at most [`FetcherConfig::backoff_ms`], so that it notices
+        /// a change of the throttle.
         pause_ms: i64,
     },
     /// The log does not exist.

@@ -20,7 +20,7 @@ pub struct LogEnd {
     pub epoch: i32,
 }
 
-/// An offset that no log has.
+/// Value of an offset that is not known.
 const NO_OFFSET: i64 = -1;
 
 /// State of the local log when a leader begins to be followed.
@@ -142,7 +142,8 @@ pub struct Follower {
     /// True if the leader may count this log's end: earlier records that the log lacks are missing
     /// in the leader too, or were deleted.
     is_placed: bool,
-    /// Consecutive tasks that left the log as it was, because it does not take the batches.
+    /// Number of consecutive tasks that left the log as it was, because it does not take the
+    /// batches.
     setbacks: u32,
 }
 

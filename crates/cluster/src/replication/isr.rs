@@ -24,7 +24,7 @@ mod tests;
 const RETRY_MS: i64 = 50;
 const RETRY_MAX_MS: i64 = 1000;
 
-/// Most partitions in one request: the controller changes them in one transaction.
+/// Maximum number of partitions in one request: the controller changes them in one transaction.
 pub const MAX_CHANGES: usize = 1000;
 
 /// The controller's result for one change.
@@ -53,7 +53,7 @@ pub struct IsrUpdates {
 }
 
 impl IsrUpdates {
-    /// No change to send.
+    /// A state without changes to send.
     pub fn new() -> Self {
         Self::default()
     }

@@ -29,7 +29,7 @@ pub struct RateMeter {
 }
 
 impl RateMeter {
-    /// A meter without bytes.
+    /// A meter that has counted no bytes.
     pub fn new(windows: Windows) -> Self {
         Self { windows, samples: VecDeque::new() }
     }

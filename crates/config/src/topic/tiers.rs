@@ -10,7 +10,7 @@ const AS_WHOLE: i64 = -2;
 pub struct TopicTiers {
     /// `remote.storage.enable`. Without effect where `remote.log.storage.system.enable` is off.
     pub is_enabled: bool,
-    /// Not `remote.log.copy.disable`.
+    /// False if `remote.log.copy.disable` is set.
     pub copies: bool,
     /// `remote.log.delete.on.disable`.
     pub deletes_on_disable: bool,

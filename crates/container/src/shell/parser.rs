@@ -1,4 +1,4 @@
-//! Commands of a script.
+//! Parser of scripts: from words and operators to commands.
 
 use super::lexer::{Kind, Located, Part, Token, Word, tokens, unsupported};
 use crate::failure::Failure;

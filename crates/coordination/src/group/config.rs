@@ -13,7 +13,7 @@ pub struct GroupConfig {
     pub min_session_timeout_ms: i32,
     /// Largest session timeout of a member (`group.max.session.timeout.ms`).
     pub max_session_timeout_ms: i32,
-    /// Most members a group may have (`group.max.size`).
+    /// Maximum number of members of a group (`group.max.size`).
     pub max_size: usize,
     /// Time that a member without an id may wait in a join.
     pub new_member_join_timeout_ms: i64,
@@ -39,9 +39,9 @@ pub struct ConsumerConfig {
     pub session_timeout_ms: i32,
     /// Heartbeat interval of members (`group.consumer.heartbeat.interval.ms`).
     pub heartbeat_interval_ms: i32,
-    /// Most members a group may have (`group.consumer.max.size`).
+    /// Maximum number of members of a group (`group.consumer.max.size`).
     pub max_size: usize,
-    /// Least time between two target assignments (`group.consumer.assignment.interval.ms`).
+    /// Minimum time between two target assignments (`group.consumer.assignment.interval.ms`).
     pub assignment_interval_ms: i32,
     /// True if a classic group with members may become a consumer group
     /// (`group.consumer.migration.policy`).
@@ -66,9 +66,9 @@ pub struct ShareConfig {
     pub session_timeout_ms: i32,
     /// Heartbeat interval of members (`group.share.heartbeat.interval.ms`).
     pub heartbeat_interval_ms: i32,
-    /// Most members a group may have (`group.share.max.size`).
+    /// Maximum number of members of a group (`group.share.max.size`).
     pub max_size: usize,
-    /// Least time between two target assignments (`group.share.assignment.interval.ms`).
+    /// Minimum time between two target assignments (`group.share.assignment.interval.ms`).
     pub assignment_interval_ms: i32,
     /// Time after which the initialization of partitions begins again, unless its end has been
     /// reported (`group.share.initialize.retry.interval.ms`).
@@ -83,9 +83,9 @@ pub struct StreamsConfig {
     pub session_timeout_ms: i32,
     /// Heartbeat interval of members (`group.streams.heartbeat.interval.ms`).
     pub heartbeat_interval_ms: i32,
-    /// Most members a group may have (`group.streams.max.size`).
+    /// Maximum number of members of a group (`group.streams.max.size`).
     pub max_size: usize,
-    /// Least time between two target assignments (`group.streams.assignment.interval.ms`).
+    /// Minimum time between two target assignments (`group.streams.assignment.interval.ms`).
     pub assignment_interval_ms: i32,
     /// Time that the first assignment of an empty group waits for more members
     /// (`group.streams.initial.rebalance.delay.ms`).

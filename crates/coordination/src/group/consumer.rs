@@ -43,7 +43,7 @@ pub(super) struct ConsumerGroup {
     id: String,
     epoch: i32,
     metadata_hash: i64,
-    /// The log has a record of topics from a version before 4.1, to be removed.
+    /// True if the log has a record of topics from a version before 4.1, which must be removed.
     has_topics_record: bool,
     target_epoch: i32,
     /// Time of the target assignment; 0 if it is unknown.
@@ -61,7 +61,7 @@ pub(super) struct ConsumerGroup {
     rematch: BTreeSet<String>,
 }
 
-/// Least time between two target assignments of a group, and the time.
+/// Minimum time between two target assignments of a group, and the present time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AssignmentPace {
     pub(super) interval_ms: i32,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use levada_wire::Uuid;
 
-/// Buckets of a table without another capacity.
+/// Number of buckets of a table without another capacity.
 const BUCKETS: u32 = 16;
 /// Below this number of buckets, a bucket of more than [`LONGEST_CHAIN`] keys doubles the table.
 const TREE_BUCKETS_MIN: u32 = 64;

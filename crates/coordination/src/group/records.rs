@@ -122,7 +122,7 @@ pub enum RecordError {
     Malformed {
         /// Part and kind of the record.
         part: &'static str,
-        /// Description of the problem.
+        /// Reason why the bytes cannot be decoded.
         cause: DecodeError,
     },
     /// The value has a version that this broker does not support.

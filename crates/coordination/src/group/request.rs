@@ -94,7 +94,7 @@ pub struct JoinOutcome {
     pub protocol_name: Option<String>,
     /// Member id of the leader; empty with most errors.
     pub leader: String,
-    /// The leader must not assign, only sync (sent from version 9 on).
+    /// True if the leader must only sync, without a new assignment (sent from version 9 on).
     pub skip_assignment: bool,
     /// The member's id; the coordinator generates one if it is empty.
     pub member_id: String,
@@ -105,7 +105,7 @@ pub struct JoinOutcome {
 /// A member as the leader sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinedMember {
-    /// Id of the member.
+    /// Member id that the coordinator has issued.
     pub member_id: String,
     /// Name of a static member (sent from version 5 on).
     pub group_instance_id: Option<String>,
@@ -287,7 +287,7 @@ pub struct FetchRequest {
     pub member_epoch: i32,
     /// Partitions to look up; none for all committed offsets of the group.
     pub topics: Option<Vec<FetchTopic>>,
-    /// Refuse partitions that an open transaction has a commit for.
+    /// True to refuse partitions for which an open transaction has a commit.
     pub require_stable: bool,
 }
 

@@ -55,7 +55,7 @@ pub(super) struct ShareGroup {
     state_since_ms: i64,
     /// True if topics may have changed since the hash was last compared.
     stale: bool,
-    /// Some initialized partitions of subscribed topics are assigned to no member.
+    /// True if some initialized partitions of subscribed topics are assigned to no member.
     has_unassigned: bool,
 }
 

@@ -62,7 +62,7 @@ pub(super) struct StreamsGroup {
     endpoint_epoch: i32,
     /// Offsets of tasks, as members have reported them.
     offsets: BTreeMap<String, MemberOffsets>,
-    /// The log has no record of the group.
+    /// True if the log has no record of the group.
     is_new: bool,
 }
 

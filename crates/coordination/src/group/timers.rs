@@ -44,7 +44,7 @@ pub(super) enum Alarm {
     JoinOver,
     /// The first generation starts, or waits again if members have joined since.
     InitialDelayOver {
-        /// Time that this wait was.
+        /// Duration of this wait, ms.
         delay_ms: i64,
         /// Time that further waits may last in all.
         remaining_ms: i64,

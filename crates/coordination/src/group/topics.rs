@@ -74,7 +74,7 @@ impl Visible {
         self.question.as_ref().is_none_or(|question| question(name))
     }
 
-    /// The client.
+    /// The client whose permissions count.
     pub fn requester(&self) -> &Requester {
         &self.requester
     }

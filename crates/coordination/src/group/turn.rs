@@ -15,7 +15,8 @@ use super::share::ShareGroup;
 use super::streams::StreamsGroup;
 use super::timers::{Alarm, TimerKey, Timers};
 
-/// Lines of the log in a burst about rebalances of one coordinator's groups; then one a second.
+/// Maximum number of log lines in a burst about rebalances of one coordinator's groups; then one a
+/// second.
 pub(super) const REBALANCES_AT_ONCE: u32 = 100;
 
 /// Means of a group while it handles one event.
@@ -152,7 +153,7 @@ pub(super) struct Returned {
     pub(super) ticket: Ticket,
     /// Instance id of the member.
     pub(super) group_instance_id: String,
-    /// The id it has now.
+    /// The present id of the member.
     pub(super) member_id: String,
     /// The previous id of the member.
     pub(super) old_member_id: String,
@@ -164,6 +165,6 @@ pub(super) struct Returned {
     pub(super) old_rebalance_timeout_ms: i32,
     /// Previous session timeout of the member, ms.
     pub(super) old_session_timeout_ms: i32,
-    /// The client supports the order to skip the assignment.
+    /// True if the client supports `skip_assignment`.
     pub(super) can_skip_assignment: bool,
 }

@@ -110,7 +110,7 @@ struct AckStep {
     kind: AckType,
 }
 
-/// Checked acknowledgements, and the number of entries that they add at most.
+/// Checked acknowledgements, and the maximum number of entries that they add.
 #[derive(Default)]
 struct AckPlan {
     steps: Vec<AckStep>,

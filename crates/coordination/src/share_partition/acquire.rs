@@ -25,7 +25,7 @@ pub enum AcquireMode {
 pub struct AcquireRequest {
     /// Id of the member.
     pub member: Arc<str>,
-    /// Way to acquire.
+    /// Rule for the number of acquired records.
     pub mode: AcquireMode,
     /// Maximum number of records; a soft limit in [`AcquireMode::Batches`].
     pub max_records: i32,

@@ -21,7 +21,7 @@ pub(super) struct Lease {
     pub(super) member: Arc<str>,
     /// End of the lock by the monotonic clock.
     pub(super) deadline_ms: i64,
-    /// Runs that refer to the lease.
+    /// Number of runs that refer to the lease.
     runs: u32,
 }
 

@@ -29,7 +29,7 @@ pub struct DeliverySpan {
 /// result to [`SharePartition::written`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateWrite {
-    /// Number for the report.
+    /// Number with which the host reports the result.
     pub id: WriteId,
     /// Epoch of the share state, by which the coordinator refuses a former one.
     pub state_epoch: i32,
@@ -37,7 +37,7 @@ pub struct StateWrite {
     pub leader_epoch: i32,
     /// Share-partition start offset.
     pub start_offset: i64,
-    /// Number of offsets from the start offset on whose delivery is complete.
+    /// Number of offsets, from the start offset on, whose delivery is complete.
     pub delivery_complete_count: i32,
     /// States that have changed, in the order of their offsets.
     pub spans: Vec<DeliverySpan>,

@@ -21,13 +21,15 @@ pub struct ShareStateConfig {
     pub round_ms: i64,
     /// Number of keys that a round of a scan visits, and of keys that it removes.
     pub round_keys: usize,
-    /// Most keys; a new key above this limit is refused.
+    /// Maximum number of keys; a new key above this limit is refused.
     pub keys_max: usize,
-    /// Most state batches of a write, and of a key: 50 000 take 1 MB in a record.
+    /// Maximum number of state batches of a write, and of a key: 50 000 take 1 MB in a record.
     pub key_batches_max: usize,
-    /// Most state batches of all keys; a write that adds batches above this limit is refused.
+    /// Maximum number of state batches of all keys; a write that adds batches above this limit is
+    /// refused.
     pub batches_max: usize,
-    /// Most requests that wait for the records of earlier requests, with their state batches.
+    /// Maximum number of requests that wait for the records of earlier requests, with their state
+    /// batches.
     pub waiting_max: usize,
     /// Bytes of keys and values from which on a batch takes no more records. Far below the largest
     /// batch that the partition accepts.

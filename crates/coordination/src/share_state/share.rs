@@ -34,8 +34,8 @@ pub(super) struct Share {
     pub(super) leader_fence: i32,
     /// Highest state epoch of a snapshot since the key exists.
     pub(super) state_fence: i32,
-    /// Updates counted towards the next snapshot. As in Kafka, a snapshot for another reason does
-    /// not begin the count again.
+    /// Number of updates counted towards the next snapshot. As in Kafka, a snapshot for another
+    /// reason does not begin the count again.
     pub(super) updates: u32,
     /// Offset of the first record in the log that the key needs: of its last snapshot.
     pub(super) floor: i64,

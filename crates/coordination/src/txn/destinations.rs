@@ -11,7 +11,7 @@ use levada_wire::error_code::ErrorCode;
 
 use super::event::{MarkerResult, TopicPartition};
 
-/// Items of one request.
+/// Number of items of one request.
 const BATCH: usize = 500;
 
 /// Pause before a marker is sent again, as after a failure in a partition of this broker.

@@ -19,9 +19,9 @@ pub struct InitRequest {
     /// The current producer id and epoch of the producer, from which it continues (version 3 and
     /// up).
     pub expected: Option<(i64, i16)>,
-    /// The producer takes part in two-phase commit (version 6).
+    /// True if the producer takes part in two-phase commit (version 6).
     pub enable_two_phase_commit: bool,
-    /// A transaction that the producer has left prepared is to stay (version 6).
+    /// True to keep a transaction that the producer has prepared (version 6).
     pub keep_prepared: bool,
 }
 

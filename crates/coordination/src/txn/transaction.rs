@@ -11,7 +11,7 @@ use super::request::{ProducerIdentity, Protocol};
 
 /// Epoch of a producer that has none yet.
 pub const NO_EPOCH: i16 = -1;
-/// The id of no producer.
+/// Producer id that stands for no producer.
 pub const NO_PRODUCER: i64 = -1;
 /// The last epoch that a client receives: one more is reserved to fence it.
 const LAST_EPOCH: i16 = i16::MAX - 1;

@@ -25,7 +25,7 @@ use crate::entry::Entry;
 use crate::listen::Purpose;
 use crate::range::Span;
 
-/// Most bytes at the end of a range that are held back: a page.
+/// Maximum number of bytes at the end of a range that are held back: a page.
 const TAIL_BYTES: u64 = 4 << 10;
 
 /// Bytes that are read ahead from a slow disk.

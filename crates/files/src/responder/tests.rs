@@ -14,7 +14,7 @@ fn responder(options: SiteOptions) -> Responder {
     responder_of(options, listing::LISTINGS_BYTES_MAX)
 }
 
-/// The same with so many bytes for listings.
+/// Like [`responder`], with this number of bytes for listings.
 fn responder_of(options: SiteOptions, listings: usize) -> Responder {
     std::fs::write(options.directory.join("a"), "text").unwrap();
     Responder::new(
@@ -33,7 +33,7 @@ fn answer(responder: &Responder, text: &str, perform: impl Fn(Work) -> Prepared)
     answer_at(UNIX_EPOCH, responder, text, perform)
 }
 
-/// The same at a time.
+/// Response to a request at a given time.
 fn answer_at(
     now: SystemTime,
     responder: &Responder,

@@ -35,7 +35,7 @@ pub struct InflowOptions {
     /// of `statx` (`dio_offset_align`; 4096 works on all common devices). The read is then larger
     /// than needed, and the excess is dropped.
     pub alignment: u64,
-    /// Most reads in flight.
+    /// Maximum number of reads in flight.
     pub depth: usize,
 }
 

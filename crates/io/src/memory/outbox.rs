@@ -82,7 +82,7 @@ pub struct Outbox {
     /// Sends by reference whose memory the kernel still refers to, with the bytes that the socket
     /// took.
     parked: Vec<(Key, usize)>,
-    /// The kernel had no memory to pin pages: data is copied from then on.
+    /// True once the kernel had no memory to pin pages; data is copied from then on.
     refused: bool,
     /// Bytes that were put together and have not been counted.
     gathered: usize,

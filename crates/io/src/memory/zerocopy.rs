@@ -40,7 +40,7 @@ pub struct ZeroCopyOutbox {
     queue: VecDeque<Bytes>,
     queued_bytes: u64,
     ledger: Ledger,
-    /// The socket or the kernel does not do it: copy.
+    /// True if the socket or the kernel does not support zero-copy sends; data is copied.
     refused: bool,
 }
 

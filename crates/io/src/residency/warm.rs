@@ -170,7 +170,7 @@ struct Shared {
 struct Queue {
     jobs: VecDeque<Job>,
     threads: usize,
-    /// Threads that wait for a job.
+    /// Number of threads that wait for a job.
     idle: usize,
     closed: bool,
 }

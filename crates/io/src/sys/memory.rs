@@ -79,18 +79,18 @@ impl Chunk {
         Arc::ptr_eq(&self.region, region)
     }
 
-    /// Number of bytes it has.
+    /// Size of the chunk, bytes.
     pub(crate) fn len(&self) -> usize {
         self.region.chunk_bytes
     }
 
-    /// Its address, valid for [`Chunk::len`] bytes while the chunk exists.
+    /// Address of the chunk, valid for [`Chunk::len`] bytes while the chunk exists.
     pub(crate) fn as_ptr(&self) -> *mut u8 {
         // `wrapping_add` stays inside the allocation: the index is below the count of chunks.
         self.region.base.as_ptr().wrapping_add(usize::from(self.index) * self.region.chunk_bytes)
     }
 
-    /// Its bytes.
+    /// The bytes of the chunk.
     pub(crate) fn as_slice(&self) -> &[u8] {
         // SAFETY: the chunk is `len` initialised bytes inside the region, which it keeps alive; no
         // other chunk has this index, and the only one is borrowed, so nothing writes during the
@@ -98,7 +98,7 @@ impl Chunk {
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len()) }
     }
 
-    /// Its bytes, to be changed.
+    /// The bytes of the chunk, mutable.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as for `as_slice`, and the chunk is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.as_ptr(), self.len()) }

@@ -14,7 +14,8 @@ use crate::piece::{Extent, Piece};
 use crate::pipe::Pipe;
 use crate::residency::{self, Lead};
 
-/// Most additional windows that a check covers if the socket has accepted all earlier bytes.
+/// Maximum number of additional windows that a check covers if the socket has accepted all earlier
+/// bytes.
 const LOOKAHEAD_WINDOWS_MAX: u64 = 3;
 
 /// Pieces that are not empty, the first of them partly sent.

@@ -6,7 +6,7 @@ use crate::harness::process;
 use crate::method::experiment::{Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 
-/// Connections before the first measurement of memory.
+/// Number of connections before the first measurement of memory.
 const WARM_UP: usize = 10;
 
 pub(super) fn metrics() -> Vec<Metric> {

@@ -40,7 +40,7 @@ pub struct Loops<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Work {
     group: &'static str,
-    /// Most bytes of a batch.
+    /// Maximum number of bytes of a batch.
     batch_bytes: usize,
     partitions: i32,
     connections: usize,

@@ -104,7 +104,7 @@ impl<'a> Sends<'a> {
     }
 }
 
-/// Most bytes of a message over UDP.
+/// Maximum number of bytes of a message over UDP.
 const DATAGRAM_BYTES: usize = 65_000;
 
 impl Experiment for Sends<'_> {
@@ -174,7 +174,7 @@ pub struct Mixed<'a> {
 const PIECE_BYTES: usize = 16;
 const BODY_BYTES: usize = 32 << 10;
 
-/// Least number of messages of a run; a message with the most pieces may take 100 ms.
+/// Minimum number of messages of a run; a message with the most pieces may take 100 ms.
 const FEWEST: usize = 3;
 
 const MIXES: [(&str, How); 4] = [

@@ -129,9 +129,9 @@ pub(crate) struct Sent {
     pub wall_ns: u64,
     /// Processor time of the worker.
     pub cpu_ns: u64,
-    /// System calls of the sending thread.
+    /// Number of system calls of the sending thread.
     pub calls: u64,
-    /// Messages sent by reference that the kernel copied nevertheless.
+    /// Number of messages sent by reference that the kernel copied nevertheless.
     pub copied: u64,
     /// Expected bytes and checksum.
     pub expected: (u64, u64),

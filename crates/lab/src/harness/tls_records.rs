@@ -19,12 +19,12 @@ use crate::harness::peer::ReceiveMode;
 const KEY: [u8; 32] = [0x4c; 32];
 const IV: [u8; 12] = [0x5a; 12];
 
-/// Most bytes of a record's payload, and the bytes before and after the payload.
+/// Maximum number of bytes of a record's payload, and the bytes before and after the payload.
 const PLAIN_BYTES: usize = 16 << 10;
 const HEADER_BYTES: usize = 5;
 const TAIL_BYTES: usize = 17;
 
-/// The same keys for kernel TLS.
+/// Key and IV in the form for kernel TLS.
 pub(crate) fn kernel_keys() -> Keys<'static> {
     Keys { version: Version::Tls13, cipher: Cipher::Aes256Gcm, key: &KEY, iv: IV, sequence: 0 }
 }

@@ -36,9 +36,9 @@ impl Scale {
 /// The end of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Most timed rounds.
+    /// Maximum number of timed rounds.
     pub rounds: u32,
-    /// Least number of timed rounds, even after `time`.
+    /// Minimum number of timed rounds, even after `time`.
     pub least_rounds: u32,
     /// Time after which no further round begins.
     pub time: Duration,

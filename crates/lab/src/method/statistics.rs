@@ -18,7 +18,7 @@ pub struct Interval {
     pub count: usize,
 }
 
-/// Least confidence of an interval, if there are enough values.
+/// Minimum confidence of an interval, if there are enough values.
 const CONFIDENCE: f64 = 0.95;
 
 impl Interval {

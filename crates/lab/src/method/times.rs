@@ -25,7 +25,7 @@ pub(crate) fn values(times: impl IntoIterator<Item = Duration>) -> Metrics {
         return Metrics::new();
     }
     let count = us.len() as f64;
-    // Least duration that at least `percent` of all durations do not exceed.
+    // Minimum duration that at least `percent` of all durations do not exceed.
     let at = |percent: usize| us[(us.len() * percent).div_ceil(100) - 1];
     let mean = us.iter().sum::<f64>() / count;
     let deviation = (us.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count).sqrt();

@@ -12,15 +12,15 @@ use serde::Serialize;
 
 use crate::record::{Announced, Better, Line, Metric, Sample};
 
-/// Least change that counts. Smaller changes occur from one run to the next on the same machine.
+/// Minimum change that counts. Smaller changes occur from one run to the next on the same machine.
 pub const LEAST_CHANGE: f64 = 0.05;
 
-/// Least change that counts if all cases of an experiment share it. Smaller shared changes come
+/// Minimum change that counts if all cases of an experiment share it. Smaller shared changes come
 /// from the machine: each run gets different memory pages and other neighbours. A case must also
 /// differ from the shared change.
 pub const LEAST_SHARED_CHANGE: f64 = 0.1;
 
-/// Least number of cases with a shared change.
+/// Minimum number of cases with a shared change.
 const SHARED_BY: usize = 4;
 
 /// Number of standard deviations from the middle to the ends, so that one comparison in a thousand

@@ -56,7 +56,8 @@ impl Form {
         }
     }
 
-    /// Most letters of a name. The picture cuts longer names, and the pointer shows the rest.
+    /// Maximum number of letters of a name. The picture cuts longer names, and the pointer shows
+    /// the rest.
     fn longest(self) -> usize {
         match self {
             Self::Wide => 38,

@@ -10,7 +10,7 @@ pub(super) struct Scale {
     log: bool,
 }
 
-/// Least ratio of the largest to the smallest value with a logarithmic scale.
+/// Minimum ratio of the largest to the smallest value with a logarithmic scale.
 const LOG_FROM_RATIO: f64 = 16.0;
 
 impl Scale {

@@ -58,7 +58,7 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct Cleaning {
     job: Job,
-    /// Truncations of the log before this began.
+    /// Number of truncations of the log before this began.
     cuts: u64,
     segments: Arc<Vec<Arc<Segment>>>,
     keys: KeyMap,

@@ -25,7 +25,7 @@ pub struct Cleaned {
     pub(crate) old: Vec<Arc<Segment>>,
     /// Snapshots of producers that are removed with them.
     pub(crate) snapshots: Vec<PathBuf>,
-    /// Truncations of the log before the compaction began.
+    /// Number of truncations of the log before the compaction began.
     pub(crate) cuts: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Partitions of this process that have gone offline.
+/// Number of partitions of this process that have gone offline.
 static OUTAGES: AtomicU64 = AtomicU64::new(0);
 
 /// Number of partitions of this process that have gone offline so far; incremented after the

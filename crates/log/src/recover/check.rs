@@ -13,7 +13,7 @@ use crate::progress::Progress;
 use crate::segment::{Built, Head, SWEEP, Scan, Segment, is_zero};
 use crate::{LogConfig, LogError, ReadError};
 
-/// Index entries of one segment that are collected at most.
+/// Maximum number of collected index entries of one segment.
 const ENTRIES_MAX: usize = 1 << 20;
 
 /// Result of an iteration over a segment from its beginning.

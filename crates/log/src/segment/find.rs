@@ -32,9 +32,9 @@ struct SearchStart {
     next: Option<OffsetEntry>,
     /// From the start to the next entry, or to the end.
     distance: u64,
-    /// The offset sought follows the batch of the entry.
+    /// True if the requested offset follows the batch of the entry.
     follows_entry: bool,
-    /// The entry is all zeroes and points to the first batch, for which no entry exists.
+    /// True if the entry is all zeroes and points to the first batch, for which no entry exists.
     is_zero: bool,
 }
 

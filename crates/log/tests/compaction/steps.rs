@@ -21,7 +21,7 @@ pub(crate) enum Step {
         after_ms: i64,
         keys: u8,
     },
-    /// The same, but after so many changes to the disk the process ends.
+    /// Like [`Step::Clean`], but the process ends after this number of changes to the disk.
     CrashAmidClean {
         changes: u8,
         lost_snapshots: bool,

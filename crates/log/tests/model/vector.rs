@@ -42,8 +42,8 @@ pub(crate) struct Producer {
     /// (first sequence, last sequence, base offset) of the last five batches of the epoch.
     pub(crate) window: Vec<(i32, i32, i64)>,
     pub(crate) open_since: Option<i64>,
-    /// Batches of the window that a snapshot may have left out: all but the last that were there
-    /// when the log was opened.
+    /// Number of batches of the window that a snapshot may have left out: all but the last that
+    /// were there when the log was opened.
     pub(crate) doubtful: usize,
 }
 

@@ -14,17 +14,17 @@ use crate::records::{
     UserScramCredentialRecord,
 };
 
-/// Most entries that one request may add, as in Kafka.
+/// Maximum number of entries that one request may add, as in Kafka.
 const CREATED_MAX: usize = 10_000;
 
-/// Most entries that one request may remove.
+/// Maximum number of entries that one request may remove.
 const REMOVED_MAX: usize = 10_000;
 
 /// Limit of entries in the response: every filter of a request may match the same entries.
 const TOLD_MAX: usize = 10 * REMOVED_MAX;
 
-/// Most comparisons of a filter with an entry in one request. Other changes of the metadata wait
-/// for them.
+/// Maximum number of comparisons of a filter with an entry in one request. Other changes of the
+/// metadata wait for them.
 const COMPARED_MAX: usize = 10_000_000;
 
 /// First `metadata.version` (3.5-IV2) with records of credentials. An earlier version of Kafka, to
@@ -128,7 +128,7 @@ pub enum AlterCredential {
         user: String,
         /// Mechanism, by Kafka's number.
         mechanism: i8,
-        /// Iterations of the password hash.
+        /// Number of iterations of the password hash.
         iterations: i32,
         /// Salt of the password hash.
         salt: Vec<u8>,

@@ -30,7 +30,8 @@ pub enum ConfigChange {
     Subtract(String),
 }
 
-/// Most keys of a broker that one request may change, as Kafka's controllers allow records.
+/// Maximum number of keys of a broker that one request may change, as Kafka's controllers allow
+/// records.
 const KEYS_MAX: usize = 10_000;
 
 /// Changes single keys, all keys of a resource or none; outcomes are in the order of `changes`.

@@ -8,10 +8,10 @@ use crate::features::METADATA_VERSION;
 use crate::image::Image;
 use crate::records::{DelegationTokenRecord, RemoveDelegationTokenRecord, TOKENS};
 
-/// Most memory of the tokens of one requester: about 6 000 tokens with short names.
+/// Maximum memory of the tokens of one requester: about 6 000 tokens with short names.
 const REQUESTER_BYTES_MAX: usize = 2 << 20;
 
-/// Most memory of all tokens.
+/// Maximum memory of all tokens.
 const ALL_BYTES_MAX: usize = 16 << 20;
 
 /// Memory of a token without its principals, rounded up.
@@ -20,7 +20,7 @@ const TOKEN_BYTES: usize = 256;
 /// Memory of a renewer without its name.
 const RENEWER_BYTES: usize = 24;
 
-/// Most expired tokens that one change removes, as in Kafka.
+/// Maximum number of expired tokens that one change removes, as in Kafka.
 pub const EXPIRED_TOKENS_MAX: usize = 1_000;
 
 /// Lifetimes of tokens by the configuration, in milliseconds.

@@ -32,7 +32,7 @@ pub struct TopicRules<'a> {
     pub default_partitions: i32,
     /// `default.replication.factor`
     pub default_replication_factor: i16,
-    /// Lower a replication factor to the number of brokers instead of refusing it.
+    /// True to lower a replication factor to the number of brokers instead of refusing it.
     pub clamp_replication_factor: bool,
     /// The configuration that is allowed.
     pub configs: &'a dyn ConfigRules,

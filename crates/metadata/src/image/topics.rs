@@ -73,7 +73,7 @@ impl Topics {
 
     /// Topics that are new, or may be another than in `before`, in the order of their names.
     pub fn changed_since(&self, before: &Self) -> impl Iterator<Item = &Arc<Topic>> {
-        // Most images of a cluster differ in nothing here: no walk over all topics then.
+        // Most images of a cluster have the same topics as before: then this walks over no topics.
         let all = (!self.is_same(before)).then(|| self.iter());
         let all = all.into_iter().flatten();
         all.filter(|topic| before.by_id(topic.id).is_none_or(|earlier| !Arc::ptr_eq(earlier, topic)))

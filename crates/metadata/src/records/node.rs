@@ -79,7 +79,7 @@ impl SupportedFeature {
 pub struct RegisterBrokerRecord {
     /// Node id.
     pub broker_id: i32,
-    /// Left over from ZooKeeper times (from version 2).
+    /// Unused since Kafka 4.0, without ZooKeeper (from version 2).
     pub is_migrating_zk_broker: bool,
     /// Random id of this process.
     #[serde(serialize_with = "record_json::uuid")]
@@ -245,7 +245,7 @@ pub struct RegisterControllerRecord {
     /// Random id of this process.
     #[serde(serialize_with = "record_json::uuid")]
     pub incarnation_id: Uuid,
-    /// Left over from ZooKeeper times.
+    /// Unused since Kafka 4.0, without ZooKeeper.
     pub zk_migration_ready: bool,
     /// Listeners of the controller.
     pub end_points: Vec<Endpoint>,

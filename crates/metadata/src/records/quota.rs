@@ -18,7 +18,7 @@ pub struct ClientQuotaRecord {
     pub key: String,
     /// The limit; ignored if it is removed.
     pub value: f64,
-    /// The limit is lifted.
+    /// True if the record removes the limit.
     pub remove: bool,
 }
 

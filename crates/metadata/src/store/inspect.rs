@@ -18,7 +18,7 @@ pub struct Contents {
     pub image: Image,
     /// The nodes that have a vote in it.
     pub voters: Vec<i32>,
-    /// Records read, control records included.
+    /// Number of records read, control records included.
     pub records: u64,
     /// The offset after the last record.
     pub end_offset: i64,

@@ -11,7 +11,7 @@ use crate::features::FEATURES;
 use crate::image::Image;
 use crate::uuid::{self, is_reserved};
 
-/// Topics or partitions named in one sentence.
+/// Maximum number of topics or partitions named in one sentence.
 const NAMED_MAX: usize = 5;
 
 /// All reasons against a takeover; empty if there are none. `others` has the ids of the other

@@ -8,7 +8,7 @@ use levada_base::Requester;
 #[derive(Debug)]
 pub(super) struct Line<W> {
     places: usize,
-    /// Most places of one requester.
+    /// Maximum number of places of one requester.
     share: usize,
     /// Places of each requester that has any.
     taken: HashMap<Requester, usize>,

@@ -1,6 +1,6 @@
 //! Depth of the brackets in a file, which is limited because the compiler recurses for each one.
 
-/// Brackets that may be open at the same time.
+/// Maximum number of brackets that may be open at the same time.
 const OPEN_MAX: usize = 64;
 
 /// Too many brackets are open.

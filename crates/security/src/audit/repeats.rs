@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Entries in a burst of one origin.
+/// Number of entries in a burst of one origin.
 const BURST: u32 = 100;
 
 /// Interval after which one more entry is written.

@@ -9,7 +9,7 @@ const WIDTH_MIN: usize = 4;
 /// Number of wrapped rows as which a wrapped header counts, because headers are read first.
 const HEADER_WEIGHT: usize = 3;
 
-/// Columns between two cells.
+/// Number of columns between two cells.
 pub(super) const GAP: usize = 2;
 
 /// Characters of each column of a table that is at most `width` wide; none if all cells fit

@@ -20,7 +20,7 @@ use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, proof, table_of};
 use super::visitor::{Visit, Visiting, Visitor};
 
-/// Entries that the page shows.
+/// Maximum number of entries that the page shows.
 const ENTRIES_MAX: usize = 1000;
 /// Kafka's number for any value in a filter.
 const ANY: i8 = 1;

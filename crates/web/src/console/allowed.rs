@@ -23,7 +23,7 @@ impl Console {
         if self.permits(visitor, wanted) { form } else { locked(visitor, wanted, title) }
     }
 
-    /// The same for a form whose resource has a name that the visitor chooses.
+    /// Like [`Console::offered`], for a form whose resource has a name that the visitor chooses.
     pub(super) fn offered_for_some(
         &self,
         visitor: &Visitor,

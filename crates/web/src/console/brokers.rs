@@ -25,7 +25,7 @@ use super::{Console, format};
 mod quorum;
 mod reassignments;
 
-/// Directories that the page shows.
+/// Maximum number of directories that the page shows.
 const DIRECTORIES_MAX: usize = 500;
 /// The feature whose range shows which metadata a broker can read.
 const METADATA_VERSION: &str = "metadata.version";

@@ -23,7 +23,7 @@ use super::performance::{mean, quantile};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
-/// Clients that the page shows.
+/// Maximum number of clients that the page shows.
 const CLIENTS_MAX: usize = 200;
 
 /// Metrics of producers and consumers that the list shows, in this order. KIP-714 gives them the

@@ -17,7 +17,7 @@ use super::layout::{self, Page, Section, table};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, clients, format};
 
-/// Most addresses that the page shows, those with most connections.
+/// Maximum number of addresses that the page shows, those with most connections.
 const ADDRESSES_MAX: usize = 200;
 
 /// Client ids and users that the page shows: those that have produced most, and as many that have

@@ -32,9 +32,9 @@ use super::topics::confirmed;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
-/// Most partitions that the page shows, those with the largest lag first.
+/// Maximum number of partitions that the page shows, those with the largest lag first.
 pub(super) const ROWS_MAX: usize = 500;
-/// Members that the page shows.
+/// Maximum number of members that the page shows.
 pub(super) const MEMBERS_MAX: usize = 200;
 /// Columns of the table of partitions.
 const COLUMNS: [&str; 8] =

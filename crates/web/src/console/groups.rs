@@ -17,7 +17,7 @@ use super::share::SHARE;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
-/// Groups on one page of the list.
+/// Number of groups on one page of the list.
 const PAGE_GROUPS: usize = 100;
 const COLUMNS: [&str; 8] = [
     "Group",

@@ -54,7 +54,7 @@ struct Hanging {
     certain: bool,
     /// True if there are more partitions with open transactions than were checked.
     cut: bool,
-    /// Partitions with open transactions whose producers the visitor may not see.
+    /// Number of partitions with open transactions whose producers the visitor may not see.
     refused: usize,
 }
 

@@ -12,7 +12,7 @@ use super::Console;
 
 /// Time between two samples.
 const STEP: Duration = Duration::from_secs(10);
-/// Samples of an hour.
+/// Maximum number of samples: those of an hour.
 const SAMPLES_MAX: usize = 360;
 
 /// Samples, the oldest first.

@@ -19,8 +19,8 @@ use super::reset::NEWEST_WITH_NAMES;
 use super::share::SHARE;
 use super::visitor::Visitor;
 
-/// Most groups that a page shows, and most committed offsets of all of them; a scrape has the same
-/// limits.
+/// Maximum number of groups that a page shows, and most committed offsets of all of them; a scrape
+/// has the same limits.
 const GROUPS_MAX: usize = 1_000;
 const OFFSETS_MAX: usize = 10_000;
 
@@ -42,7 +42,7 @@ impl Coordinated {
 pub(super) struct GroupLag {
     pub(super) records: u64,
     pub(super) partitions: usize,
-    /// Partitions whose end, or whose share group position, is not known.
+    /// Number of partitions whose end, or whose share group position, is not known.
     pub(super) unknown: usize,
 }
 

@@ -140,7 +140,7 @@ pub(super) fn table(columns: &[&str], rows: Markup) -> Markup {
     table_of(columns, &[], rows)
 }
 
-/// The same without these columns in a narrow window; they are numbered from 1.
+/// Like [`table`], without the columns `minor` in a narrow window; columns are numbered from 1.
 pub(super) fn table_of(columns: &[&str], minor: &[usize], rows: Markup) -> Markup {
     let minor: Vec<String> = minor.iter().map(|column| format!("minor-{column}")).collect();
     html! {

@@ -18,10 +18,10 @@ use tokio::sync::mpsc;
 use super::visitor::Visitor;
 use super::{Console, STREAMS_MAX};
 
-/// Most events that a page has not read yet; the feed waits while the channel is full.
+/// Maximum number of events that a page has not read yet; the feed waits while the channel is full.
 const EVENTS_MAX: usize = 4;
 
-/// The page's end of a stream.
+/// Receiving end of a stream of events: the body of the response.
 struct Events {
     inbox: mpsc::Receiver<Bytes>,
     _place: Turn,
@@ -39,7 +39,7 @@ impl hyper::body::Body for Events {
     }
 }
 
-/// The feed's end of a stream.
+/// Sending end of a stream of events.
 pub(super) struct Feed {
     events: mpsc::Sender<Bytes>,
     console: Arc<Console>,

@@ -38,7 +38,7 @@ const VERSION: i16 = 1;
 /// Longest name and password.
 const INPUT_BYTES_MAX: usize = 1024;
 
-/// Most logins of one address that wait for their turn.
+/// Maximum number of logins of one address that wait for their turn.
 const WAITING_MAX: usize = 8;
 
 /// A user who has shown the password, and the end of its session if the broker sets one.

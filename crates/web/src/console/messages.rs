@@ -18,7 +18,7 @@ use super::topic::{Tab, tabs};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format, tail};
 
-/// Records on one page, unless the request has a smaller limit.
+/// Number of records on one page, unless the request has a smaller limit.
 const PAGE_RECORDS: usize = 100;
 const USUAL_RECORDS: usize = 50;
 /// Bytes of batches that one page reads without a filter, and in search of records that match a
@@ -27,10 +27,10 @@ const PAGE_BYTES: u64 = 1 << 20;
 const SEARCH_BYTES: u64 = 16 << 20;
 /// Longest text of a filter: a long one makes the search in large values slow.
 const FILTER_BYTES_MAX: usize = 1024;
-/// Partitions that one page reads.
+/// Number of partitions that one page reads.
 pub(super) const PAGE_PARTITIONS: usize = 64;
 
-/// Characters of a key or value in its line.
+/// Number of characters of a key or value in its line.
 const LINE_CHARS: usize = 200;
 /// Columns that a narrow window leaves out.
 pub(super) const MINOR: [usize; 4] = [1, 3, 6, 7];

@@ -23,9 +23,9 @@ pub(super) struct Part<'a> {
 /// A part as a page shows it.
 #[derive(Clone, Debug)]
 pub(super) struct ShownPart {
-    /// Its beginning.
+    /// Beginning of the part.
     pub(super) shown: Shown,
-    /// Length of its bytes.
+    /// Length of the part, bytes.
     pub(super) len: usize,
     /// The names of its schema, or the reason why it is not decoded.
     pub(super) schema: Option<Result<String, String>>,

@@ -14,7 +14,7 @@ use super::layout::{self, Page, Section, table};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
-/// Quotas that the page shows.
+/// Maximum number of quotas that the page shows.
 const ROWS_MAX: usize = 500;
 
 /// The page.

@@ -19,9 +19,9 @@ use super::format;
 use super::part::{Part, ShownPart};
 use super::visitor::Visitor;
 
-/// Most bytes of one response, unless a single batch is larger.
+/// Maximum number of bytes of one response, unless a single batch is larger.
 const ANSWER_BYTES: i32 = 1 << 20;
-/// Most bytes that one batch may expand to.
+/// Maximum number of bytes that one batch may expand to.
 const EXPANDED_BYTES_MAX: usize = 16 << 20;
 /// Expanded bytes that cost as much as one byte of a batch.
 const EXPANDED_PER_BYTE: u64 = 32;
@@ -32,7 +32,7 @@ const COST_MAX: u64 = 4 << 20;
 const DECODING_US: u64 = 2;
 /// Bytes of the key and of the value of a header that are shown.
 const SHOWN_HEADER_BYTES: usize = 256;
-/// Headers of a record that are shown.
+/// Number of headers of a record that are shown.
 const SHOWN_HEADERS: usize = 50;
 /// Time to wait for the first record where several brokers have partitions, ms.
 const SHARED_WAIT_MS: i32 = 500;
@@ -56,7 +56,7 @@ pub(super) struct Wanted {
     pub(super) filter: Filter,
     /// Schemas that decode keys and values, if the broker names a registry.
     pub(super) schemas: Option<Arc<Schemas>>,
-    /// Leaves out records of transactions that are open or were aborted.
+    /// True to omit records of open and aborted transactions.
     pub(super) committed_only: bool,
     /// Time to wait for the first record, ms.
     pub(super) wait_ms: i32,
@@ -99,7 +99,7 @@ pub(super) struct Looked {
     pub(super) records: u64,
     /// Bytes of their batches.
     pub(super) bytes: u64,
-    /// The same, plus the expanded size of the batches: the work of the read.
+    /// Bytes of the batches plus their expanded size: a measure of the work of the read.
     pub(super) cost: u64,
     /// Batches that cannot be read, as text.
     pub(super) damaged: Vec<String>,

@@ -27,7 +27,7 @@ use super::{Console, format};
 
 /// The newest versions of OffsetFetch and OffsetCommit that name topics by name.
 pub(super) const NEWEST_WITH_NAMES: i16 = 9;
-/// Partitions of one plan.
+/// Maximum number of partitions of one plan.
 const PLAN_MAX: usize = 1000;
 
 /// A committed offset, and the ends of its log where the visitor may see them.

@@ -16,7 +16,7 @@ use super::topic::{Tab, tabs};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
-/// Most groups that the page shows, those with the largest lag first.
+/// Maximum number of groups that the page shows, those with the largest lag first.
 const ROWS_MAX: usize = 200;
 
 /// The page.

@@ -26,7 +26,7 @@ use super::question::{EARLIEST, LATEST, Place};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
-/// Topics on one page of the list.
+/// Number of topics on one page of the list.
 const PAGE_TOPICS: usize = 100;
 /// Kafka's number for topics as resources.
 pub(super) const TOPIC: i8 = 2;

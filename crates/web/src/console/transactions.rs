@@ -26,7 +26,7 @@ use super::topics::confirmed;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format, hanging};
 
-/// Transactional ids that the page shows.
+/// Maximum number of transactional ids that the page shows.
 const IDS_MAX: usize = 200;
 /// Kafka's number for transactional ids where coordinators are searched.
 const TRANSACTIONS: i8 = 1;

@@ -24,7 +24,7 @@ use super::layout::{self, Page, Section, choice, field, notice, proof, table_of}
 use super::topics::confirmed;
 use super::visitor::{Visit, Visiting, Visitor};
 
-/// Users that the page shows.
+/// Maximum number of users that the page shows.
 const USERS_MAX: usize = 500;
 /// Longest password.
 const PASSWORD_BYTES_MAX: usize = 1024;

@@ -37,7 +37,7 @@ impl Form {
         if open > 0.0 && open >= quality("text/plain") { Self::OpenMetrics } else { Self::Plain }
     }
 
-    /// Its media type.
+    /// Media type of the form.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",

@@ -7,7 +7,7 @@ pub(super) struct Layout {
     pub(super) name: &'static str,
     pub(super) versions: Versions,
     pub(super) flexible: Versions,
-    /// Kafka calls its highest version unstable.
+    /// True if Kafka calls the highest version unstable.
     pub(super) is_unstable: bool,
     pub(super) fields: Vec<Field>,
 }

@@ -36,7 +36,7 @@ struct Reader<'f> {
     at: usize,
     version: i16,
     is_flexible: bool,
-    /// Elements of all arrays so far.
+    /// Number of elements of all arrays so far.
     elements: usize,
 }
 

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::steps::LIMIT;
 
-/// Characters of a topic's id.
+/// Length of a topic id as text, in characters.
 const ID_CHARS: usize = 22;
 /// Files that a broker has on its disk about the state of its logs.
 const CHECKPOINTS: [&str; 3] =

@@ -79,9 +79,9 @@ pub(super) enum Step {
     Listed(Log, Place, i64, i32),
     /// Deletes the records before an offset.
     Trim(Log, i64),
-    /// A broker has this leader epoch and its first offset as the first ones on its disk.
+    /// The log of a broker begins with this leader epoch at this offset on its disk.
     FirstEpoch(Log, Role, (i32, i64)),
-    /// Has a replica lead.
+    /// Makes a replica the leader.
     Lead(Log, Role),
     /// Has a partition get these replicas, the first of which leads.
     Assign(Log, &'static [Role]),

@@ -20,7 +20,7 @@ pub(super) const CASES: [Case<'static>; 5] = [
     ("fenced_producers", &fenced_producers),
 ];
 
-/// Records of the topic that is copied from.
+/// Number of records of the topic that is copied from.
 const COPIED: usize = 60;
 
 /// A topic with one partition, at the replicas of a case.

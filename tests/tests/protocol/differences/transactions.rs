@@ -120,8 +120,8 @@ pub(super) fn step(history: &mut History<'_>, sessions: &mut Sessions) {
     look_at_transactions(history, &id, &group);
 }
 
-/// A client takes a transactional id: one that has lost its state begins again, another one names
-/// its producer.
+/// Sends InitProducerId for a transactional id: without a producer, or with the id and epoch of a
+/// known one.
 fn init(history: &mut History<'_>, sessions: &mut Sessions) {
     let id = history.draw_id("txn");
     let mut body = json!({

@@ -22,7 +22,7 @@ use crate::api::forwarding::Refusable;
 use crate::api::tokens::Principal;
 use crate::api::{k38_create_delegation_token, text};
 
-/// From this version on the response to ElectLeaders has an error for all partitions.
+/// First version in which the response to ElectLeaders has an error for all partitions.
 const ELECTION_ERROR_VERSION_MIN: i16 = 1;
 
 /// The code and the sentence of an entry.

@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 
 use levada_wire::fetch::FetchTopic;
 
-/// Drops repeated names.
+/// Removes repeated partitions from a request.
 pub(super) fn once(topics: &mut Vec<FetchTopic>) {
     if topics.iter().map(|topic| topic.partitions.len()).sum::<usize>() < 2 {
         return;

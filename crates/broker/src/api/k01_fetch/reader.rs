@@ -13,7 +13,7 @@ use crate::api::Context;
 use crate::replica::Partition;
 
 const READ_COMMITTED: i8 = 1;
-/// From this version on a consumer can read from a follower (KIP-392).
+/// First version in which a consumer can read from a follower (KIP-392).
 const ANY_REPLICA_VERSION_MIN: i16 = 11;
 /// Key of the replica selector; its only valid class is that of [`nearest`].
 const SELECTOR: &str = "replica.selector.class";
@@ -23,7 +23,7 @@ const SELECTOR: &str = "replica.selector.class";
 pub(super) enum Reader {
     Consumer {
         committed_only: bool,
-        /// The client can read from a follower.
+        /// True if the client can read from a follower.
         any_replica: bool,
     },
     /// The broker of another replica.

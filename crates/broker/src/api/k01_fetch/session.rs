@@ -15,7 +15,7 @@ use crate::fetch_session::{
     SessionTopic,
 };
 
-/// Treatment of the response.
+/// Effect of the response on the session.
 pub(super) enum After {
     /// The response is sent unchanged.
     Nothing,

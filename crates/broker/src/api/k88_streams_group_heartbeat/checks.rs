@@ -11,11 +11,11 @@ use levada_wire::messages::streams_group_heartbeat_request::{
 
 use super::NEWER;
 
-/// Most entries in all lists of a topology.
+/// Maximum number of entries in all lists of a topology.
 const ENTRIES_MAX: usize = 16_384;
 
-/// Most subtopologies. The time to compute numbers of partitions grows with the square of their
-/// number.
+/// Maximum number of subtopologies. The time to compute numbers of partitions grows with the square
+/// of their number.
 const SUBTOPOLOGIES_MAX: usize = 1_024;
 
 /// A reason against a heartbeat.

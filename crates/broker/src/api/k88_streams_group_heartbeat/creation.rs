@@ -8,7 +8,7 @@ use levada_security::acl::{Operation, ResourceType};
 use crate::api::Context;
 use crate::controller::Created;
 
-/// Failures in a sentence, at most.
+/// Maximum number of failures in a sentence.
 const FAILURES_MAX: usize = 3;
 
 /// Starts to create topics. Returns a text about topics that the client may not create, or whose

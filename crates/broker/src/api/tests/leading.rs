@@ -43,7 +43,7 @@ use rig::{OTHER, OTHER_EPOCH, Rig, TOPIC, change};
 const OK: i16 = 0;
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
-/// Longer than any test.
+/// A time that exceeds the duration of each test, ms.
 const LONG_MS: i32 = 3_600_000;
 const LONG: Duration = Duration::from_secs(3_600);
 

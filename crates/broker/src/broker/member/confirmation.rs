@@ -26,12 +26,12 @@ pub(super) enum Confirmation {
     Once(i64),
 }
 
-/// Least time between two different responses, ms. A response's time is computed from two clocks
+/// Minimum time between two different responses, ms. A response's time is computed from two clocks
 /// with milliseconds, so that it varies.
 const APART_MS: i64 = 2;
 
 impl Confirmation {
-    /// Begins a proof again.
+    /// Starts the proof again.
     pub(super) fn ask(&mut self, now_ms: i64) {
         *self = Self::Asked(now_ms);
     }

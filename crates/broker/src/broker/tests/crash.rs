@@ -45,7 +45,7 @@ pub(super) mod life;
 /// Things that happen in a steady life, and in one of short segments.
 const STEPS: usize = 60;
 const SHORT_STEPS: usize = 110;
-/// Crashes of one life.
+/// Number of crashes of a run.
 const CRASHES: usize = 500;
 /// Duration of a long run for each unit of its scale.
 const LONG_RUN: Duration = Duration::from_secs(30);

@@ -153,7 +153,7 @@ impl Disk for FailingDisk {
 
 const LONG: std::time::Duration = std::time::Duration::from_secs(20);
 
-/// Failures that pass.
+/// Errors of the disk that end by themselves.
 const ERRNOS: [Errno; 4] = [Errno::NOSPC, Errno::DQUOT, Errno::ACCESS, Errno::MFILE];
 
 /// Runs `round` with the first call of each operation failing, then with the second, and so on,

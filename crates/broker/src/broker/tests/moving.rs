@@ -52,7 +52,7 @@ fn moving(home: &TempDir) -> (Life, [&'static str; 2]) {
     moving_on(Arc::new(RealDisk), home)
 }
 
-/// The same, with another way to reach files.
+/// Like [`moving`], with the given access to files.
 pub(super) fn moving_on(disk: Arc<dyn Disk>, home: &TempDir) -> (Life, [&'static str; 2]) {
     let life = Life::open_on(disk, home, &["a", "b"]).unwrap();
     life.create("t", 1);

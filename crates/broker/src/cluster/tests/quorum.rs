@@ -34,7 +34,7 @@ pub(super) struct State {
     /// The node that it names as the leader, and its port.
     pub(super) leader: i32,
     pub(super) leader_port: u16,
-    /// Reports of directories are acknowledged.
+    /// True if the controller acknowledges reports of directories.
     pub(super) acknowledges: bool,
     /// Error code of the next Envelopes.
     pub(super) envelope_errors: Vec<i16>,

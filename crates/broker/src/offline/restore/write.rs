@@ -32,7 +32,7 @@ use crate::replica::TopicPartition;
 use crate::replica::data_dir::{LOCK_FILE, lock};
 use crate::replica::log_config::{log_config, topic_config};
 
-/// Records in a batch of the metadata topic.
+/// Number of records in a batch of the metadata topic.
 const BATCH_RECORDS: usize = 500;
 /// Distance from the highest producer id in the store to the first one that the node assigns:
 /// running producers may have ids that they have not used yet.

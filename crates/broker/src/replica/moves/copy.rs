@@ -14,7 +14,7 @@ use crate::replica::data_dir::DataDir;
 use crate::replica::log_config::log_config;
 use crate::replica::throttle::number;
 
-/// Most bytes that are copied at a time, but for a larger batch.
+/// Maximum number of bytes that are copied at a time, but for a larger batch.
 const STEP_MAX: u32 = 1 << 20;
 /// Minimum bytes of a step, if the rate requires small steps.
 const STEP_MIN: u32 = 16 << 10;
@@ -39,7 +39,7 @@ pub(super) enum MoveError {
     /// A read returned no whole batch.
     #[error("no batch can be read at offset {0}: check the log with `levada storage check`")]
     Stuck(i64),
-    /// A bug of the broker.
+    /// The copying code has panicked.
     #[error(transparent)]
     Panicked(Panicked),
 }

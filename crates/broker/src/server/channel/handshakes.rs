@@ -34,12 +34,13 @@ use crate::tls::{Tls, TlsContext};
 /// Longest duration of a handshake, the network included.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Most simultaneous handshakes, and the share of the process's descriptors that they may use.
+/// Maximum number of simultaneous handshakes, and the share of the process's descriptors that they
+/// may use.
 const UNDER_WAY_MAX: u64 = 8192;
 const DESCRIPTORS_PART: u64 = 4;
 
-/// Most reads of a handshake. The largest messages of a handshake are certificates, and arrive in a
-/// few records; each read costs a system call, however short the record is.
+/// Maximum number of reads of a handshake. The largest messages of a handshake are certificates,
+/// and arrive in a few records; each read costs a system call, however short the record is.
 const READS_MAX: usize = 4096;
 
 /// Nice value of the handshake threads: a tenth of the processor time next to a busy shard, and all
@@ -57,7 +58,7 @@ pub(crate) struct Handshakes {
     pub(crate) thread: JoinHandle<()>,
 }
 
-/// Connections that have not been picked up yet; more wait in the listener's backlog.
+/// Number of connections that have not been picked up yet; more wait in the listener's backlog.
 const INBOX_CONNECTIONS: usize = 128;
 
 /// The reason why a handshake did not succeed.

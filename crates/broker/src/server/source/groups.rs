@@ -16,7 +16,7 @@ pub(super) const OFFSETS_MAX: usize = 10_000;
 /// allows 32 KiB.
 const ID_BYTES_MAX: usize = 256;
 
-/// Most committed offsets with a lag in seconds: each needs a lookup in a log.
+/// Maximum number of committed offsets with a lag in seconds: each needs a lookup in a log.
 const TIMES_MAX: usize = 2_000;
 
 pub(super) fn groups(broker: &Broker) -> GroupStates {

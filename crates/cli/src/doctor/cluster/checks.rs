@@ -9,7 +9,7 @@ use levada_wire::messages::metadata_response::{MetadataResponsePartition, Metada
 use super::Check;
 use super::facts::Facts;
 
-/// Names that a line has at most.
+/// Maximum number of names in a line.
 const NAMES_MAX: usize = 5;
 
 /// All checks. `own` is the broker to be replaced, if it is known: it may be stopped already.

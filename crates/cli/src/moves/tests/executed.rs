@@ -40,7 +40,7 @@ struct State {
     replicas: Vec<i32>,
     /// Target of the move, and the number of lists until it ends.
     target: Option<(Vec<i32>, usize)>,
-    /// Connections that end during the move.
+    /// Number of connections that end during the move.
     losses: usize,
     /// Changes of the partition that were requested.
     requested: Vec<Option<Vec<i32>>>,

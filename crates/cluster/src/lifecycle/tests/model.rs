@@ -86,7 +86,7 @@ struct Rig {
     stopping: bool,
     replaced: bool,
     ended: Option<LifecycleAction>,
-    /// Another process has taken the id.
+    /// True if another process has registered with the id.
     rival: bool,
 }
 

@@ -34,12 +34,12 @@ mod roles;
 mod truth;
 mod world;
 
-/// Histories without a mistake.
+/// Number of histories without a mistake.
 const HISTORIES: u64 = 2_000;
-/// Histories with a damaged replica.
+/// Number of histories with a damaged replica.
 const DAMAGED: u64 = 200;
-/// Histories in which each mistake must show. Some need most of them, so they do not follow the
-/// scale.
+/// Number of histories in which each mistake must show. Some need most of them, so they do not
+/// follow the scale.
 const BUDGET: u64 = 800;
 
 type Accidents = Vec<(i64, Accident)>;

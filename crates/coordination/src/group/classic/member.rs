@@ -30,7 +30,7 @@ pub(super) struct Member {
     pub(super) join: Option<Ticket>,
     /// The sync that waits for the leader.
     pub(super) sync: Option<Ticket>,
-    /// The member does not have its id yet, so it cannot send heartbeats.
+    /// True if the member does not have its id yet, so that it cannot send heartbeats.
     pub(super) is_new: bool,
 }
 

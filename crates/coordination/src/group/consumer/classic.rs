@@ -26,7 +26,7 @@ pub(in crate::group) struct Seated {
     pub(in crate::group) draft: Draft,
     /// The member's epoch, which it takes for a generation.
     pub(in crate::group) generation: i32,
-    /// The subscription is another than before.
+    /// True if the subscription has changed.
     pub(in crate::group) resubscribed: bool,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Goal<'a> {
     pub(super) target: &'a Partitions,
     /// Subscription of the member; the target may be older.
     pub(super) subscribed: &'a BTreeSet<Uuid>,
-    /// The subscription has changed just now.
+    /// True if this heartbeat has changed the subscription.
     pub(super) resubscribed: bool,
     /// Partitions that the member reports, if it does.
     pub(super) owned: Option<&'a Partitions>,

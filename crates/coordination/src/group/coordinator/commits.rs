@@ -29,7 +29,7 @@ const KNOWS_GROUP_ID_NOT_FOUND: i16 = 9;
 /// The first version in which a transactional commit to a missing group, or with an earlier member
 /// epoch, has a specific error.
 const KNOWS_MEMBER_EPOCHS: i16 = 6;
-/// Tombstones per batch, so that no batch exceeds the partition's limit.
+/// Number of tombstones per batch, so that no batch exceeds the partition's limit.
 const RECORDS_PER_APPEND: usize = 1_000;
 /// Number of groups that are checked for expired offsets before waiting requests are processed.
 const GROUPS_PER_TURN: usize = 1_000;

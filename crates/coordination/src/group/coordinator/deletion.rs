@@ -18,7 +18,7 @@ use crate::group::turn::{AnyGroup, Continuation, PendingWrite};
 pub(super) struct Deletion {
     ticket: Ticket,
     request: DeleteRequest,
-    /// Share groups that stay.
+    /// Errors of the share groups that are not deleted.
     errors: BTreeMap<String, GroupError>,
     /// Number of share groups whose state is being deleted.
     waiting: usize,

@@ -21,9 +21,9 @@ pub(super) struct HeldEvents {
 
 #[derive(Debug)]
 pub(super) enum Held {
-    /// An event.
+    /// A request, or another event, that waits.
     Event(Box<Event>),
-    /// A suspended alarm.
+    /// An alarm that waits.
     Alarm(TimerKey),
     /// The next step of a deletion of several groups.
     Deletion(u64),

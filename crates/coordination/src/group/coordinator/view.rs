@@ -70,21 +70,21 @@ pub struct DescribedConsumer {
     pub instance_id: Option<String>,
     /// Rack of the member.
     pub rack_id: Option<String>,
-    /// The epoch it is in.
+    /// Epoch of the member.
     pub epoch: i32,
     /// Client id of the member.
     pub client_id: String,
     /// Address of the member.
     pub client_host: String,
-    /// The topics it names.
+    /// Names of the subscribed topics.
     pub topics: Vec<String>,
     /// The expression it selects topics by.
     pub regex: Option<String>,
-    /// Partitions that it may use.
+    /// Partitions that are assigned to the member.
     pub assigned: Partitions,
     /// Target assignment of the member.
     pub target: Partitions,
-    /// The member uses the classic protocol.
+    /// True if the member uses the classic protocol.
     pub is_classic: bool,
 }
 
@@ -112,13 +112,13 @@ pub struct DescribedShareMember {
     pub member_id: String,
     /// Rack of the member.
     pub rack_id: Option<String>,
-    /// The epoch it is in.
+    /// Epoch of the member.
     pub epoch: i32,
     /// Client id of the member.
     pub client_id: String,
     /// Address of the member.
     pub client_host: String,
-    /// The topics it names.
+    /// Names of the subscribed topics.
     pub topics: Vec<String>,
     /// Partitions that the member may read, including those of deleted topics.
     pub assigned: Partitions,
@@ -155,7 +155,7 @@ pub struct DescribedTopology {
 pub struct DescribedSubtopology {
     /// Id of the subtopology.
     pub id: String,
-    /// The topics it reads.
+    /// Names of the topics that the subtopology reads.
     pub source_topics: Vec<String>,
     /// The topics between parts that it writes.
     pub repartition_sink_topics: Vec<String>,
@@ -170,11 +170,11 @@ pub struct DescribedSubtopology {
 pub struct DescribedStreamsMember {
     /// Id of the member.
     pub member_id: String,
-    /// The epoch it is in.
+    /// Epoch of the member.
     pub epoch: i32,
     /// Metadata of the member.
     pub metadata: StreamsMemberMetadata,
-    /// Tasks that it may run.
+    /// Tasks that are assigned to the member.
     pub assigned: TaskSets,
     /// Target assignment of the member.
     pub target: TaskSets,
@@ -254,7 +254,7 @@ pub struct MonitoredGroup {
 pub struct Room {
     /// Number of groups.
     pub groups: usize,
-    /// Committed offsets of all groups.
+    /// Number of committed offsets of all groups.
     pub offsets: usize,
     /// Bytes of the id of a group at most; a group with a longer id is not listed.
     pub id_bytes: usize,

@@ -58,13 +58,13 @@ pub struct MemberMetadata {
     pub client_id: String,
     /// Address of the member.
     pub client_host: String,
-    /// The topics it names.
+    /// Names of the subscribed topics.
     pub topics: BTreeSet<String>,
     /// The expression it selects topics by.
     pub regex: Option<String>,
     /// Time that it may take to give partitions up; -1 if unknown.
     pub rebalance_timeout_ms: i32,
-    /// The assignor it prefers.
+    /// Server-side assignor that the member requests.
     pub assignor: Option<String>,
     /// The member's protocols if it uses the classic protocol.
     pub classic: Option<ClassicMember>,
@@ -91,13 +91,13 @@ pub struct TargetEpoch {
 /// Current assignment of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CurrentValue {
-    /// The epoch the member is in.
+    /// Epoch of the member.
     pub epoch: i32,
-    /// The epoch it was in before.
+    /// Previous epoch of the member.
     pub previous_epoch: i32,
     /// 0 stable, 1 unrevoked, 2 unreleased partitions; others are unknown.
     pub state: i8,
-    /// Partitions that it may use.
+    /// Partitions that are assigned to the member.
     #[serde(serialize_with = "record_json::by_topic")]
     pub assigned: EpochPartitions,
     /// Partitions that it must give up.

@@ -39,14 +39,14 @@ pub struct ShareMemberMetadata {
     pub client_id: String,
     /// Address of the member.
     pub client_host: String,
-    /// The topics it names.
+    /// Names of the subscribed topics.
     pub topics: BTreeSet<String>,
 }
 
 /// Current assignment of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ShareCurrentValue {
-    /// The epoch the member is in.
+    /// Epoch of the member.
     pub epoch: i32,
     /// The epoch it was in before; -1 if it was in none.
     pub previous_epoch: i32,

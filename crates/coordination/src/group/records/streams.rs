@@ -107,15 +107,15 @@ pub struct HeldTasks {
 /// Current assignment of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StreamsCurrentValue {
-    /// The epoch the member is in.
+    /// Epoch of the member.
     pub epoch: i32,
-    /// The epoch it was in before.
+    /// Previous epoch of the member.
     pub previous_epoch: i32,
     /// 1 stable, 2 unrevoked, 3 unreleased tasks; others are unknown.
     pub state: i8,
-    /// Tasks that it may run.
+    /// Tasks that are assigned to the member.
     pub assigned: HeldTasks,
-    /// Tasks that it must give up.
+    /// Tasks that the member must release.
     pub revoking: HeldTasks,
 }
 

@@ -25,13 +25,13 @@ pub struct ConsumerHeartbeatRequest {
     pub client_host: String,
     /// Time that the member may take to give partitions up.
     pub rebalance_timeout_ms: i32,
-    /// The topics it names.
+    /// Names of the subscribed topics; `None` if they have not changed.
     pub topics: Option<Vec<String>>,
     /// The expression it selects topics by.
     pub regex: Option<String>,
-    /// The assignor it prefers.
+    /// Server-side assignor that the member requests.
     pub assignor: Option<String>,
-    /// The partitions it has.
+    /// Partitions that the member owns.
     pub owned: Option<Partitions>,
     /// The topics that the member may describe: its expression selects among them.
     pub visible: Visible,

@@ -22,7 +22,7 @@ pub struct ShareHeartbeatRequest {
     pub client_id: String,
     /// Address of the client, as Kafka writes it: `/10.0.0.1`.
     pub client_host: String,
-    /// The topics it names.
+    /// Names of the subscribed topics; `None` if they have not changed.
     pub topics: Option<Vec<String>>,
 }
 

@@ -31,7 +31,7 @@ pub struct StreamsHeartbeatRequest {
     pub client_host: String,
     /// The topology of its application; needed to join.
     pub topology: Option<Topology>,
-    /// Tasks that it has.
+    /// Tasks that the member owns.
     pub owned: Option<TaskSets>,
     /// The process that it is a thread of.
     pub process_id: Option<String>,
@@ -43,7 +43,7 @@ pub struct StreamsHeartbeatRequest {
     pub task_offsets: Option<TaskOffsets>,
     /// The ends of their changelogs.
     pub task_end_offsets: Option<TaskOffsets>,
-    /// The client knows the status `MISSING_CLIENT_TAGS`.
+    /// True if the client supports the status `MISSING_CLIENT_TAGS`.
     pub knows_missing_tags: bool,
     /// True if all members are to shut down.
     pub shutdown_application: bool,
@@ -60,7 +60,8 @@ pub struct StreamsBeat {
     pub heartbeat_interval_ms: i32,
     /// Shortest time between two reports of task offsets; 0 for a member that has left.
     pub task_offset_interval_ms: i32,
-    /// Most records that a task may lag to become active; -1 for a member that has left.
+    /// Maximum number of records that a task may lag to become active; -1 for a member that has
+    /// left.
     pub acceptable_recovery_lag: i64,
     /// States of the group that its members should know.
     pub status: Vec<StreamsStatus>,

@@ -115,7 +115,7 @@ fn divide_each(members: &mut [Subscriber], topics: &BTreeMap<String, Assignable>
 struct Division<K> {
     targets: Vec<K>,
     subscribed: Vec<usize>,
-    /// Members that each partition should have.
+    /// Number of members that each partition should have.
     sharing: usize,
     /// Partitions that each member should have.
     wanted: Vec<usize>,

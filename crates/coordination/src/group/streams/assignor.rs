@@ -36,7 +36,7 @@ pub struct TaskSource {
     pub subtopology_id: String,
     /// Number of tasks of the subtopology.
     pub tasks: i32,
-    /// The tasks have state, which standby tasks replicate.
+    /// True if the tasks have state, which standby tasks replicate.
     pub is_stateful: bool,
 }
 

@@ -18,7 +18,7 @@ use crate::group::topics::Topics;
 /// Settings of a heartbeat, and its time.
 #[derive(Clone, Debug)]
 pub(in crate::group) struct StreamsLimits {
-    /// Most members the group may have.
+    /// Maximum number of members of the group.
     pub(in crate::group) max_size: usize,
     /// Time between two target assignments.
     pub(in crate::group) assignment_interval_ms: i32,

@@ -9,7 +9,7 @@ use crate::group::java_map::JavaMap;
 use crate::group::records::{CopartitionGroup, InternalTopic, Subtopology, Topology};
 use crate::group::topics::Topics;
 
-/// Most tasks of a topology, without standby tasks. Kafka has no limit.
+/// Maximum number of tasks of a topology, without standby tasks. Kafka has no limit.
 const TASKS_MAX: i64 = 1 << 17;
 
 /// A topology, configured for the topics that exist.

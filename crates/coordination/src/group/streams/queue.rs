@@ -15,7 +15,7 @@ impl<T> Default for JavaQueue<T> {
 }
 
 impl<T> JavaQueue<T> {
-    /// Adds an item (`add`).
+    /// Adds an item, as `PriorityQueue.add` of Java does.
     pub(super) fn push(&mut self, item: T, compare: impl Fn(&T, &T) -> Ordering) {
         self.items.push(item);
         let mut at = self.items.len() - 1;

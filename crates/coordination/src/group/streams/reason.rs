@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use crate::group::records::InternalTopic;
 use crate::group::request::StreamsStatus;
 
-/// Names of topics in a sentence, at most.
+/// Maximum number of topic names in a sentence.
 const NAMES_MAX: usize = 3;
 
-/// A reason of the topics.
+/// Status about the topics of a group that prevents an assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reason(pub(super) StreamsStatus);
 

@@ -147,7 +147,7 @@ struct Change {
     revoking: EpochTasks,
     /// Tasks that it may take once it has nothing to give up.
     pending: EpochTasks,
-    /// Some tasks of the target are not free.
+    /// True if other members still own some tasks of the target.
     is_blocked: bool,
 }
 

@@ -41,13 +41,14 @@ pub(in crate::group) struct Rig {
     pub(in crate::group) ahead_ms: i64,
     /// Everything in the log.
     pub(in crate::group) log: Vec<Logged>,
-    /// Appends wait here while set; otherwise they are done immediately.
+    /// True to hold appends here; otherwise they are done immediately.
     pub(in crate::group) hold_appends: bool,
     pub(in crate::group) held: VecDeque<(PersistId, Payload)>,
-    /// Comparisons wait here while set; otherwise they are done immediately.
+    /// True to hold comparisons here; otherwise they are done immediately.
     pub(in crate::group) hold_works: bool,
     pub(in crate::group) works: VecDeque<MatchWork>,
-    /// Works at the share coordinator wait here while set; otherwise they are done immediately.
+    /// True to hold requests to the share coordinator here; otherwise they are processed
+    /// immediately.
     pub(in crate::group) hold_share_works: bool,
     pub(in crate::group) share_works: VecDeque<ShareStateWork>,
     answers: BTreeMap<Ticket, Outcome>,
@@ -174,7 +175,7 @@ impl Rig {
         true
     }
 
-    /// A batch enters the log.
+    /// Appends a batch to the log.
     pub(in crate::group) fn store(&mut self, payload: Payload) {
         match payload {
             Payload::Records(records) => {

@@ -69,7 +69,7 @@ impl Drop for PrintedOnPanic {
 struct Reached {
     assignments: usize,
     commits: usize,
-    /// Acknowledged deletions of a group with a commit.
+    /// Number of acknowledged deletions of a group with a commit.
     deletions: usize,
     restarts: usize,
     returns: usize,
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// One thing happens.
+    /// Performs one random step.
     fn live(&mut self) {
         match self.random.below(100) {
             0..72 => {

@@ -26,7 +26,7 @@ pub(super) struct Scans {
 struct ColdScan {
     /// The last key of the last round.
     last: Option<ShareKey>,
-    /// Old snapshots are written again. False while nothing is written: they would only get older.
+    /// True to write old snapshots again. False while the coordinator writes nothing else.
     rewrites: bool,
 }
 

@@ -14,9 +14,9 @@ use crate::share_state::share::Share;
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     slots: BTreeMap<ShareKey, Slot>,
-    /// State batches of stored states and of drafts.
+    /// Number of state batches of stored states and of drafts.
     batches: usize,
-    /// Waiting operations and their state batches.
+    /// Number of waiting operations and their state batches.
     waiting: usize,
 }
 
@@ -25,7 +25,7 @@ struct Slot {
     stored: Option<Share>,
     draft: Option<Box<Draft>>,
     waiting: VecDeque<Waiter>,
-    /// The topic was missing in the last scan.
+    /// True if the topic did not exist at the last scan.
     is_orphan: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Draft {
     pub(super) snapshot_at: Option<usize>,
     /// Position of the key's last tombstone among the records of the append, if it has one there.
     pub(super) removed_at: Option<usize>,
-    /// The records are with the host: operations on the key wait.
+    /// True if the host is appending the records: operations on the key wait.
     is_sent: bool,
 }
 

@@ -59,7 +59,7 @@ pub(in crate::share_state) struct Rig {
     pub(in crate::share_state) log_start: usize,
     /// Offset after the last record that no crash loses.
     pub(in crate::share_state) committed: usize,
-    /// Reports of appends wait here while set; otherwise they are made immediately.
+    /// True to hold reports of appends here; otherwise they are made immediately.
     pub(in crate::share_state) hold_appends: bool,
     /// The next appends fail for this reason.
     pub(in crate::share_state) failure: Option<PersistFailure>,

@@ -34,7 +34,7 @@ const GROUPS: [&str; 2] = ["a", "b"];
 const TOPICS: u8 = 2;
 const PARTITIONS: i32 = 2;
 const OFFSETS: i64 = 25;
-/// Most operations on a key that have no answer: each may have happened or not.
+/// Maximum number of operations on a key that have no answer: each may have happened or not.
 const UNKNOWN_MAX: usize = 6;
 
 type PartResult = Result<PartAnswer, ShareStateError>;
@@ -50,7 +50,7 @@ struct Sent {
 struct World {
     rig: Rig,
     rng: StdRng,
-    /// States by the answers.
+    /// Possible states of each key, as the responses permit.
     known: BTreeMap<ShareKey, Known>,
     /// Operations of each key, in the order of arrival, from the first one without an answer on.
     sent: BTreeMap<ShareKey, VecDeque<Sent>>,
@@ -67,14 +67,14 @@ struct World {
 /// Counts of the events that have to happen.
 #[derive(Debug, Default)]
 struct Reached {
-    /// Answers that tell of a state.
+    /// Number of answers that tell of a state.
     done: usize,
     fenced: usize,
-    /// Operations whose records were not appended.
+    /// Number of operations whose records were not appended.
     failed: usize,
-    /// Crashes after which an operation without an answer has happened.
+    /// Number of crashes after which an operation without an answer has happened.
     happened: usize,
-    /// Crashes with which the log lost its tail.
+    /// Number of crashes with which the log lost its tail.
     cut: usize,
     pruned: usize,
     topics: usize,

@@ -19,7 +19,7 @@ pub(super) struct Appends {
 
 #[derive(Debug)]
 enum PendingWrite {
-    /// An id's next state.
+    /// The next state of a transactional id.
     State { transactional_id: String, next: Box<Transaction>, then: Continuation },
     /// Tombstones of ids that are removed.
     Removal(Vec<String>),
@@ -28,7 +28,7 @@ enum PendingWrite {
 /// Continuation of a logged state.
 #[derive(Debug)]
 pub(super) enum Continuation {
-    /// The outcome is sent.
+    /// Sends the outcome.
     Reply(Ticket, Outcome),
     /// The producer gets its new state, and the decision is carried out.
     End(Ticket),

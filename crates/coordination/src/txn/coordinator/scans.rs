@@ -6,7 +6,7 @@ use super::inits::decide_abort;
 use super::{Coordinator, Decision, Held};
 use crate::txn::transaction::TxnState;
 
-/// Tombstones per batch, so that no batch exceeds the partition's limit.
+/// Number of tombstones per batch, so that no batch exceeds the partition's limit.
 const RECORDS_PER_APPEND: usize = 1_000;
 
 impl Coordinator {

@@ -31,7 +31,7 @@ pub(in crate::txn) struct Rig {
     pub(in crate::txn) log: Vec<EncodedRecord>,
     /// Every marker written: producer id, epoch, commit, by partition.
     pub(in crate::txn) markers: BTreeMap<TopicPartition, Vec<(i64, i16, bool)>>,
-    /// Markers wait here while set; otherwise they are done immediately.
+    /// True to hold appends here; otherwise they are done immediately.
     pub(in crate::txn) hold_appends: bool,
     pub(in crate::txn) hold_markers: bool,
     pub(in crate::txn) hold_ids: bool,

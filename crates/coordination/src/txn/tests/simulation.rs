@@ -52,15 +52,15 @@ struct World {
 struct Reached {
     records: usize,
     markers: usize,
-    /// Appends that left the log as it was.
+    /// Number of appends that left the log as it was.
     refused: usize,
-    /// Appends that took the partition out of use.
+    /// Number of appends that took the partition out of use.
     lost: usize,
-    /// Elections after which the log had writes that nobody was told of.
+    /// Number of elections after which the log had writes that no response has reported.
     kept: usize,
-    /// Elections with which the log lost its tail.
+    /// Number of elections with which the log lost its tail.
     cut: usize,
-    /// Markers of coordinators that were not in office any more.
+    /// Number of markers of coordinators that were not in office any more.
     late: usize,
 }
 
@@ -151,7 +151,7 @@ impl World {
         self.rig.elect();
     }
 
-    /// Answers arrive.
+    /// Processes the responses that have arrived.
     fn hear(&mut self) {
         for client in self.clients.values_mut() {
             if let Some(answer) = client.init.and_then(|ticket| self.rig.answer::<InitRequest>(ticket)) {

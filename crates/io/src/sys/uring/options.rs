@@ -5,7 +5,7 @@
 pub struct RingOptions {
     /// Number of operations one submission takes; a longer chain cannot be linked.
     pub entries: u32,
-    /// Most operations in flight, rounded up to a power of two.
+    /// Maximum number of operations in flight, rounded up to a power of two.
     pub in_flight: u32,
     /// Thread that does the work.
     pub mode: Mode,

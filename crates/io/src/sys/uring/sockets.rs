@@ -256,8 +256,8 @@ impl SocketRing {
 }
 
 impl Drop for SocketRing {
-    /// Requests the kernel to cancel everything and waits a moment. Leaks the memory that the
-    /// kernel may still access then.
+    /// Cancels all operations and waits up to 50 ms for their completions. Leaks the memory that
+    /// the kernel may still access after that.
     fn drop(&mut self) {
         const MOMENT: Duration = Duration::from_millis(1);
         const MOMENTS: u32 = 50;

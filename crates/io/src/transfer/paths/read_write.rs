@@ -22,8 +22,8 @@ use crate::transfer::engine::Engine;
 use crate::transfer::job::{Job, Progress};
 use crate::transfer::queue::Queue;
 
-/// Most slices of one call; further slices need another call. Enough for a response of 32
-/// partitions.
+/// Maximum number of slices of one call; further slices need another call. Enough for a response of
+/// 32 partitions.
 const SLICES: usize = 64;
 const _: () = assert!(SLICES <= 1024, "the kernel takes no more in one call (IOV_MAX)");
 

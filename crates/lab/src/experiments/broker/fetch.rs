@@ -29,7 +29,7 @@ const SIZES: [(&str, i32); 6] = [
 
 const BATCH_LEN: usize = 16 << 10;
 
-/// Most requests of a run.
+/// Maximum number of requests of a run.
 const REQUESTS: usize = 4000;
 
 /// The experiment, with its brokers.

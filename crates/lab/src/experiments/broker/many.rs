@@ -69,8 +69,8 @@ impl<'b> Many<'b> {
         Ok(Told { ends, records })
     }
 
-    /// The same with the bare loop. Also returns the processor time of the loop and the number of
-    /// records in its files.
+    /// Sends the same requests to the bare loop. Also returns the processor time of the loop and
+    /// the number of records in its files.
     fn send_to_floor(&self, rounds: usize) -> Result<(Told, Duration, u64), LabError> {
         let (places, batch) = (places(), batch()?);
         let files = places.iter().map(|_| self.bench.file()).collect::<Result<Vec<_>, LabError>>()?;

@@ -36,7 +36,7 @@ const WARM_UP: f64 = 0.1;
 #[derive(Debug, Clone, Copy)]
 struct Crowd {
     groups: usize,
-    /// Members of each group.
+    /// Number of members of each group.
     members: usize,
     partitions: i32,
     /// Records per second.

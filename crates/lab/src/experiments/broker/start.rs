@@ -11,7 +11,8 @@ use crate::record::{Metric, Verdict};
 
 const EMPTY: &str = "on an empty directory";
 
-/// Partitions of one topic. Kafka's controller changes at most 10 000 partitions in a request.
+/// Maximum number of partitions of one topic. Kafka's controller changes at most 10 000 partitions
+/// in a request.
 const TOPIC_PARTITIONS: i32 = 1000;
 
 /// The experiment, which starts brokers in its runs.

@@ -30,7 +30,7 @@ const FETCH: &str = "fetch, 1 MiB";
 
 const BATCH_LEN: usize = 64 << 10;
 const FETCH_BYTES: i32 = 1 << 20;
-/// Batches that are sent between two readings of the clock.
+/// Number of batches that are sent between two readings of the clock.
 const TURN: usize = 64;
 /// Interval of the scrapes, a common setting of Prometheus.
 const SCRAPED_EVERY: Duration = Duration::from_secs(5);

@@ -27,7 +27,7 @@ const AS_GOOD: f64 = 1.03;
 /// Threshold for messages that must never be sent by reference: the largest valid value.
 const NEVER_BYTES: usize = 64 << 20;
 
-/// Least confidence of an interval that counts; five rounds reach it.
+/// Minimum confidence of an interval that counts; five rounds reach it.
 const CONFIDENCE: f64 = 0.93;
 
 /// Returns the thresholds that the summaries support, with the reasons. A default changes only if

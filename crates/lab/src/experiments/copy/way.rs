@@ -22,7 +22,7 @@ pub(super) enum CopyMethod {
     Reflink,
 }
 
-/// Most bytes of one call.
+/// Maximum number of bytes of one call.
 const ALL_BYTES: usize = 0x7fff_f000;
 
 /// Reason why a method made no copy.

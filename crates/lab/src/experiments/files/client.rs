@@ -18,10 +18,10 @@ use crate::experiments::files::site::SiteFile;
 use crate::harness::identity::NAME;
 use crate::harness::payload;
 
-/// Most bytes of one read.
+/// Maximum number of bytes of one read.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Most bytes of the head of a response.
+/// Maximum number of bytes of the head of a response.
 const HEAD_BYTES: usize = 4096;
 
 /// Limit for the time that a server takes to respond.

@@ -15,7 +15,7 @@ use crate::record::{Metric, Verdict};
 
 const MOST_CONNECTIONS: usize = 5_000;
 
-/// Least number of requests on a permanent connection, so that its setup has little weight.
+/// Minimum number of requests on a permanent connection, so that its setup has little weight.
 const LEAST_REQUESTS: usize = 8;
 
 /// Requests of one kind.

@@ -82,7 +82,7 @@ pub(super) struct Cost {
     /// Processor time of the loop's thread and of the ring's kernel workers.
     pub(super) cpu: Duration,
     pub(super) wall: Duration,
-    /// System calls.
+    /// Number of system calls.
     pub(super) calls: u64,
     /// Memory that the kernel has taken to register the connections with the loop.
     pub(super) kernel_bytes: u64,
@@ -140,7 +140,7 @@ pub(super) struct Sink<'a> {
     responses: Vec<ProduceResponses>,
     /// Number of requests that are still to come.
     pub(super) left: usize,
-    /// System calls so far.
+    /// Number of system calls so far.
     pub(super) calls: u64,
 }
 

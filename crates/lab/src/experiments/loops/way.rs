@@ -37,7 +37,7 @@ const RESPONSE_BYTES: usize = 1 << 10;
 /// Number of these buffers: two for each busy connection.
 const RESPONSE_BUFFERS: u16 = 512;
 
-/// Most buffers in which a batch arrives.
+/// Maximum number of buffers in which a batch arrives.
 const MOST_PARTS: usize = 16;
 
 impl LoopMethod {

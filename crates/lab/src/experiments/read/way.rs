@@ -31,7 +31,7 @@ pub(super) enum ReadMethod {
 /// Use of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Depth {
-    /// Most reads in flight.
+    /// Maximum number of reads in flight.
     reads: u16,
     /// True if the file and the buffers are registered.
     registered: bool,

@@ -17,11 +17,11 @@ use rustix::net::SendFlags;
 use super::route::{Socket, fd};
 use super::{How, Load, Wait};
 
-/// Most buffers, which take turns. The same number of sends may be parked.
+/// Maximum number of buffers, which take turns. The same number of sends may be parked.
 const BUFFERS: u16 = 16;
 
-/// Most bytes of all buffers together, which fit into the usual limit of locked memory for users.
-/// There are at least two buffers.
+/// Maximum number of bytes of all buffers together, which fit into the usual limit of locked memory
+/// for users. There are at least two buffers.
 const BUFFERED_BYTES: usize = 4 << 20;
 
 /// Sender of messages of one piece, ready to send.

@@ -9,9 +9,9 @@ use crate::report::scale::Scale;
 pub(super) const HEIGHT: f64 = 320.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = HEIGHT - 44.0;
-/// Least distance between the names at the ends of curves, in pixels.
+/// Minimum distance between the names at the ends of curves, in pixels.
 const LABEL_STEP: f64 = 16.0;
-/// Least distance between numbers below the axis of a narrow picture, in pixels.
+/// Minimum distance between numbers below the axis of a narrow picture, in pixels.
 const TICK_STEP: f64 = 56.0;
 
 /// Draws the curves of one picture.

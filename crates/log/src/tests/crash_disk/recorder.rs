@@ -21,9 +21,9 @@ use crate::disk::{DirEntry, Disk, Kind, ReadFiles, RealDisk};
 pub enum Op {
     /// A new file.
     Create {
-        /// Its path.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// Its number.
+        /// Number of the file.
         file: usize,
     },
     /// Bytes written to a file.
@@ -35,38 +35,38 @@ pub enum Op {
         /// The bytes.
         bytes: Vec<u8>,
     },
-    /// A file cut, or lengthened by zeroes.
+    /// A file truncated, or extended by zeroes.
     Truncate {
         /// Number of the file.
         file: usize,
-        /// Its length, bytes.
+        /// New length of the file, bytes.
         len: usize,
     },
-    /// Contents of a file brought to the device.
+    /// Contents of a file synced to the device.
     Sync {
         /// Number of the file.
         file: usize,
     },
     /// A new directory.
     CreateDir {
-        /// Its path.
+        /// Path of the file or directory.
         path: PathBuf,
     },
-    /// Names in a directory brought to the device.
+    /// Names in a directory synced to the device.
     SyncDir {
         /// Path of the directory.
         path: PathBuf,
     },
-    /// Another name for a file.
+    /// A file or directory renamed.
     Rename {
-        /// The name before.
+        /// Previous path.
         from: PathBuf,
-        /// The name after.
+        /// New path.
         to: PathBuf,
     },
-    /// A file, or a directory that is empty.
+    /// A file or an empty directory removed.
     Remove {
-        /// Its path.
+        /// Path of the file or directory.
         path: PathBuf,
     },
 }

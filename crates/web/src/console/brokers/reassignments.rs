@@ -13,7 +13,7 @@ use crate::console::layout::{table, topic_link};
 use crate::console::visitor::Visitor;
 use crate::console::{Console, format};
 
-/// Partitions that the page shows.
+/// Maximum number of partitions that the page shows.
 const ROWS_MAX: usize = 200;
 /// Time for which the controller may take to respond, ms.
 const TIMEOUT_MS: i32 = 1_500;

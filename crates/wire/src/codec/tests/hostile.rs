@@ -110,7 +110,7 @@ fn trailing_request_bytes_are_ignored() {
     assert_eq!((found.generation_id, found.member_id), (7, StrBytes::from("m")));
 }
 
-/// Bytes of memory that one byte of the densest honest array costs, at most.
+/// Maximum memory in bytes that one byte of the densest valid array costs.
 const AMPLIFICATION: usize = 40;
 
 #[track_caller]

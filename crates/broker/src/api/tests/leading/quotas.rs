@@ -22,7 +22,7 @@ use crate::source::{BusiestClients, ByteRates};
 const FETCH_VERSION: i16 = 17;
 /// More than any client may take.
 const LONG: Duration = Duration::from_secs(1000);
-/// Topics of a request that is answered by another thread.
+/// Number of topics of a request that is answered by another thread.
 const LARGE_TOPICS: i32 = 20_000;
 
 fn context(rig: &Rig, api: ApiKey, version: i16) -> Context {

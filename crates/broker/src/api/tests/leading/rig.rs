@@ -103,7 +103,7 @@ impl Rig {
         self.publish(&[RegisterBrokerRecord { end_points: vec![endpoint], ..other() }.into()]);
     }
 
-    /// From now on a separate thread answers large requests, as in a broker.
+    /// Starts the separate thread that answers large requests, as in a broker.
     pub(super) fn answer_large_requests_elsewhere(&mut self) {
         let (broker, stop) = (self.broker.clone(), self.service.stop.clone());
         let (large, _thread) = api::large::start(broker.clone(), stop.clone()).unwrap();

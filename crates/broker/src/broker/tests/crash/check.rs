@@ -26,7 +26,7 @@ pub(super) struct Ended<'a> {
     /// True if everything that was acknowledged must be there: not after a loss of power if
     /// acknowledgements did not wait for the device.
     pub(super) keeps: bool,
-    /// Only the process ended: what was not acknowledged is there as well.
+    /// True if only the process ended: unacknowledged writes are there as well.
     pub(super) is_whole: bool,
 }
 
@@ -61,7 +61,7 @@ struct Batch {
 }
 
 impl Found {
-    /// All that is not a marker.
+    /// Records of the log that are not control records.
     fn records(&self) -> impl Iterator<Item = &(i64, Vec<u8>, Option<Vec<u8>>)> {
         self.batches.iter().filter(|one| one.marker.is_none()).flat_map(|one| &one.records)
     }

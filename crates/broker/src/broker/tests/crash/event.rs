@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 
 use levada_metadata::store::METADATA_DIR;
 
-/// An event of a life.
+/// An event in the history of a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
     /// One batch of an idempotent producer.
@@ -18,19 +18,19 @@ pub(super) enum Event {
     Retry,
     /// A transaction that ends well, with offsets committed in some of them.
     Commit,
-    /// One that is given up.
+    /// A transaction that is aborted.
     Abort,
     /// One whose end is left to what comes later.
     LeaveOpen,
-    /// Offsets of a group.
+    /// Committed offsets of a group.
     CommitOffset,
-    /// A topic.
+    /// Creation of a topic.
     Create,
-    /// A topic goes.
+    /// Deletion of a topic.
     Delete,
     /// A topic goes, and another one gets its name immediately.
     Recreate,
-    /// One more partition.
+    /// Creation of one more partition of a topic.
     Grow,
     /// A topic's configuration changes.
     Configure,
@@ -38,11 +38,11 @@ pub(super) enum Event {
     KeepHouse,
     /// One log is made durable, as `flush.ms` does it.
     Flush,
-    /// Old segments go.
+    /// Deletion of old segments.
     ExpireByAge,
     /// Segments go because there are too many.
     ExpireBySize,
-    /// A log's start is moved up.
+    /// Deletion of records before an offset.
     DeleteRecords,
     /// Every log that needs it is compacted.
     Compact,
@@ -76,7 +76,7 @@ impl Event {
         Self::Die,
     ];
 
-    /// Its frequency, in a steady life and in one of short segments.
+    /// Relative frequency of the event: in a usual history, or in one with short segments.
     fn weight(self, is_short: bool) -> u32 {
         let (steady, short) = match self {
             Self::Produce => (45, 36),
@@ -102,7 +102,7 @@ impl Event {
         if is_short { short } else { steady }
     }
 
-    /// One of them by chance.
+    /// Draws an event at random.
     pub(super) fn draw(is_short: bool, random: &mut StdRng) -> Self {
         let total = Self::ALL.iter().map(|event| event.weight(is_short)).sum();
         let mut rest = random.random_range(0..total);
@@ -168,7 +168,7 @@ pub(super) struct Happened {
 }
 
 impl Happened {
-    /// An event had an effect.
+    /// Notes that an event had an effect.
     pub(super) fn note(&mut self, event: Event) {
         *self.events.entry(event).or_default() += 1;
     }

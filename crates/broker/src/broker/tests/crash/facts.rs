@@ -25,7 +25,7 @@ impl Span {
     }
 }
 
-/// Everything.
+/// Everything that the history has done, to be compared with a recovered broker.
 #[derive(Default)]
 pub(super) struct Facts {
     pub(super) topics: Vec<TopicFact>,
@@ -92,12 +92,12 @@ pub(super) struct TopicFact {
     pub(super) policy: Policy,
     pub(super) created: Span,
     pub(super) deleted: Option<Span>,
-    /// By partition count.
+    /// Growth of the topic: number of partitions, and the time of the change.
     pub(super) grown: Vec<(i32, Span)>,
     /// Values that keys were set to.
     pub(super) configured: Vec<(&'static str, String, Span)>,
     pub(super) batches: Vec<BatchFact>,
-    /// Partition and first offset.
+    /// Moved log starts: partition, first offset, and the time of the change.
     pub(super) starts: Vec<(i32, i64, Span)>,
     /// Partition, first offset, and from when on a checkpoint has it.
     pub(super) kept_starts: Vec<(i32, i64, usize)>,

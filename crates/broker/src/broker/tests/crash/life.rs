@@ -40,19 +40,20 @@ pub(super) use transactions::{copier, settle};
 /// A broker's ways of writing, drawn from the seed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::broker::tests) struct Ways {
-    /// Acknowledgements wait for the device.
+    /// True if acknowledgements wait for the device.
     pub(super) durable: bool,
-    /// Records are copied into mappings.
+    /// True if records are copied into mappings.
     pub(super) mapped: bool,
     /// Segments have so many bytes at most, fewer than a configuration may say, and logs lose their
     /// beginnings; without, neither.
     pub(super) segment_bytes: Option<u32>,
-    /// Background work runs on threads. Then a seed does not mean one order of changes.
+    /// True if background work runs on threads; then a seed does not determine the order of
+    /// changes.
     pub(super) threads: bool,
     /// Files that are out of a log stay until the next start, and what is deleted from a compacted
     /// one goes with the next compaction.
     pub(in crate::broker::tests) late: bool,
-    /// Transactions are those of today's clients, whose epoch rises with each end (KIP-890).
+    /// True if each end of a transaction increments the producer epoch (KIP-890).
     pub(super) bumps_epochs: bool,
 }
 
@@ -122,7 +123,7 @@ impl Incarnation {
         self.local.block_on(&self.runtime, work)
     }
 
-    /// From now on what transactions wait for is done, and what failed is tried again.
+    /// Starts the tasks that end transactions and repeat failed work.
     pub(in crate::broker::tests) fn run_transactions(&self) {
         self.local.spawn_local(self.broker.transactions().clone().run());
         let clock = self.broker.coordinators().clone();
@@ -139,7 +140,7 @@ impl Incarnation {
         }
     }
 
-    /// Stops in order.
+    /// Stops the broker cleanly.
     pub(in crate::broker::tests) fn close(self) {
         self.broker.coordinators().unload();
         self.broker.close();

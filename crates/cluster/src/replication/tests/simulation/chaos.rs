@@ -49,7 +49,7 @@ pub(super) enum Accident {
     Deafen {
         ms: i64,
     },
-    /// Messages take long.
+    /// Messages are delayed.
     Slow {
         ms: i64,
     },
@@ -104,7 +104,8 @@ pub(super) enum Trick {
     /// A fetch of a broker that is not in the ISR arrives late. The broker loses its power
     /// meanwhile, and is back without its last records.
     LateFetch,
-    /// The same for AlterPartition with a broker that joins the ISR.
+    /// AlterPartition with a broker that joins the ISR arrives late. The broker loses its power
+    /// meanwhile, and is back without its last records.
     LateJoining,
     /// AlterPartition with a broker that joins does not arrive. Its repetition does, while the
     /// fetches of the broker do not arrive.

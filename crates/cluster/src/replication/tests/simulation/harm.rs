@@ -26,7 +26,7 @@ pub(super) enum Blow {
     EmptyLast,
     /// A segment before the last one is empty, if there is one.
     EmptySealed,
-    /// Nothing.
+    /// No damage.
     Spare,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Blow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Harm {
     pub(super) blow: Blow,
-    /// The checkpoints of offsets are cut.
+    /// True to truncate the offset checkpoints.
     pub(super) cuts_checkpoints: bool,
 }
 

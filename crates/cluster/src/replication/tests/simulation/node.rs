@@ -46,14 +46,14 @@ pub(super) struct Leads {
 pub(super) struct Follows {
     pub(super) leader: i32,
     pub(super) leader_epoch: i32,
-    /// Another thread follows for a replica when it joins those in sync or leaves them.
+    /// True if another thread fetches for a replica when it joins or leaves the ISR.
     pub(super) is_in_sync: bool,
     pub(super) fetcher: Fetcher,
     /// Number of the thread. Those before it may have tasks left.
     pub(super) thread: u64,
     /// Number of the request in flight.
     pub(super) request: Option<u64>,
-    /// Tasks of the last answer are not done yet.
+    /// True while tasks of the last response are not done.
     pub(super) is_busy: bool,
     pub(super) poll_ms: i64,
 }
@@ -70,9 +70,9 @@ pub(super) struct Checkpoint {
 /// Circumstances in which a log is opened.
 #[derive(Clone, Copy)]
 pub(super) struct Opening {
-    /// The log's end is taken for committed.
+    /// True if the node takes its log end for committed.
     pub(super) trusts_its_end: bool,
-    /// The log ends where a segment has lost its end.
+    /// True if the log ends where a segment has lost its end.
     pub(super) ends_at_holes: bool,
 }
 
@@ -84,23 +84,23 @@ pub(super) struct Process {
     pub(super) log: Option<Writer>,
     pub(super) role: Role,
     pub(super) isr: IsrUpdates,
-    /// The change in flight.
+    /// The AlterPartition request in flight.
     pub(super) asked: AlterPartitionRequest,
     /// Waiters of leaderships that were lost, which only a mistake keeps.
     pub(super) kept: Vec<Waiter>,
-    /// Up to here the log was compared with what is committed.
+    /// Offset up to which the log was compared with the committed records.
     pub(super) verified: i64,
     pub(super) lag_checked_ms: i64,
-    /// The log is offline.
+    /// True if the log is offline.
     pub(super) is_broken: bool,
-    /// The process restarts this long after the controller has the report of that.
+    /// Time from the controller's report of the offline log to the restart of the process, ms.
     pub(super) repair_ms: Option<i64>,
     pub(super) directories: Directories,
     /// Number and time of the report in flight.
     pub(super) report: Option<(u64, i64)>,
     /// Present while the log lacks records that it has had.
     pub(super) doubt: Option<Recount>,
-    /// The checkpoints stay as the log was opened with them.
+    /// True if the checkpoints stay as they were when the log was opened.
     pub(super) keeps_claims: bool,
 }
 
@@ -112,11 +112,11 @@ pub(super) struct Node {
     pub(super) checkpoint: Checkpoint,
     pub(super) is_clean: bool,
     pub(super) paused_until: i64,
-    /// An unclean election has made another log the truth, and this one has not followed it yet.
+    /// True if an unclean election has chosen another log and this one has not followed it yet.
     pub(super) is_stale: bool,
-    /// Befalls the files before the next process opens them.
+    /// Damage to the files before the next process opens them.
     pub(super) harm: Option<Harm>,
-    /// Readers may find damage that no opening has looked for.
+    /// True if readers may find damage that no opening has searched for.
     pub(super) is_harmed: bool,
     segment_bytes: u32,
 }

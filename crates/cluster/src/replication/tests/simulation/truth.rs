@@ -27,7 +27,7 @@ pub(super) struct Truth {
     committed_end: i64,
     /// Records before this offset were deleted.
     deleted_end: i64,
-    /// Leaders may have shown batches that are not in `committed`.
+    /// True if leaders may have shown batches that are not in `committed`.
     is_rewritten: bool,
     pub(super) count: usize,
 }

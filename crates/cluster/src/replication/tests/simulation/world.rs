@@ -32,9 +32,9 @@ const CLIENTS: usize = 3;
 /// The client without a producer id.
 const PLAIN: usize = 2;
 const TICK_MS: i64 = 40;
-/// Accidents happen until then.
+/// Time until which faults happen, ms.
 pub(super) const CHAOS_MS: i64 = 4_000;
-/// The cluster has to settle until then.
+/// Time by which the cluster must have settled, ms.
 const CALM_MS: i64 = 30_000;
 const TRACE_LINES: usize = 80;
 
@@ -238,7 +238,7 @@ pub(super) struct Sim {
     isr: Vec<i32>,
     /// The latest AlterPartition request of each broker that has reached the controller.
     altered: HashMap<i32, (u64, u64)>,
-    /// Damage befalls one replica alone: no acknowledged record may be lost.
+    /// True if only one replica is damaged: no acknowledged record may be lost.
     spares_others: bool,
 }
 
@@ -679,7 +679,7 @@ impl Sim {
         self.happen_at(self.now_ms + ms, Accident::Kill { node, down_ms: 50 });
     }
 
-    /// Sends a fetch, as a rule.
+    /// Sends a fetch, which arrives late if the history has that fault.
     pub(super) fn send_fetch(&mut self, from: i32, to: i32, fetch: Message) {
         let is_outside = !self.controller.partition().isr.contains(&from);
         let trick = if is_outside { self.tricked(&[Trick::LateFetch], from) } else { None };
@@ -738,7 +738,7 @@ impl Sim {
         }
     }
 
-    /// A node leads again.
+    /// Isolates a new leader if a fault waits for it, in half of the cases also from clients.
     pub(super) fn strike(&mut self, leader: i32) {
         let Some(ms) = self.strike_ms.take() else { return };
         self.isolate(leader, ms);

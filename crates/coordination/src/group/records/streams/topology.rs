@@ -22,7 +22,7 @@ pub struct Topology {
 pub struct Subtopology {
     /// Id of the subtopology, unique in the topology.
     pub id: String,
-    /// The topics it reads.
+    /// Names of the topics that the subtopology reads.
     pub source_topics: Vec<String>,
     /// Expressions of topics it reads.
     pub source_topic_regex: Vec<String>,
@@ -52,9 +52,9 @@ pub struct InternalTopic {
 /// Topics that must have the same number of partitions, by their indexes in the lists of the part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CopartitionGroup {
-    /// Among the source topics.
+    /// Indexes of topics in the subtopology's source topics.
     pub source_topics: Vec<i16>,
-    /// Indexes of expressions.
+    /// Indexes of expressions in the subtopology's source topic expressions.
     pub source_topic_regex: Vec<i16>,
     /// Among the topics between parts that the part reads.
     pub repartition_source_topics: Vec<i16>,

@@ -81,7 +81,7 @@ struct Client {
     told: Option<Partitions>,
     asked: Option<(Ticket, i32)>,
     heard_ms: i64,
-    /// An answer was lost: it says everything and wants to hear everything.
+    /// True if a response was lost: the next heartbeat has all fields and expects a full response.
     unsure: bool,
 }
 
@@ -136,7 +136,7 @@ impl World {
         self.rig.step(Event::Topics(Arc::new(Catalogue(self.catalogue.clone()))));
     }
 
-    /// One thing happens.
+    /// Performs one random step.
     fn live(&mut self) {
         match self.random.below(100) {
             0..70 => {
@@ -262,7 +262,8 @@ impl World {
         known.asked = Some((self.rig.send(request), epoch));
     }
 
-    /// The broker is killed; what it was writing is in the log or not.
+    /// Kills and restarts the broker. Its writes in progress may or may not be in the log
+    /// afterwards.
     fn restart(&mut self) {
         let settled = self.rig.held.is_empty() && !self.rig.coordinator.is_unloaded();
         while !self.rig.held.is_empty() && self.random.below(2) == 0 {

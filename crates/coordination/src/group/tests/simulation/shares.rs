@@ -100,7 +100,7 @@ struct World {
     /// Requests of administrators.
     asked: BTreeSet<Ticket>,
     group_epoch: i32,
-    /// The group may have been deleted since its epoch was looked at.
+    /// True if the group may have been deleted since its epoch was read.
     is_forgotten: bool,
     reached: Reached,
 }
@@ -132,7 +132,7 @@ impl World {
         self.rig.step(Event::Topics(Arc::new(Catalogue(self.catalogue.clone()))));
     }
 
-    /// One thing happens.
+    /// Performs one random step.
     fn live(&mut self) {
         match self.random.below(100) {
             0..60 => {

@@ -83,7 +83,7 @@ struct Client {
     process_id: String,
     epoch: i32,
     asked: Option<(Ticket, i32)>,
-    /// Tasks that it runs.
+    /// Tasks that the member runs.
     has: TaskSets,
     /// Tasks that it has been assigned last.
     assigned: TaskSets,
@@ -116,9 +116,9 @@ struct World {
     catalogue: BTreeMap<String, i32>,
     asked: BTreeSet<Ticket>,
     group_epoch: i32,
-    /// The group may have been deleted since its epoch was looked at.
+    /// True if the group may have been deleted since its epoch was read.
     is_forgotten: bool,
-    /// No answer gets lost any more.
+    /// True if no further response is lost.
     is_quiet: bool,
     reached: Reached,
 }
@@ -149,7 +149,7 @@ impl World {
         self.rig.step(Event::Topics(Arc::new(Catalogue(self.catalogue.clone()))));
     }
 
-    /// One thing happens.
+    /// Performs one random step.
     fn live(&mut self) {
         match self.random.below(100) {
             0..65 => {

@@ -79,7 +79,7 @@ pub(super) const STREAMS: [Operation; 2] = [
     operation("heartbeat of a streams group of # member", 1, streams::begin),
 ];
 
-/// Partitions of a topic for operations on many partitions.
+/// Number of partitions of a topic for operations on many partitions.
 const TOPIC_PARTITIONS: usize = 100;
 
 const GROUP: &str = "control";

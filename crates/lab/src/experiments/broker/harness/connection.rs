@@ -30,7 +30,7 @@ const CHUNK: usize = 256 << 10;
 /// delayed acknowledgement, 40 ms later.
 const LOW_WATER: usize = 64 << 10;
 
-/// Least capacity of the buffer, for small responses that arrive together.
+/// Minimum capacity of the buffer, for small responses that arrive together.
 const LEAST: usize = 4 << 10;
 
 /// Limit for each wait and each write.

@@ -30,7 +30,7 @@ pub(crate) fn batch(len: usize, record_len: usize, seed: u64) -> Result<(BytesMu
     let mut value = vec![0; record_len.min(len)];
     Payload::new(seed).fill(&mut value);
     let mut builder = Builder::new();
-    // Most bytes that a record needs in addition to its value.
+    // Maximum number of bytes that a record needs in addition to its value.
     const AROUND: usize = 16;
     let timestamp_ms = 1_700_000_000_000;
     while builder.is_empty() || builder.size_bytes() + record_len + AROUND <= len {

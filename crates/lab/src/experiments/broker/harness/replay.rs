@@ -36,7 +36,7 @@ pub(crate) fn step(
 ) -> Result<usize, LabError> {
     let wanted = Wanted { offset: filled.offset(batch), max_bytes, max_wait_ms: 0 };
     connection.send(&frames::fetch(&filled.place, wanted)?)?;
-    // Least size of each response; the rest depends on where segments end.
+    // Minimum size of each response; the rest depends on where segments end.
     let expected = frames::fetched_overhead(&filled.place) + filled.batch_len;
     let response = connection.receive(expected)?;
     let (len, _) = frames::fetched(response, &filled.place)?;

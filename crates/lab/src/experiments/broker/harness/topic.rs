@@ -28,7 +28,7 @@ use crate::experiments::broker::harness::node::Node;
 use crate::harness::bench::chill;
 use crate::record::Verdict;
 
-/// Requests in flight, as in Kafka's producer by default.
+/// Number of requests in flight, as in Kafka's producer by default.
 pub(crate) const IN_FLIGHT: usize = 5;
 
 /// Metadata version with topic ids.
@@ -238,7 +238,7 @@ pub(crate) fn fill(
     fill_with(node, place, (batch_len, 1024), bytes)
 }
 
-/// The same, with batches and records of these lengths.
+/// Like [`fill`], with batches and records of these lengths.
 pub(crate) fn fill_with(
     node: &Node,
     place: TopicPartition,
@@ -293,7 +293,7 @@ pub(crate) fn verify(
     })
 }
 
-/// The same with the function `ask`, which sends a request in any way.
+/// Like [`verify`], with a function `ask` that sends a request and returns the response.
 pub(crate) fn verify_by(
     filled: &Filled,
     base: i64,

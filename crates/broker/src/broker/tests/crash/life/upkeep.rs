@@ -23,8 +23,8 @@ impl Life {
         self.living().flat_map(of).collect()
     }
 
-    /// From now on what lies before the recovery points is on the device; returns whether any of
-    /// them has moved since.
+    /// Notes that the records before the recovery points are on the device; returns true if any
+    /// recovery point has moved.
     fn note_flushed(&mut self, partitions: &[Known]) -> bool {
         let since = self.recorder.count();
         let mut moved = false;
@@ -39,7 +39,7 @@ impl Life {
         moved
     }
 
-    /// After a checkpoint was written: logs do not begin earlier any more.
+    /// Notes that a checkpoint was written: after a crash, logs do not begin earlier.
     pub(super) fn note_checkpoints(&mut self) {
         let partitions = self.partitions();
         self.note_kept(&partitions);
@@ -98,7 +98,7 @@ impl Life {
         moved
     }
 
-    /// The same, because they are too many.
+    /// Deletes old segments of a log because the log is too large.
     pub(super) fn expire_by_size(&mut self) -> bool {
         let at = self.pick_to_shorten();
         let limit = self.random.random_range(0..2_000).to_string();
