@@ -122,13 +122,13 @@ struct Table<E> {
 
 #[derive(Debug)]
 enum Slot<E> {
-    /// Someone fetches or checks it.
+    /// A thread fetches or checks the part.
     Busy(Arc<Fetch<E>>),
     Ready {
         len: u64,
         /// True if this process has fetched or checked the bytes.
         is_checked: bool,
-        /// The open file, as long as someone reads it.
+        /// The open file, as long as a reader uses it.
         file: Weak<File>,
     },
 }
@@ -321,7 +321,7 @@ impl<E: Clone> Cache<E> {
                 table.ledger.touch(&key);
                 Some(Chunk { file: open, len })
             }
-            // Someone has removed the file, or there are no descriptors.
+            // The file has been removed, or there are no descriptors.
             None => {
                 table.ledger.remove(&key);
                 self.drop_slots(table, vec![key]);

@@ -68,7 +68,7 @@ fn live_bytes() -> usize {
 trait Machine {
     /// Makes it remember something of each kind, under a name of its own.
     fn make(&mut self, number: usize);
-    /// Lets a time pass in which everybody is silent; every alarm goes off.
+    /// Advances the time without requests; each alarm fires.
     fn pass(&mut self, ms: i64);
     /// Number of entries in memory.
     fn remembered(&self) -> usize;

@@ -117,7 +117,7 @@ impl Writer {
         Ok((writer, report))
     }
 
-    /// The side that everyone may read.
+    /// The side for readers.
     pub fn partition(&self) -> &Arc<Partition> {
         &self.partition
     }

@@ -178,7 +178,7 @@ fn leased_ranges_stay_readable_after_compaction() {
     });
 }
 
-/// The file of the log's first segment, as nobody in the log opens it.
+/// A separate handle of the first segment's file, which the log does not use.
 fn first_file(partition: &Partition) -> File {
     let path = partition.dir().join("00000000000000000000.log");
     File::options().write(true).open(path).unwrap()

@@ -174,8 +174,8 @@ pub(crate) fn start(door: Door, schemas: Option<Arc<Schemas>>) -> io::Result<(Ro
 /// The schemas of the registry that the configuration names. No request before a record needs it.
 ///
 /// # Errors
-/// A setting cannot be used, or the URL, which anybody with access to the settings may read, has a
-/// login.
+/// A setting cannot be used, or the URL, which each user with access to the settings may read, has
+/// a login.
 pub(crate) fn schemas(config: &BrokerConfig) -> Result<Option<Arc<Schemas>>, SettingsError> {
     let settings = RegistrySettings::of("the broker", |key| config.settings().text(key))?;
     let url = config.settings().text(levada_schema::URL);

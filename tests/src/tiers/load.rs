@@ -104,7 +104,7 @@ fn now_ms() -> i64 {
 #[derive(Debug)]
 pub struct TieredLoad {
     address: SocketAddr,
-    /// The partitions.
+    /// Partitions of the load, each with a writer.
     pub places: Vec<Place>,
     complaints: Mutex<Vec<String>>,
     writers_end: AtomicBool,

@@ -138,7 +138,7 @@ fn no_throttle(node: &Node) {
 }
 
 fn second_operator(node: &Node) {
-    // A first fetch of 1 MiB passes; the rest of 5 MB at 10 kB/s lasts until somebody ends it.
+    // A first fetch of 1 MiB passes; the rest of 5 MB at 10 kB/s lasts until the test ends it.
     let slow = format!("partition move clicks:1 --to {THIRD} --execute --throttle 10000 --no-wait");
     let started = node.levada(&slow).run().stderr;
     assert!(started.contains("--follow"), "{started}");

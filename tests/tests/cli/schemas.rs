@@ -43,7 +43,7 @@ fn confluents_records_are_shown_as_json() {
     node.levada("topic create orders -p 1").run();
     let mut writer = Tool::schemas_python("schemas.py");
     writer.args(["produce", &node.bootstrap(), &registry.url(), "orders"]).run();
-    // Not a record with a schema, one of a schema that nobody has, and one that is cut.
+    // A value without a schema, one whose schema is not in the registry, and a truncated one.
     let lines = file(
         &node,
         "lines",

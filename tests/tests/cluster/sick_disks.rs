@@ -110,7 +110,7 @@ impl Stage {
         self.cluster.node(SICK).history().matches(REFUSAL).count()
     }
 
-    /// One sickness from its begin until the broker is in sync again.
+    /// Runs one fault of a disk until the broker is in sync again.
     fn bear(&mut self, sickness: Sickness, is_other_restarted: bool) {
         let is_levada = Kind::under_test() == Kind::Levada;
         self.await_all_in_sync();

@@ -204,7 +204,7 @@ fn newest_records_open_and_lists_sort() {
     assert!(row.as_str().is_some_and(|row| row.contains("readers") && row.contains("\t2\t")), "{row}");
     visit.open("/topics/few/groups");
     assert!(visit.browser.text().contains("No group of this topic"), "{}", visit.browser.text());
-    // Numbers sort as numbers, up and down, and stay sorted when the list is read anew.
+    // Numbers sort as numbers, up and down, and stay sorted when the list is loaded again.
     visit.open("/topics");
     let first = "document.querySelector('#topics tbody tr').innerText.split('\\t')[0].trim()";
     let head = "document.querySelectorAll('#topics thead button')[2]";

@@ -1,4 +1,4 @@
-//! Twenty thousand TLS handshakes that nobody finishes: who has a connection is served as before.
+//! Twenty thousand unfinished TLS handshakes: clients with a connection are served as before.
 //!
 //! Suite: long, alone; 102 s
 

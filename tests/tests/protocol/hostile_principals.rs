@@ -1,10 +1,10 @@
 //! Greedy clients beside others: many connections of one user repeat the costliest requests that
-//! queue for something, and another client waits for few of them at most. Expressions cost no shard
-//! more than a turn, and silent clients keep nobody from the HTTP address. The bounds stand in
-//! docs/operating/hostile-requests.md.
+//! queue for a resource, and another client waits for at most a few of them. Expressions cost a
+//! shard at most one turn, and silent clients block no other client of the HTTP address. The bounds
+//! are in docs/operating/hostile-requests.md.
 //!
-//! The broker has one processor, so that the times contain the work of everybody. Times count for
-//! release builds alone; the smallest of a few tries counts.
+//! The broker has one processor, so that the times contain the work of all clients. Times count for
+//! release builds only; the smallest of a few tries counts.
 //!
 //! Suite: long, alone; 40 s; share faults
 
@@ -40,7 +40,7 @@ const TOKEN: &str = "an-http-token-of-the-test";
 /// As large as an expression may be, and matched state by state.
 const HOSTILE: &str = "(?:[a-m]?[!-~]?){1000}X";
 
-/// A broker on one processor, a listener for everybody, and one for the user eve.
+/// A broker on one processor, a listener for all users, and one for the user eve.
 struct Target {
     node: Node,
     guarded: SocketAddr,

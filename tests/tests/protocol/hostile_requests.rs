@@ -1,8 +1,8 @@
 //! The cost of the costliest requests of a megabyte, for every API and version: memory, processor
-//! time, bytes of answer, and how long somebody else waits who produces meanwhile. The figures are
-//! bounded, and stand in docs/operating/hostile-requests.md, which `LEVADA_BLESS=1` writes again.
-//! `LEVADA_TEST_APIS=3,24` measures these alone. At scale 10 the broker has ten times as many
-//! topics, groups and members.
+//! time, bytes of the response, and the time that another client waits that produces meanwhile. The
+//! figures have bounds, and are in docs/operating/hostile-requests.md, which `LEVADA_BLESS=1`
+//! writes again. `LEVADA_TEST_APIS=3,24` measures these alone. At scale 10 the broker has ten times
+//! as many topics, groups and members.
 //!
 //! With `LEVADA_TEST_CONTROLLERS=1` the broker is one of a cluster, and the same bounds hold for
 //! requests that it forwards. The page has the figures of a broker that is its own controller.
@@ -42,8 +42,8 @@ const SHARD_MAX: Duration = Duration::from_millis(50);
 /// Processor time of the shard's thread for a request that the shard answers itself, yielding to
 /// others in between.
 const SHARD_YIELDING_MAX: Duration = Duration::from_millis(250);
-/// Time that another client's request may take beyond the longest that it takes while nobody else
-/// asks anything.
+/// Time that another client's request may take beyond the longest time that it takes without
+/// requests of other clients.
 const STALL_MAX: Duration = Duration::from_millis(50);
 /// No promise: a request that takes longer than this has a defect.
 const CPU_MAX: Duration = Duration::from_secs(3);
@@ -76,8 +76,8 @@ enum Who {
     Anybody,
 }
 
-/// A broker on one processor, so that everybody is on the same shard, with a topic, a group and a
-/// transactional id.
+/// A broker on one processor, so that all clients are on the same shard, with a topic, a group and
+/// a transactional id.
 struct Target {
     node: Node,
     guarded: std::net::SocketAddr,

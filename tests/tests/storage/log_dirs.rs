@@ -126,7 +126,7 @@ impl Stage {
         });
     }
 
-    /// Produces to whoever leads; true once it is acknowledged by the replicas in sync.
+    /// Produces to the leader; returns true once the replicas in sync have acknowledged the record.
     fn produce(&mut self, topic: &str, broker: i32) -> i16 {
         let batch = Batch::of(&[&[7; 5_000], b"two"]).encode();
         let mut connection = Connection::open(self.cluster.node(broker).address());

@@ -1,4 +1,4 @@
-//! Messages that the heartbeats of consumer, share and streams groups share, in Kafka's words.
+//! Messages in Kafka's words that heartbeats of consumer, share and streams groups have in common.
 
 use levada_coordination::group::GroupError;
 

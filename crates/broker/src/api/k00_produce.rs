@@ -3,26 +3,27 @@
 //!
 //! Version 5 returns the log start offset, 7 permits zstd (KIP-110), 8 reports errors of single
 //! records (KIP-467), 9 is flexible (KIP-482), 10 names the new leader (KIP-951), 11 may return
-//! TRANSACTION_ABORTABLE and 12 adds partitions to transactions (KIP-890), 13 has topic ids
+//! TRANSACTION_ABORTABLE, 12 adds partitions to transactions (both KIP-890), and 13 has topic ids
 //! (KIP-516).
 //!
 //! Each partition's batch is checked on the connection's shard (size, magic, checksum, structure),
 //! then goes through the partition's lane, which assigns its offsets. Partitions of a request are
 //! independent: one may fail while the others are written. With acks=all the response waits until
 //! the replicas in sync have the batch, or for `timeout_ms`, and `min.insync.replicas` is checked
-//! before and after; on a partition with one replica it is the same as acks=1 otherwise. With
-//! acks=0 there is no response, and an error closes the connection, which is the only way to report
-//! it.
+//! before and after. On a partition with one replica, acks=all otherwise has the effect of acks=1.
+//! With acks=0 there is no response, and an error closes the connection, which is the only way to
+//! report it.
 //!
-//! The topic decides: keyless records in a compacted topic and timestamps too far from the clock
-//! are refused one by one (`record_errors`), `LogAppendTime` stamps, and a `compression.type` other
-//! than `producer` recompresses, on a separate thread. The largest timestamp in a batch's header is
-//! computed from its records, not taken from the client; a client that claims the broker's time
-//! (`LogAppendTime`) for a batch is refused.
+//! The configuration of the topic determines three more steps. Records without a key in a compacted
+//! topic, and timestamps too far from the clock, are refused one by one (`record_errors`). With
+//! `LogAppendTime`, the batch gets the time of the broker. A `compression.type` other than
+//! `producer` recompresses the batch on a separate thread. The largest timestamp in a batch's
+//! header is computed from its records, not taken from the client; a client that claims the
+//! broker's time (`LogAppendTime`) for a batch is refused.
 //!
-//! The first batch of a transaction in a partition must be covered by the transaction: from version
-//! 12 on (KIP-890) it makes the partition part of it, up to version 11 the client has done so
-//! before.
+//! The partition of a transactional batch must be part of the transaction. From version 12 on
+//! (KIP-890) the first batch adds the partition to it; up to version 11 the client does so before,
+//! with AddPartitionsToTxn.
 //!
 //! A client that sends a request to a broker other than the leader gets the leader in the response
 //! (KIP-951).
@@ -488,7 +489,7 @@ async fn finish(index: i32, started: Started) -> ProducedPartition {
     }
 }
 
-/// acks=0: success is silent, and so is failure but for the closed connection.
+/// Outcome with acks=0: success has no response; failure closes the connection without a response.
 fn silent(response: &ProduceResponse) -> Result<Reply, RequestError> {
     let failed = response.topics.iter().flat_map(|topic| &topic.partitions).find(|one| one.error_code != 0);
     match failed {

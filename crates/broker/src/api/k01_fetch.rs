@@ -5,31 +5,30 @@
 //! (KIP-903), 16 endpoints (KIP-951), 17 directory ids (KIP-853), and 18 the follower's high
 //! watermark (KIP-1166).
 //!
-//! Finds the bytes, never touches them: every partition yields at most one extent of whole batches,
-//! and the response is a gather list of header bytes and these holes. The first partition with data
-//! yields its first batch whole even above the limits (KIP-74). With too little there the request
-//! waits, woken by appends, until `min_bytes` or `max_wait_ms`. Partitions that do not exist, or
-//! that the client may not read, do not end the wait for others.
+//! The handler finds the records without reading them: every partition yields at most one extent of
+//! whole batches, and the response is a gather list of header bytes and these holes. The first
+//! partition with data yields its first batch whole even above the limits (KIP-74). With too little
+//! data the request waits for appends, until `min_bytes` are available or `max_wait_ms` have
+//! passed. Partitions that do not exist, or that the client may not read, do not end the wait for
+//! others.
 //!
 //! Isolation: read_committed stops at the last stable offset and lists the aborted transactions.
 //!
-//! Sessions (KIP-227) are kept as Kafka keeps them, in `max.incremental.fetch.session.cache.slots`
-//! slots.
+//! Sessions (KIP-227) follow Kafka's rules, in `max.incremental.fetch.session.cache.slots` slots.
 //!
-//! A lookup in pages that are not in memory runs on a thread that may wait. Records of segments
-//! that are no longer written to and come from the disk count as read once: they leave no trace in
-//! the page cache.
+//! A lookup in pages that are not in memory runs on a thread that may wait. Records of sealed
+//! segments that come from the disk count as read once, and do not stay in the page cache.
 //!
 //! A client that sends a request to a broker other than the leader gets the leader in the response
 //! (KIP-951).
 //!
-//! A follower reads up to the log end, and its offset shows which records it has: the leader's
-//! rules are in `levada_cluster::replication::leader`. It waits for appends, consumers wait for the
-//! high watermark. Its bytes and its time count against no client's quota. Consumers may read from
-//! a follower from version 11 on (KIP-392); with `replica.selector.class` the leader sends a
-//! consumer to a replica in sync that has its offset and is in its rack. A follower that is not in
-//! sync gets no records of a throttled partition while `leader.replication.throttled.rate` is
-//! exceeded.
+//! A follower reads up to the log end, and its fetch offset shows which records it has: the
+//! leader's rules are in `levada_cluster::replication::leader`. A follower waits for appends; a
+//! consumer waits for the high watermark. Bytes and time of a follower count against no client's
+//! quota. Consumers may read from a follower from version 11 on (KIP-392); with
+//! `replica.selector.class` the leader sends a consumer to a replica in sync that has its offset
+//! and is in its rack. A follower that is not in sync gets no records of a throttled partition
+//! while `leader.replication.throttled.rate` is exceeded.
 //!
 //! Records that only remote storage has are read into local files, and leave from there. Such a
 //! fetch waits until all of its remote reads are done, or for `remote.fetch.max.wait.ms`; a

@@ -6,16 +6,16 @@
 //!
 //! The offset of a point in time, or of the log's start (-2), its end (-1; for read_committed the
 //! last stable offset), its newest timestamp (-3, version 7, of local segments as in Kafka), or of
-//! tiered storage (-4 local start, -5 last tiered, -6 earliest pending upload), which a log without
-//! tiers answers with its own start and with -1. A time in a tiered log is looked for in the remote
+//! tiered storage (-4 local start, -5 last tiered, -6 earliest pending upload), for which a log
+//! without tiers returns its own start or -1. A lookup by time in a tiered log searches the remote
 //! store first, within `remote.list.offsets.request.timeout.ms`. A topic that the request names
 //! twice gets one result; a partition that it names twice gets one error.
 //!
 //! Other brokers, and tools that compare replicas, get the log end instead of the high watermark.
-//! After an election, until the high watermark has reached the beginning of the leader epoch, its
-//! end is not available to consumers.
+//! After an election, until the high watermark has reached the beginning of the leader epoch, the
+//! end of the log is not available to consumers.
 //!
-//! Times are looked for on a thread that may wait, a few at a time, in turns of the clients: a
+//! Searches by time run on a thread that may wait, a few at a time, in turns of the clients: a
 //! search reads from the disk and expands a batch. A search that expands only small batches waits
 //! for no other.
 

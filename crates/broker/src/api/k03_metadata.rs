@@ -4,18 +4,18 @@
 //! leader epochs (KIP-320), 8 authorized operations (KIP-430; for the cluster up to 10, KIP-700),
 //! 10 topic ids (KIP-516), and 13 has an error for the whole response (KIP-1102).
 //!
-//! Live brokers with the endpoint of the client's listener, a controller (any live broker), and
-//! topics. All topics when none are named (null; an empty list in version 0), by name, or from
-//! version 12 on by id. If one topic has an id, the names in the request have no effect. A named
-//! topic that does not exist is created if the client and `auto.create.topics.enable` allow it. As
-//! in Kafka, the response still reports it as unknown. If the broker is its own controller, the
-//! topic exists when the response is sent; a broker of a cluster gets it with the metadata log.
+//! Returns the live brokers with the endpoint of the client's listener, a controller (any live
+//! broker), and topics: by name, by id (from version 12 on), or all topics (null; an empty list in
+//! version 0). If one topic of the request has an id, the names in the request have no effect. A
+//! named topic that does not exist is created if the client and `auto.create.topics.enable` allow
+//! it. As in Kafka, the response still reports it as unknown. If the broker is its own controller,
+//! the topic exists when the response is sent; a broker of a cluster gets it with the metadata log.
 //!
-//! Topics that are asked for again within a second are encoded once for each image of the metadata
+//! Topics that are requested again within a second are encoded once for each image of the metadata
 //! (`crate::encoded_topics`).
 //!
-//! Topics that the client may not describe are left out of all, and refused by name or id; to have
-//! one created it needs Create on the cluster or on the topic.
+//! Topics that the client may not describe are omitted from all topics, and refused by name or id.
+//! A client whose request creates a topic needs Create on the cluster or on the topic.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -9,8 +9,8 @@
 //!
 //! Checks Read on the group and on each topic.
 //!
-//! Not done: the retention time of versions 2–4 is kept in the record, as Kafka does, for its
-//! expiry.
+//! As in Kafka, the record of the commit keeps the retention time of versions 2–4, by which the
+//! offset expires.
 
 use levada_coordination::group::request::{CommitPartition, CommitRequest, CommitTopic};
 use levada_security::acl::{Operation, ResourceType};

@@ -4,10 +4,9 @@
 //! TRANSACTION_ABORTABLE (KIP-890), and 6 has share groups (KIP-932).
 //!
 //! The coordinator of a key is the leader of its partition of `__consumer_offsets`,
-//! `__transaction_state` or `__share_group_state`, by the image. The request also has the topic
-//! created if there is none: a controller in the same process creates it before the response,
-//! another controller after the response, and the client retries. From version 4 on any number of
-//! keys.
+//! `__transaction_state` or `__share_group_state`, by the image. The request also creates a missing
+//! topic: a controller in the same process creates it before the response, another controller after
+//! the response, and the client retries.
 //!
 //! Checks Describe on the group or the transactional id, and ClusterAction for the state of a
 //! share group, whose key is `group:topicId:partition` and which needs version 6.

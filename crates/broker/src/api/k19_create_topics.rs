@@ -5,9 +5,9 @@
 //!
 //! Creates each topic or refuses it; the response is sent when the metadata log is flushed and the
 //! partitions accept appends. From version 5 on it holds the topic's configuration, from 7 on its
-//! id. With `validate_only` nothing is created, nor with a timeout of 0 or less (REQUEST_TIMED_OUT,
-//! as of Kafka's controllers). `controller_mutation_rate` counts the partitions; from version 6 on
-//! a topic beyond it is refused, before that its client is muted.
+//! id. Nothing is created with `validate_only`, or with a timeout of 0 or less (REQUEST_TIMED_OUT,
+//! as from Kafka's controllers). `controller_mutation_rate` counts the partitions. From version 6
+//! on a topic beyond the rate is refused; up to version 5 the client is muted instead.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -5,9 +5,9 @@
 //!
 //! Deletes topics by name, or from version 6 on by id, unless `delete.topic.enable` forbids it. The
 //! partitions leave service immediately; their files are removed in the background. With a timeout
-//! of 0 or less nothing is deleted (REQUEST_TIMED_OUT, as of Kafka's controllers).
-//! `controller_mutation_rate` counts the partitions; from version 5 on a topic beyond it is
-//! refused, before that its client is muted.
+//! of 0 or less nothing is deleted (REQUEST_TIMED_OUT, as from Kafka's controllers).
+//! `controller_mutation_rate` counts the partitions. From version 5 on a topic beyond the rate is
+//! refused; up to version 4 the client is muted instead.
 
 use std::collections::HashMap;
 

@@ -1,12 +1,13 @@
 //! DeleteRecords (key 21), versions 0–2.
 //!
-//! Version 1 mutes after the response (KIP-219), and 2 is flexible (KIP-482).
+//! Version 1 clients are muted after the response (KIP-219), and version 2 is flexible (KIP-482).
 //!
-//! Moves a partition's first offset up, to any offset up to the high watermark (-1: to there);
-//! segments below it are deleted immediately. The response is sent once the offset is in the
-//! checkpoint, so that a crash does not bring the records back, or if the disk is full. With other
-//! replicas the response waits until all live replicas have deleted the records, or for
-//! `timeout_ms`. Only topics whose `cleanup.policy` has `delete`, and none of the broker's own.
+//! Raises a partition's log start offset, at most to the high watermark (-1 stands for the high
+//! watermark); segments below it are deleted immediately. The response is sent once the offset is
+//! in the checkpoint, so that a crash does not bring the records back, or if the disk is full. With
+//! other replicas the response waits until all live replicas have deleted the records, or for
+//! `timeout_ms`. Only topics whose `cleanup.policy` has `delete` are permitted, and no internal
+//! topics.
 
 use std::sync::Arc;
 

@@ -3,12 +3,12 @@
 //! Version 2 is flexible (KIP-482), 3 has the previous id and epoch (KIP-360), 4 may return
 //! PRODUCER_FENCED (KIP-588), and 5 TRANSACTION_ABORTABLE (KIP-890).
 //!
-//! Hands out producer ids, from blocks that the metadata log accounts for, so that no id is ever
-//! used twice. An idempotent producer always gets a new id with epoch 0, independent of its
-//! previous id and epoch (KIP-360). With a transactional id the transaction coordinator decides:
-//! the id's owner gets the next epoch, which fences the producer with the previous epoch.
+//! Allocates producer ids from blocks that are recorded in the metadata log, so that no id is used
+//! twice. An idempotent producer always gets a new id with epoch 0, independent of its previous id
+//! and epoch (KIP-360). With a transactional id the transaction coordinator decides: the id's owner
+//! gets the next epoch, which fences the producer with the previous epoch.
 //!
-//! Not done: two-phase commit (version 6, KIP-939), which Kafka 4.3 does not advertise either.
+//! Not done: two-phase commit (version 6, KIP-939), which Kafka 4.4 does not advertise either.
 
 use levada_coordination::txn::request::{InitRequest, ProducerIdentity};
 use levada_coordination::txn::{TxnError, TxnState};

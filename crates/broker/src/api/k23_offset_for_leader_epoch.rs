@@ -1,6 +1,6 @@
 //! OffsetForLeaderEpoch (key 23), versions 2–4.
 //!
-//! Version 2 has the client's leader epoch (KIP-320), 3 the replica id, and 4 is flexible
+//! Version 2 has the client's leader epoch (KIP-320), 3 the replica id (KIP-392), and 4 is flexible
 //! (KIP-482).
 //!
 //! The end offset of a leader epoch in this broker's log, by which a consumer detects that its

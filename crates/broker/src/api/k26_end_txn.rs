@@ -1,7 +1,7 @@
 //! EndTxn (key 26), versions 0–5.
 //!
-//! Version 2 may return PRODUCER_FENCED (KIP-588), 3 is flexible (KIP-482), and 4 may return
-//! TRANSACTION_ABORTABLE (KIP-890).
+//! Version 2 may return PRODUCER_FENCED (KIP-588), 3 is flexible (KIP-482), 4 may return
+//! TRANSACTION_ABORTABLE, and 5 increments the producer epoch (both KIP-890).
 //!
 //! Commits or aborts a producer's transaction. The response is sent when the decision is in the
 //! log; markers follow. From version 5 on (KIP-890) the response has the producer's next epoch, or

@@ -4,8 +4,8 @@
 //!
 //! Ends producers' transactions in partitions of this broker: used by a coordinator on another
 //! broker, and by an administrator who aborts a hanging transaction. The coordinators of this
-//! broker write their markers without it. A marker of a negative producer id or epoch is refused
-//! with UNKNOWN_SERVER_ERROR, as in Kafka.
+//! broker write their markers without this API. A marker of a negative producer id or epoch is
+//! refused with UNKNOWN_SERVER_ERROR, as in Kafka.
 
 use levada_coordination::group::Producer;
 use levada_coordination::group::request::EndTxnRequest;

@@ -1,17 +1,17 @@
 //! TxnOffsetCommit (key 28), versions 0–6.
 //!
-//! Version 2 has leader epochs (KIP-320), 3 member id, generation and instance id (KIP-447), and 4
-//! may return TRANSACTION_ABORTABLE (KIP-890).
+//! Version 2 has leader epochs (KIP-320), 3 member id, generation and instance id (KIP-447), 4 may
+//! return TRANSACTION_ABORTABLE, 5 adds the group's partition to the transaction (both KIP-890),
+//! and 6 has topic ids (KIP-1319).
 //!
 //! Stores a group's positions as part of a producer's transaction: they count once it commits.
 //! Partitions that do not exist are refused one by one; the rest goes to the group's coordinator.
 //!
-//! Up to version 4 the group's partition of `__consumer_offsets` must be part of the transaction
-//! already (AddOffsetsToTxn); from version 5 on (KIP-890) this request makes it so.
+//! Up to version 4 the group's partition of `__consumer_offsets` must already be part of the
+//! transaction (AddOffsetsToTxn); from version 5 on this request adds it.
 //!
-//! The commit takes no turn after records of its group that are on their way to the log: it is
-//! checked against the members that are in the log, and appended before this request lets the
-//! transaction's marker in.
+//! The commit does not wait for records of its group that are being appended. It is checked against
+//! the members that are in the log, and is appended before a marker can end the transaction.
 //!
 //! From version 6 on topics are named by their ids (KIP-1319).
 //!

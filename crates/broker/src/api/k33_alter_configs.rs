@@ -1,9 +1,9 @@
 //! AlterConfigs (key 33), versions 0–2.
 //!
-//! Version 1 mutes after the response (KIP-219), and 2 is flexible (KIP-482).
+//! Version 1 clients are muted after the response (KIP-219), and version 2 is flexible (KIP-482).
 //!
-//! Replaces everything that is set on a topic, this broker, all brokers (empty name), a group or a
-//! client metrics subscription; all of a resource or nothing. The response is sent when the
+//! Replaces all settings of a topic, this broker, all brokers (empty name), a group or a client
+//! metrics subscription. A resource changes as a whole or not at all. The response is sent when the
 //! metadata log is flushed and every log uses the new values. With `validate_only` nothing changes.
 
 use bytes::Bytes;

@@ -1,6 +1,6 @@
 //! AlterReplicaLogDirs (key 34), versions 1–2.
 //!
-//! Version 1 mutes after the response (KIP-219), and 2 is flexible (KIP-482).
+//! Version 1 clients are muted after the response (KIP-219), and version 2 is flexible (KIP-482).
 //!
 //! Each partition moves to the directory in the background; DescribeLogDirs shows the progress. As
 //! in Kafka, a partition that is already in the directory stays, a partition on its way elsewhere

@@ -3,10 +3,10 @@
 //! Version 2 is flexible (KIP-482), 3 has an error for the whole response (KIP-784), 4 sizes of
 //! volumes (KIP-827), and 5 cordoned directories (KIP-1066).
 //!
-//! The data directories: the size of each requested partition (null: all), and from version 4 on
-//! the size of the volume and the free space on it, and from version 5 on a flag if it is cordoned
-//! (KIP-1066). A directory that is offline has an error instead, and a directory that refuses
-//! records an error besides. A partition on its way to a directory is listed there with
+//! Returns the data directories: the size of each requested partition (null: all), from version 4
+//! on the size of the volume and the free space on it, and from version 5 on whether it is
+//! cordoned. A directory that is offline has only an error; a directory that refuses records has an
+//! error in addition to its data. A partition on its way to a directory is listed there with
 //! `is_future_key` and the number of missing offsets.
 
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -1,12 +1,12 @@
 //! CreatePartitions (key 37), versions 0–3.
 //!
-//! Version 1 mutes after the response (KIP-219), 2 is flexible (KIP-482), and 3 may be refused
-//! because of a quota (KIP-599).
+//! Version 1 clients are muted after the response (KIP-219), version 2 is flexible (KIP-482), and 3
+//! may be refused because of a quota (KIP-599).
 //!
-//! Adds partitions to topics; with `validate_only` only says what would happen. With a timeout of 0
-//! or less nothing is added (REQUEST_TIMED_OUT, as of Kafka's controllers).
-//! `controller_mutation_rate` counts them; in version 3 a topic beyond it is refused, before that
-//! its client is muted.
+//! Adds partitions to topics; with `validate_only` only checks the request. With a timeout of 0 or
+//! less nothing is added (REQUEST_TIMED_OUT, as from Kafka's controllers).
+//! `controller_mutation_rate` counts the partitions. In version 3 a topic beyond the rate is
+//! refused; up to version 2 the client is muted instead.
 
 use std::collections::HashMap;
 

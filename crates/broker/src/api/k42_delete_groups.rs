@@ -1,7 +1,7 @@
 //! DeleteGroups (key 42), versions 0–3.
 //!
-//! Version 1 mutes after the response (KIP-219), 2 is flexible (KIP-482), and 3 has an error
-//! message for each group (Kafka 4.4).
+//! Version 1 clients are muted after the response (KIP-219), version 2 is flexible (KIP-482), and 3
+//! has an error message for each group (Kafka 4.4).
 //!
 //! Deletes groups without members, and their positions with them.
 

@@ -1,6 +1,7 @@
 //! ElectLeaders (key 43), versions 0–2.
 //!
-//! Version 1 has unclean elections (KIP-460), and 2 is flexible (KIP-482).
+//! Version 1 has unclean elections (KIP-460), and 2 is flexible (KIP-482); the API is that of
+//! KIP-183.
 //!
 //! A single broker leads all of its partitions, so no election is ever needed: each requested
 //! partition gets `ELECTION_NOT_NEEDED`. A request for all partitions gets every topic without a

@@ -2,13 +2,13 @@
 //!
 //! Version 1 is flexible (KIP-482); the API is that of KIP-339.
 //!
-//! Sets, deletes, appends to or takes from single keys of a topic, this broker, all brokers (empty
-//! name), a group or a client metrics subscription; all keys of a resource or none. The response is
-//! sent when the metadata log is flushed and every log uses the new values. With `validate_only`
-//! nothing changes.
+//! Sets or deletes single keys, or appends to or subtracts from lists, of a topic, this broker, all
+//! brokers (empty name), a group or a client metrics subscription. All keys of a resource change,
+//! or none. The response is sent when the metadata log is flushed and every log uses the new
+//! values. With `validate_only` nothing changes.
 //!
-//! Sets and deletes levels of the broker's loggers, until the process ends; a deleted one is that
-//! of the start again.
+//! Sets and deletes levels of the broker's loggers, until the process ends. A logger whose level is
+//! deleted has its level from the start of the process again.
 //!
 //! Not done: a change of the broker's `listeners`, which Kafka allows.
 

@@ -2,7 +2,8 @@
 //!
 //! Removes a group's positions, except of topics that a member is subscribed to. A partition
 //! without a position is not an error; a missing partition is. Groups with members of another
-//! protocol than `consumer` are refused as a whole, because the topics that they use are unknown.
+//! protocol than `consumer` are refused as a whole, because the broker does not know which topics
+//! they use.
 
 use levada_coordination::group::request;
 use levada_security::acl::{Operation, ResourceType};

@@ -2,12 +2,12 @@
 //!
 //! Version 1 is flexible (KIP-482); the API is that of KIP-546.
 //!
-//! Sets and lifts limits of users, client ids, both together, and addresses; all of an entity or
-//! none. The limits apply immediately: a connection whose client has used more than its
-//! `producer_byte_rate`, `consumer_byte_rate` or `request_percentage` gets its response first and
-//! is muted then (KIP-219). The time of requests of other brokers, and of clients that have yet to
-//! authenticate, counts against no quota. Without authentication every user is `ANONYMOUS`. Checks
-//! AlterConfigs on the cluster.
+//! Sets and removes limits of users, client ids, both together, and addresses. All limits of an
+//! entity change, or none. The limits apply immediately: a connection whose client has used more
+//! than its `producer_byte_rate`, `consumer_byte_rate` or `request_percentage` gets its response
+//! first and is then muted (KIP-219). The time of requests of other brokers, and of clients that
+//! have yet to authenticate, counts against no quota. Without authentication every user is
+//! `ANONYMOUS`. Checks AlterConfigs on the cluster.
 //!
 //! Not done: the mute for `request_percentage` is not announced in the response.
 

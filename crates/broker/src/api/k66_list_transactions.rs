@@ -3,8 +3,8 @@
 //! Version 1 filters by duration (KIP-994), and 2 by a regular expression (KIP-1152); the API is
 //! that of KIP-664.
 //!
-//! The transactional ids of all coordinators of this broker, by state, by producer id, by how long
-//! their transaction has been running (version 1), by a regular expression for the whole id
+//! The transactional ids of all coordinators of this broker, filtered by state, by producer id, by
+//! the duration of the transaction (version 1), and by a regular expression for the whole id
 //! (version 2). The expression is compared only with ids that the client may see, on a thread that
 //! may block, in turns of the clients.
 

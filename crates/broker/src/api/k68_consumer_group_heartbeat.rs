@@ -5,9 +5,7 @@
 //!
 //! A member of a consumer group (KIP-848) joins, reports its subscription and its partitions, gets
 //! its target assignment, and leaves. The broker assigns (`uniform`, `range`); it also matches
-//! regular expressions, after it has sent the response. From version 1 on members bring their own
-//! id. Where `group.coordinator.rebalance.protocols` lacks `consumer`, every request gets
-//! `UNSUPPORTED_VERSION`.
+//! regular expressions, after it has sent the response.
 //!
 //! Checks Read on the group and Describe on each named topic; a regular expression finds only
 //! topics that its member may describe. The broker evaluates an expression when it is new or topics

@@ -4,9 +4,8 @@
 //!
 //! Epochs, assignor, and members with their current and target assignments, of consumer groups
 //! (KIP-848). A group of another kind is `GROUP_ID_NOT_FOUND`, like a missing group; the message
-//! distinguishes them. Where `group.coordinator.rebalance.protocols` lacks `consumer`, each group
-//! is `UNSUPPORTED_VERSION`. Deleted topics are omitted, and a repeated group is described once.
-//! From version 1 on each member's protocol is shown.
+//! distinguishes them. Without `consumer` in `group.coordinator.rebalance.protocols`, each group is
+//! `UNSUPPORTED_VERSION`. Deleted topics are omitted, and a repeated group is described once.
 
 use levada_coordination::group::coordinator::{DescribedConsumer, DescribedConsumerGroup};
 use levada_coordination::group::records::Partitions;

@@ -1,15 +1,15 @@
 //! GetTelemetrySubscriptions (key 71), version 0.
 //!
-//! The metrics that the client is asked for (KIP-714), and how often: those of all client-metrics
-//! subscriptions that match it. A client without an instance id gets one. The number of the
-//! subscriptions is the one that Kafka computes, and so are the order of the codecs and the
-//! temporality of sums.
+//! Returns the metrics that the client must push (KIP-714), and the interval: those of all
+//! client-metrics subscriptions that match it. A client without an instance id gets one. The
+//! subscription id, the order of the codecs and the temporality of sums are those that Kafka
+//! returns.
 //!
 //! A request within the interval since the client's last one is `THROTTLING_QUOTA_EXCEEDED`, unless
-//! the subscriptions have changed, or the client was told to ask again.
+//! the subscriptions have changed, or a response has required a new request.
 //!
-//! ApiVersions lists it by `levada.client.telemetry`. As in Kafka, it is served in any case, and no
-//! permission is needed.
+//! ApiVersions lists this API as `levada.client.telemetry` demands. As in Kafka, the API is served
+//! in any case, and no permission is needed.
 
 use std::sync::Arc;
 

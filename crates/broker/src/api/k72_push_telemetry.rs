@@ -1,8 +1,8 @@
 //! PushTelemetry (key 72), version 0.
 //!
-//! Metrics of a client (KIP-714), in OpenTelemetry's `MetricsData`, with every codec. The latest
-//! values are kept for the console, and for the metrics by a list of names. The checks and their
-//! order are Kafka's: the reserved instance ids and a push after the last one are
+//! Receives metrics of a client (KIP-714), in OpenTelemetry's `MetricsData`, with every codec. The
+//! latest values are kept for the console, and those in a list of names also for `/metrics`. The
+//! checks and their order are Kafka's: the reserved instance ids and a push after the last one are
 //! `INVALID_REQUEST`, an early one is `THROTTLING_QUOTA_EXCEEDED`, one for other subscriptions
 //! `UNKNOWN_SUBSCRIPTION_ID`, then `UNSUPPORTED_COMPRESSION_TYPE` and `TELEMETRY_TOO_LARGE`. A
 //! payload that cannot be expanded within `telemetry.max.bytes`, or cannot be read, is
@@ -10,8 +10,8 @@
 //!
 //! A last push may come early. The payload is read off the shards, in turns of the clients.
 //!
-//! Not done: histograms and summaries, which no client pushes; their points are counted as left
-//! out. Values of exemplars.
+//! Not done: values of exemplars; histograms and summaries, which no client pushes and whose points
+//! are counted as left out.
 
 use levada_base::compress::Compression;
 use levada_metadata::uuid::METADATA_TOPIC_ID;

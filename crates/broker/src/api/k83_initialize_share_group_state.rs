@@ -1,7 +1,7 @@
 //! InitializeShareGroupState (key 83), version 0.
 //!
 //! The group coordinator creates the state of partitions that a group begins to share (KIP-932).
-//! See `share_state` for what all requests about the state check.
+//! See `share_state` for the checks of all requests about the state.
 
 use levada_coordination::share_state::request::InitializePart;
 use levada_wire::messages::initialize_share_group_state_response::{InitializeStateResult, PartitionResult};

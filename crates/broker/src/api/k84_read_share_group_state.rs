@@ -1,7 +1,7 @@
 //! ReadShareGroupState (key 84), version 0.
 //!
 //! The leader of a partition reads the state that a group has for it (KIP-932). See `share_state`
-//! for what all requests about the state check.
+//! for the checks of all requests about the state.
 
 use levada_coordination::share_state::request::{ReadPart, StoredState};
 use levada_wire::messages::read_share_group_state_response::{PartitionResult, ReadStateResult, StateBatch};

@@ -3,12 +3,12 @@
 //! Version 1 has the number of offsets whose delivery is complete (KIP-1226); the API is that of
 //! KIP-932.
 //!
-//! The leader of a partition stores which records a group is done with. Version 1 has the number
-//! of offsets on whose delivery is complete. See `share_state` for what all requests about the
-//! state check.
+//! The leader of a partition stores the delivery states of its records for a group. See
+//! `share_state` for the checks of all requests about the state.
 //!
-//! A request may have several writes of one partition. If one of them fails, the response tells of
-//! the failure for each: Kafka's leaders take the first result of a partition for all of them.
+//! A request may have several writes of one partition. If one of them fails, the response reports
+//! the failure for each, because Kafka's leaders take the first result of a partition for all of
+//! them.
 
 use std::collections::BTreeMap;
 

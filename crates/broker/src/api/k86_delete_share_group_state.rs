@@ -1,7 +1,7 @@
 //! DeleteShareGroupState (key 86), version 0.
 //!
 //! The group coordinator removes the state that a group has for partitions (KIP-932). See
-//! `share_state` for what all requests about the state check.
+//! `share_state` for the checks of all requests about the state.
 
 use levada_coordination::share_state::request::DeletePart;
 use levada_wire::messages::delete_share_group_state_response::{DeleteStateResult, PartitionResult};

@@ -3,9 +3,8 @@
 //! Version 1 has the number of offsets whose delivery is complete (KIP-1226); the API is that of
 //! KIP-932.
 //!
-//! An administrator's view of the state that a group has of partitions, by way of the group
-//! coordinator. Version 1 has the number of offsets on whose delivery is complete. See
-//! `share_state` for what all requests about the state check.
+//! The group coordinator reads a summary of the state that a group has for partitions, on behalf of
+//! an administrator. See `share_state` for the checks of all requests about the state.
 
 use levada_coordination::share_state::request::SummaryPart;
 use levada_wire::messages::read_share_group_state_summary_response::{

@@ -1,12 +1,13 @@
 //! StreamsGroupHeartbeat (key 88), versions 0–1.
 //!
-//! Version 1 has a field for descriptions of topologies (KIP-1331), and the status
-//! `MISSING_CLIENT_TAGS`.
+//! Version 1 has a flag that requests a description of the topology (KIP-1331), and the status
+//! `MISSING_CLIENT_TAGS` (KAFKA-20744).
 //!
 //! A member of a streams group (KIP-1071) joins under an id that it has generated, sends the
 //! topology of its application, gets its tasks, and leaves. If internal topics of the topology are
-//! missing, the broker creates them with the rights of the client, without waiting: the response
-//! has the status `MISSING_INTERNAL_TOPICS`, whose sentence names topics that could not be created.
+//! missing, the broker creates them with the rights of the client, and responds without waiting.
+//! The response has the status `MISSING_INTERNAL_TOPICS`, whose text names topics that could not be
+//! created.
 //!
 //! Checks Read on the group, Describe on each topic of the topology, and Create for missing
 //! internal topics. Without `streams` in `group.coordinator.rebalance.protocols`, or with the
@@ -16,12 +17,12 @@
 //! version 0, which is that of Kafka 4.3, static members, offsets of tasks and reports of warm-up
 //! tasks as well. In version 1, as in Kafka 4.4, a static member may leave for a while, offsets of
 //! tasks take part in the assignment, and the status `MISSING_CLIENT_TAGS` names tags that the
-//! group requires; `TopologyDescriptionRequired` is false always. Racks and client tags are stored
-//! and shown, and no warm-up tasks are assigned: so it is in Kafka 4.4.
+//! group requires; `TopologyDescriptionRequired` is always false. As in Kafka 4.4, racks and client
+//! tags are stored and shown, and no warm-up tasks are assigned.
 //!
-//! Beyond Kafka, a topology is refused (`STREAMS_INVALID_TOPOLOGY`) that has more than 16 384
-//! entries in its lists, more than 1024 subtopologies, one of them twice, or more than 131 072
-//! tasks, and so is (`INVALID_REQUEST`) a list of offsets of more than 16 384 tasks.
+//! Unlike in Kafka, a topology is refused (`STREAMS_INVALID_TOPOLOGY`) if it has more than 16 384
+//! entries in its lists, more than 1024 subtopologies, a repeated subtopology, or more than 131 072
+//! tasks. A list of offsets of more than 16 384 tasks is refused too (`INVALID_REQUEST`).
 
 use levada_coordination::group::records::{InternalTopic, TaskSets, Tasks};
 use levada_coordination::group::request::{EndpointPartitions, StreamsBeat, StreamsStatus};

@@ -7,8 +7,8 @@
 //! those that the members have sent. A group of another kind is `GROUP_ID_NOT_FOUND`, like a
 //! missing group; the message distinguishes them.
 //!
-//! Version 1 has the name of the assignor, and says of each group, if asked, that no description of
-//! its topology is stored: members are not asked for one.
+//! If the request includes descriptions (version 1), each group has the status that no description
+//! of its topology is stored: the broker does not request them from members.
 //!
 //! Checks Describe on each group, and on all topics of its topology. Without `streams` in
 //! `group.coordinator.rebalance.protocols`, or with the feature `streams.version` at level 0, each

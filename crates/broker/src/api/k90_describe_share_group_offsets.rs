@@ -3,14 +3,14 @@
 //! Version 1 returns the lag (KIP-1226); the API is that of KIP-932.
 //!
 //! Start offset and leader epoch of share partitions, from the share coordinators, for named
-//! partitions or for all that are initialized. From version 1 on also the lag: the end offset that
-//! the leader has, less the start offset and the number of records from there on whose delivery is
-//! complete. The lag is -1 if that number is not known, because the leader of the partition has not
-//! written its state yet.
+//! partitions or for all that are initialized. Version 1 also has the lag: the end offset that the
+//! leader has, less the start offset, less the number of later records whose delivery is complete.
+//! The lag is -1 if that number is not known, because the leader of the partition has not written
+//! its state yet.
 //!
-//! A partition without state has the start offset -1 and no error, as in Kafka: so has a topic that
-//! does not exist, and a partition whose coordinator does not respond. If the end offset is not
-//! known, the partition has an error.
+//! As in Kafka, the start offset is -1, without an error, for a partition without state, for a
+//! topic that does not exist, and for a partition whose coordinator does not respond. If the end
+//! offset is not known, the partition has an error.
 //!
 //! Checks Describe on each group and each topic. With the feature `share.version` at level 0, each
 //! group is `UNSUPPORTED_VERSION`.

@@ -1,14 +1,14 @@
 //! AlterShareGroupOffsets (key 91), version 0.
 //!
 //! Sets the start offsets of a share group, which must be empty; a group that does not exist is
-//! made. Partitions that do not exist are refused one by one. The records from the new start offset
-//! on are delivered again: deliveries so far are forgotten.
+//! created. Partitions that do not exist are refused one by one. The records from the new start
+//! offset on are delivered again: deliveries so far are forgotten.
 //!
 //! Checks Read on the group and on each topic. With the feature `share.version` at level 0, the
 //! response is `UNSUPPORTED_VERSION`.
 //!
-//! Other than in Kafka, the response has no topic id for a topic that the client may not read: it
-//! would show that the topic exists.
+//! Unlike in Kafka, the response has no topic id for a topic that the client may not read: it would
+//! show that the topic exists.
 
 use levada_coordination::group::GroupError;
 use levada_coordination::group::request::{AlterShareOffsetsRequest, StartOffsetTopic};

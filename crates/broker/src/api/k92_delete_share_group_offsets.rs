@@ -1,8 +1,8 @@
 //! DeleteShareGroupOffsets (key 92), version 0.
 //!
 //! Deletes the state of topics in a share group, which must be empty: start offsets and deliveries.
-//! A later member begins where `share.auto.offset.reset` says. A topic that the group has no state
-//! of is `UNKNOWN_TOPIC_OR_PARTITION`.
+//! A later member begins where `share.auto.offset.reset` says. A topic for which the group has no
+//! state is `UNKNOWN_TOPIC_OR_PARTITION`.
 //!
 //! Checks Delete on the group and Read on each topic. With the feature `share.version` at level 0,
 //! the response is `UNSUPPORTED_VERSION`.

@@ -207,7 +207,7 @@ pub struct ShareLag {
     pub topic: String,
     /// The partition.
     pub partition: i32,
-    /// Records on whose delivery the group is not done.
+    /// Number of records whose delivery the group has not completed.
     pub records: u64,
     /// Offsets between the first of these and the last that was acquired.
     pub in_flight: u64,

@@ -42,7 +42,8 @@ struct Row {
     leader_epoch: Option<i32>,
     /// End of the log; none if there is no such partition, or it has no leader.
     end: Option<i64>,
-    /// Records from the start on whose delivery is complete, as far as the broker knows.
+    /// Number of records, from the start offset on, whose delivery is complete; `None` if not
+    /// known.
     delivery_complete: Option<i64>,
     lag: Option<i64>,
     /// Ids of the members that have the partition.

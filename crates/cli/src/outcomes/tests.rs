@@ -1,4 +1,4 @@
-//! Tests of outcomes whose output nobody reads.
+//! Tests of outcomes without a reader of the output.
 
 use std::io;
 

@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub leader_epoch: i32,
     /// Offset of the first record to deliver; -1 if it is not known yet.
     pub start_offset: i64,
-    /// Number of offsets from the start offset on whose delivery is complete; -1 if not known.
+    /// Number of offsets, from the start offset on, whose delivery is complete; -1 if not known.
     pub delivery_complete_count: i32,
     /// Time of the last change that a client has made by a snapshot, in ms since 1970.
     pub create_ms: i64,
@@ -53,7 +53,7 @@ pub struct Update {
     pub leader_epoch: i32,
     /// The new start offset; -1 if it has not changed.
     pub start_offset: i64,
-    /// Number of offsets from the start offset on whose delivery is complete; -1 if not known.
+    /// Number of offsets, from the start offset on, whose delivery is complete; -1 if not known.
     pub delivery_complete_count: i32,
     /// The changed delivery states.
     pub batches: Vec<StateBatch>,

@@ -79,7 +79,7 @@ pub struct WritePart {
     pub leader_epoch: i32,
     /// Offset before which no state is kept; -1 if it has not changed.
     pub start_offset: i64,
-    /// Number of offsets from the start offset on whose delivery is complete; -1 if not known.
+    /// Number of offsets, from the start offset on, whose delivery is complete; -1 if not known.
     pub delivery_complete_count: i32,
     /// Changed delivery states, in any order.
     pub batches: Vec<StateBatch>,
@@ -124,7 +124,7 @@ pub struct StateSummary {
     pub leader_epoch: i32,
     /// Offset of the first record to deliver; -1 if it is not known yet.
     pub start_offset: i64,
-    /// Number of offsets from the start offset on whose delivery is complete; -1 if not known.
+    /// Number of offsets, from the start offset on, whose delivery is complete; -1 if not known.
     pub delivery_complete_count: i32,
 }
 

@@ -1,4 +1,4 @@
-//! Addresses as they are written, and sockets that somebody has left behind.
+//! Addresses as text, and socket files that another process has left.
 
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// `TOPIC:LITERAL:name ALLOW READ`, for everybody from everywhere.
+/// `TOPIC:LITERAL:name ALLOW READ`, for all principals and hosts.
 pub(crate) fn acl(text: &str) -> Acl {
     let (pattern, entry) = text.split_once(' ').unwrap();
     let [kind, pattern_type, name] = pattern.splitn(3, ':').collect::<Vec<_>>()[..] else { panic!("{text}") };

@@ -44,7 +44,7 @@ struct Registration {
     version: Option<(i16, i16)>,
 }
 
-/// The page.
+/// Renders the page of all brokers.
 pub(super) async fn show(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, .. }): Visiting,

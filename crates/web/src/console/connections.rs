@@ -24,7 +24,7 @@ const ADDRESSES_MAX: usize = 200;
 /// fetched most.
 const BUSIEST_MAX: usize = 20;
 
-/// The page.
+/// Renders the page of connections.
 pub(super) async fn show(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, .. }): Visiting,

@@ -170,7 +170,7 @@ impl Console {
     }
 }
 
-/// The page.
+/// Renders the page of one group.
 pub(super) async fn show(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, fields }): Visiting,

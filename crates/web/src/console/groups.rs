@@ -34,7 +34,7 @@ const EMPTY: &str = "Empty";
 /// Topic of the coordinators of groups.
 pub(super) const COORDINATORS: &str = "__consumer_offsets";
 
-/// The page.
+/// Renders the page of all groups.
 pub(super) async fn list(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, fields }): Visiting,

@@ -166,7 +166,7 @@ impl Laboratory {
     }
 }
 
-/// The page.
+/// Renders the page of the laboratory.
 pub(super) async fn show(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, fields }): Visiting,

@@ -122,7 +122,7 @@ enum Refused {
     NoPasswords,
 }
 
-/// The login form.
+/// Renders the login form.
 pub(super) async fn show(State(console): State<Arc<Console>>, request: Request) -> Response {
     if !console.asks_for_login() {
         return layout::see_other("/");

@@ -39,7 +39,7 @@ pub(super) const MINOR: [usize; 4] = [1, 3, 6, 7];
 pub(super) const COLUMNS: [&str; 7] =
     ["#Partition", "#Offset", "Time (UTC)", "Key", "Value", "Headers", "#Batch"];
 
-/// The page.
+/// Renders the page of a topic's records.
 pub(super) async fn show(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, fields }): Visiting,

@@ -27,7 +27,7 @@ const BEAT: Duration = Duration::from_secs(1);
 /// Free part of a file system below which the page warns, as the alert rule does.
 const FREE_PERCENT: u64 = 10;
 
-/// The page.
+/// Renders the overview.
 pub(super) async fn show(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, .. }): Visiting,

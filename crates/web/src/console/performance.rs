@@ -20,7 +20,7 @@ use super::layout::{self, Page, Section, table, table_of, tile};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
-/// The page.
+/// Renders the page of the broker's performance.
 pub(super) async fn show(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, .. }): Visiting,

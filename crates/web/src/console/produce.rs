@@ -29,7 +29,7 @@ const NEWEST_WITH_NAMES: i16 = 12;
 /// Time for the record to be appended.
 const TIMEOUT_MS: i32 = 30_000;
 
-/// The form.
+/// Renders the form for one record.
 pub(super) async fn show(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, fields }): Visiting,

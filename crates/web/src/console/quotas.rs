@@ -17,7 +17,7 @@ use super::{Console, format};
 /// Maximum number of quotas that the page shows.
 const ROWS_MAX: usize = 500;
 
-/// The page.
+/// Renders the page of quotas.
 pub(super) async fn show(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, .. }): Visiting,

@@ -137,7 +137,7 @@ pub(super) fn reset_form<'a>(id: &str, topics: impl IntoIterator<Item = &'a str>
     }
 }
 
-/// The plan.
+/// Renders the plan of a reset, before it is carried out.
 pub(super) async fn plan(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, fields }): Visiting,

@@ -50,7 +50,7 @@ pub(super) fn section(name: &str, fields: &Fields) -> Markup {
     }
 }
 
-/// The stream.
+/// Sends new records of a topic as a stream of events.
 pub(super) async fn stream(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, fields }): Visiting,

@@ -57,7 +57,7 @@ pub(super) fn tabs(name: &str, current: Tab) -> Markup {
     }
 }
 
-/// The partitions.
+/// Renders the page of a topic's partitions.
 pub(super) async fn show(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, fields }): Visiting,

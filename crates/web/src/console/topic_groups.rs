@@ -19,7 +19,7 @@ use super::{Console, format};
 /// Maximum number of groups that the page shows, those with the largest lag first.
 const ROWS_MAX: usize = 200;
 
-/// The page.
+/// Renders the page of the groups that consume a topic.
 pub(super) async fn show(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, .. }): Visiting,

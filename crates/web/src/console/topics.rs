@@ -37,7 +37,7 @@ const TIMEOUT_MS: i32 = 30_000;
 /// Settings that the list shows.
 const RETENTION: [&str; 3] = ["cleanup.policy", "retention.ms", "retention.bytes"];
 
-/// The list.
+/// Renders the list of topics.
 pub(super) async fn list(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, fields }): Visiting,

@@ -33,7 +33,7 @@ const TRANSACTIONS: i8 = 1;
 /// State of a transactional id with an open transaction.
 const ONGOING: &str = "Ongoing";
 
-/// The page.
+/// Renders the page of transactional ids.
 pub(super) async fn list(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, fields }): Visiting,

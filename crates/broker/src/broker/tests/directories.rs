@@ -251,8 +251,8 @@ fn missing_directory_takes_only_its_partitions_offline() {
     life.broker.close();
 }
 
-/// The checkpoints alone show that the partition had records: the log that begins anew at their
-/// offsets lacks none of its own.
+/// The checkpoints alone show that the partition had records: a new log that begins at their
+/// offsets lacks no records of its own.
 #[test]
 fn missing_partition_directory_is_reported_lost() {
     let home = tempfile::tempdir().unwrap();

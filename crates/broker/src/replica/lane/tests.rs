@@ -1,4 +1,5 @@
-//! Batches of many threads enter in one order, none twice, and a writer that fails holds nobody up.
+//! Batches of many threads enter in one order, none twice, and a writer that fails delays no other
+//! batch.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;

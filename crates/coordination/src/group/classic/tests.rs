@@ -7,7 +7,7 @@ use crate::group::request::{HeartbeatRequest, JoinRequest, LeaveRequest, SyncReq
 use crate::group::tests::rig::{Rig, assignment, config, heartbeat, leave, protocols, sync};
 use crate::machine::PersistFailure;
 
-/// The member waits, and nobody has told it anything.
+/// True if the member waits and has no response.
 fn waits(rig: &Rig, ticket: Ticket) -> bool {
     rig.waiting.contains(&ticket)
 }

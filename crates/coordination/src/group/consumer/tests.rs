@@ -464,8 +464,8 @@ fn regex_matches_only_topics_visible_to_its_member() {
     ok(&mut rig, by(known(), enter("a", &[])));
     let first = ok(&mut rig, beat("a", 1));
     assert_eq!(first.assigned, Some(parts("t", &[0])));
-    // The same expression is shared: what one member may know of counts until somebody makes it be
-    // matched again.
+    // Members share an expression: the topics that one member may describe count until another
+    // heartbeat has the expression evaluated again.
     rig.step(catalogue(&[("t", 1), ("tx", 1), ("ty", 1)]));
     let again = |rig: &mut Rig| ok(rig, by(known(), beat("a", first.member_epoch)));
     again(&mut rig);

@@ -203,7 +203,7 @@ impl Rig {
         self.now_ms = until_ms;
     }
 
-    /// The broker is killed and starts again from its log; nobody who waited gets an answer.
+    /// Kills the broker and starts it again from its log; open requests get no response.
     pub(in crate::group) fn restart(&mut self) {
         self.coordinator = Coordinator::new(self.config.clone());
         self.terms += 1;

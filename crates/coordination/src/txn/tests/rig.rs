@@ -202,8 +202,8 @@ impl Rig {
         self.now_ms = until_ms;
     }
 
-    /// The leadership ends. The next leader has so many of the records that are not committed yet,
-    /// or all; the others are lost. Everybody who waited has an answer.
+    /// Ends the leadership. The next leader has `kept` of the uncommitted records, or all; the
+    /// others are lost. All open requests have a response.
     pub(in crate::txn) fn resign(&mut self, kept: usize) {
         let appended = self.held_appends.drain(..).take(kept);
         self.log.extend(appended.flat_map(|(_, records)| records));
@@ -219,7 +219,7 @@ impl Rig {
         self.restart();
     }
 
-    /// The broker is killed and starts again from its log; nobody who waited gets an answer.
+    /// Kills the broker and starts it again from its log; open requests get no response.
     pub(in crate::txn) fn restart(&mut self) {
         self.coordinator = Coordinator::new(self.config.clone(), self.epoch);
         self.waiting.clear();

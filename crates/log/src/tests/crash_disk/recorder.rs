@@ -95,7 +95,7 @@ struct State {
     files: usize,
     /// By inode, which is another file's once its file is gone.
     numbers: HashMap<u64, usize>,
-    /// Files that may be written to by a mapping, and what was in them when somebody looked.
+    /// Files that may be written through a mapping, and their contents at the last reading.
     mapped: BTreeMap<usize, (File, Vec<u8>)>,
 }
 
@@ -137,14 +137,14 @@ impl Recorder {
         self.state.lock().ops.push(Op::SyncDir { path: dir });
     }
 
-    /// Lets everybody wait who lists a directory of this name or syncs a file of it, or nobody any
-    /// more.
+    /// Delays threads that list a directory of this name or sync a file in it; `None` ends the
+    /// delay.
     pub fn hold(&self, name: Option<&'static str>) {
         self.hold_each(name.as_slice());
     }
 
-    /// Lets everybody wait who lists a directory of one of these names that has files, or syncs a
-    /// file of one of these names.
+    /// Delays threads that list a directory of one of these names that has files, or sync a file of
+    /// one of these names.
     pub fn hold_each(&self, names: &[&'static str]) {
         *self.held.lock() = names.to_vec();
         self.let_go.notify_all();
@@ -165,8 +165,8 @@ impl Recorder {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Lets everybody panic who lists a directory of this name or syncs a file in it, or nobody any
-    /// more.
+    /// Makes threads panic that list a directory of this name or sync a file in it; `None` ends
+    /// this.
     pub fn break_down(&self, name: Option<&'static str>) {
         *self.broken.lock() = name;
     }
@@ -176,7 +176,7 @@ impl Recorder {
         assert!(!is_broken, "on purpose");
     }
 
-    /// Lets everybody panic who writes to a file in a directory of this name, or nobody any more.
+    /// Makes threads panic that write to a file in a directory of this name; `None` ends this.
     pub fn break_writes(&self, name: Option<&'static str>) {
         *self.unwritable.lock() = name;
     }
@@ -367,8 +367,8 @@ impl Disk for Recorder {
         self.panic_if_unwritable(path);
         let do_it = |state: &mut State| {
             RealDisk.write_mapped(map, path, bytes, at)?;
-            // Without a name, in a directory that is to go, the bytes are in the file all the same,
-            // and nobody finds them.
+            // In a directory that will be removed, the bytes are in the file although it has no
+            // name any more.
             Ok(state.number(path, false).ok())
         };
         let write = |file: usize| Op::Write { file, position: at as usize, bytes: bytes.to_vec() };

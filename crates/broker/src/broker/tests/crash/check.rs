@@ -255,8 +255,8 @@ fn check_keys<'a, A: Iterator<Item = &'a BatchFact>>(
         if offsets.contains(&due.last) || offsets.range(due.last + 1..).any(counts) {
             continue;
         }
-        // Compaction may have applied a later record that deletes the key and removed it, before
-        // anybody was told of that record.
+        // Compaction may have applied a later record that deletes the key, and removed it, before
+        // that record was acknowledged.
         let is_deleted = all().any(|batch| {
             let is_later = due.last < batch.last && batch.last < found.end;
             let deletes = batch.key == key && batch.value.is_none();
@@ -276,9 +276,10 @@ fn check_keys<'a, A: Iterator<Item = &'a BatchFact>>(
     Ok(())
 }
 
-/// No offset twice; and no hole unless power was lost: then what nobody was told of may be missing
-/// at the end of one segment with the next one there, also with `fdatasync` (a marker whose sync
-/// nobody waits for yet, say), and its offsets are not given out again.
+/// Checks that no offset occurs twice, and that there is no hole unless power was lost. After a
+/// loss of power, unacknowledged records may be missing at the end of one segment although the next
+/// segment exists, also with `fdatasync` (a marker before its sync, for example), and their offsets
+/// are not assigned again.
 fn check_order(found: &Found, is_whole: bool) -> Check {
     let first = found.batches.first().map_or(found.start, |batch| batch.base);
     ensure!(

@@ -19,7 +19,7 @@ impl Span {
         self.began <= moment
     }
 
-    /// True if somebody has been told before `moment` that it is there.
+    /// True if its existence was acknowledged by `moment`.
     pub(super) fn must_be(&self, moment: usize) -> bool {
         self.acknowledged <= moment
     }
@@ -36,8 +36,8 @@ pub(super) struct Facts {
     pub(super) proposed: Vec<(String, i64, usize)>,
     /// Requests for a transactional id, in order; a decision says which.
     pub(super) transactions: Vec<(String, Option<bool>, Span)>,
-    /// The end of each transaction, by its number; `None` if nobody ended it: then it is given up
-    /// some time.
+    /// The end of each transaction, by its number; `None` if no client ended it: then the
+    /// coordinator aborts it at some time.
     pub(super) ends: Vec<Option<(bool, Span)>>,
     pub(super) happened: Happened,
 }
@@ -49,7 +49,7 @@ impl Facts {
         self.counts(batch, |span| span.may_be(moment))
     }
 
-    /// True if somebody has been told that it counts.
+    /// True if the batch and the commit of its transaction were acknowledged by `moment`.
     pub(super) fn must_count(&self, batch: &BatchFact, moment: usize) -> bool {
         self.counts(batch, |span| span.must_be(moment))
     }

@@ -12,7 +12,7 @@ fn rigs() -> impl Iterator<Item = Rig> {
 
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 const KEY_UPDATE_REQUESTED: [u8; 5] = [24, 0, 0, 1, 1];
-/// The begin of a new handshake, which TLS 1.2 allows a client to ask for.
+/// The beginning of a new handshake, which TLS 1.2 permits clients to request.
 const CLIENT_HELLO: [u8; 45] = {
     let mut hello = [0; 45];
     (hello[0], hello[3], hello[4], hello[5]) = (1, 41, 3, 3);
@@ -235,8 +235,8 @@ fn tls_key_update_is_reciprocated_during_response() {
         for suite in SUITES.into_iter().filter(|suite| is_13(*suite)) {
             let mut client = rig.forged(suite);
             for round in 0..6 {
-                // More than once before anything is asked; nobody has to hear of each. And in an
-                // answer, while the socket may have no room.
+                // Several times before the first request, of which not each must be reported. And
+                // during a response, while the socket may have no room.
                 (0..round).for_each(|_| renew(&mut client));
                 let midway = |client: &mut Forger| (0..=5 * round).for_each(|_| renew(client));
                 let (answer, renewed) = fetched_by(&mut client, "t", midway);

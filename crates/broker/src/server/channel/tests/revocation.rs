@@ -59,7 +59,7 @@ fn revoked_client_certificate_is_refused_at_handshake() {
         refresh();
         assert!(ask(&mut duke(), FETCH, &fetch("t")).is_err());
         fetched(&mut rig.connect(rig.client(None, Some("duchess"))), "t");
-        // Nor is anybody let in by a list that may be out of date.
+        // A revocation list that may be out of date admits no client.
         rig.revoke(&[], 2001);
         refresh();
         assert!(ask(&mut rig.connect(rig.client(None, Some("duchess"))), FETCH, &fetch("t")).is_err());

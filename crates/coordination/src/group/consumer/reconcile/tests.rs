@@ -20,7 +20,7 @@ struct Case {
     assigned: &'static [i32],
     revoking: &'static [i32],
     target: &'static [i32],
-    /// Belongs to somebody: the member itself or another.
+    /// Partitions with an owner: the member itself or another one.
     taken: &'static [i32],
     owned: Option<&'static [i32]>,
 }

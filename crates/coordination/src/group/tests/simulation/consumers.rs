@@ -369,7 +369,8 @@ impl World {
         }
     }
 
-    /// Left alone, everybody gets what the target says, and everything is given to somebody.
+    /// Without further faults, each member gets its target assignment, and each partition has an
+    /// owner.
     fn converge(&mut self) {
         (self.rig.hold_appends, self.rig.hold_works) = (false, false);
         while self.rig.finish_work() {}

@@ -17,7 +17,7 @@ use crate::broker::tests::crash::facts::Span;
 use crate::replica::OFFSETS_TOPIC;
 use crate::transaction::Membership;
 
-/// A transactional id that somebody has taken up.
+/// A transactional id with the producer that owns it.
 #[derive(Clone, Copy)]
 pub(super) struct Owned {
     owner: ProducerIdentity,
@@ -103,7 +103,7 @@ impl Life {
         }
         self.facts.ends[number] = Some((commit, span));
         if let Some(offset) = offset.filter(|_| commit) {
-            // Valid for all with the marker, which nobody but the coordinator waits for.
+            // Counts for consumers with the marker, for which only the coordinator waits.
             self.settle(id);
             let span = Span { began: span.began, acknowledged: self.recorder.count() };
             self.facts.commits.push((copier(id), 0, offset, span));
