@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_take_durations_and_sizes() {
+    fn config_values_accept_durations_and_sizes() {
         let value = |text: &str| pair(text).map(|(_, value)| value);
         assert_eq!(value("retention.ms=7d"), Ok("604800000".to_owned()));
         assert_eq!(value("retention.ms=-1"), Ok("-1".to_owned()));

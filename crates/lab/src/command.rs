@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_record_error_advises_about_records() {
+    fn missing_record_error_names_path_and_next_step() {
         let Failure::Failed { what, next, .. } = read_record(Path::new("/nosuch.jsonl")).unwrap_err() else {
             panic!("an error of another kind");
         };

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_that_come_twice_are_seen() {
+    fn repeated_offsets_are_refused() {
         let mut ledger = ledger(Retention::default());
         assert!(ledger.add(batch(9, 7, 1)).is_err());
         assert!(ledger.add(batch(10, 7, 1)).is_ok());
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_told_apart() {
+    fn record_value_contains_partition_and_number() {
         for number in [0, 1, 2, 1 << 40] {
             let own = value(3, number);
             assert_eq!((number_of(3, &own), number_of(4, &own)), (Some(number), None));

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use super::{Newcomers, RequestMemory};
 
 #[test]
-fn exhausted_request_memory_waits_and_one_may_exceed() {
+fn one_request_may_exceed_exhausted_memory() {
     let memory = Arc::new(RequestMemory::default());
     let mut context = Context::from_waker(Waker::noop());
     let (mut first, mut second) = (memory.share(), memory.share());

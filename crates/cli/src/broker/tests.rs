@@ -31,7 +31,7 @@ fn layout() -> Layout {
 }
 
 #[test]
-fn a_row_counts_the_partitions_of_its_broker() {
+fn broker_row_counts_partitions_and_bytes() {
     let directory = |broker, error: Option<&str>| Directory {
         broker,
         error: error.map(str::to_owned),

@@ -85,7 +85,7 @@ fn keys_end_at_the_first_separator() {
 }
 
 #[test]
-fn separators_have_escapes() {
+fn separator_escapes_are_decoded() {
     fn check(text: &str, expected: &[u8]) {
         assert_eq!(separator(text).map(|one| one.bytes), Ok(expected.to_vec()), "{text}");
     }

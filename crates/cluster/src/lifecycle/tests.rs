@@ -342,7 +342,7 @@ fn unreported_directory_failure_ends_the_process() {
 }
 
 #[test]
-fn cordoned_directories_go_with_the_first_heartbeat() {
+fn first_heartbeat_contains_cordoned_directories() {
     let mut broker = broker();
     broker.step(LifecycleEvent::Tick, 0);
     broker.step(LifecycleEvent::Cordoned(vec![directory(1)]), 0);

@@ -50,7 +50,7 @@ fn copies_in_a_pipe_are_recognised() {
 }
 
 #[test]
-fn copying_kernels_have_paths_of_their_own() {
+fn copying_kernels_use_separate_paths() {
     let works = |references: bool| {
         let mut caps = Caps::probe();
         (caps.splice, caps.sendfile) = (Support::Works, Support::Works);

@@ -650,7 +650,7 @@ fn neighbours_of_missing_pages_leave_by_reference() {
 }
 
 #[test]
-fn transfer_knows_next_bytes_from_memory() {
+fn transfer_counts_memory_bytes_before_next_extent() {
     let file = file_of(&content(FILE_LEN));
     let bytes = |len: usize| Piece::Bytes(Bytes::from(vec![0; len]));
     let mut engine = engine(&caps(true, true), Thresholds::default());
@@ -779,7 +779,7 @@ fn a_range_is_reported_cold_once() {
 }
 
 #[test]
-fn transfer_knows_bytes_before_cold_pages() {
+fn transfer_lists_extents_after_cold_pages() {
     let content = content(FILE_LEN);
     let (file, other) = (file_of(&content), file_of(&content));
     if !chilled(&file) {

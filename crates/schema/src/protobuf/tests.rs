@@ -50,7 +50,7 @@ fn golden_message_decodes_and_encodes() {
 }
 
 #[test]
-fn messages_have_positions_and_names() {
+fn messages_are_found_by_name_or_position() {
     for text in [ORDER, DESCRIPTOR] {
         let file = file(text);
         let check = |name: Option<&str>, full: &str, place: &[usize]| {

@@ -256,7 +256,7 @@ fn damaged_payloads_are_refused_without_panic() {
 }
 
 #[test]
-fn each_damage_has_its_error() {
+fn each_kind_of_damage_has_an_error() {
     let truncated = |bytes, left| Damaged::Truncated { bytes, left };
     let table: [(&[u8], Damaged); 9] = [
         (&[0x0a], truncated(1, 0)),

@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn changed_records_are_refused_or_equal(which in 0..5_usize, at in any::<prop::sample::Index>(), byte: u8) {
+    fn changed_bytes_are_refused_or_round_trip(which in 0..5_usize, at in any::<prop::sample::Index>(), byte: u8) {
         let mut bytes = golden(golden_records()[which].0).to_vec();
         let at = at.index(bytes.len());
         bytes[at] = byte;

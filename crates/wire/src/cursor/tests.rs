@@ -31,7 +31,7 @@ fn cursor_take_keeps_offsets() {
 }
 
 #[test]
-fn null_is_no_string_array_or_negative_length() {
+fn null_and_negative_lengths_are_refused() {
     let null = |kind| Malformed::NullNotAllowed { kind, offset: 0 };
     let negative = |kind| Malformed::NegativeLength { kind, length: -2, offset: 0 };
     assert_eq!(Cursor::new(&b"\xff\xff"[..]).string(false).unwrap_err(), null("string"));

@@ -7,7 +7,7 @@ fn key(topic: &str) -> TopicPartition {
 }
 
 #[test]
-fn cleaner_takes_log_once_and_remembers_end() {
+fn log_is_cleaned_by_one_thread_and_checkpointed() {
     let cleaner = Cleaner::new([(key("a"), 7)].into());
     assert!(cleaner.is_free(&key("a")) && cleaner.take(&key("a")));
     assert!(!cleaner.is_free(&key("a")) && !cleaner.take(&key("a")));

@@ -117,7 +117,7 @@ fn replicas(facts: &Facts, own: Option<i32>) -> Check {
             missing.push(format!("{} has no leader", shown(topic, partition)));
         } else if all < partition.replica_nodes.len() {
             let (found, of) = (partition.isr_nodes.len(), partition.replica_nodes.len());
-            missing.push(format!("{} has {found} of {of} in sync", shown(topic, partition)));
+            missing.push(format!("{} has {found} of {of} replicas in sync", shown(topic, partition)));
         }
     }
     if missing.is_empty() {

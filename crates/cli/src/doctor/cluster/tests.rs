@@ -111,7 +111,7 @@ fn doctor_names_topics_at_risk() {
     assert!(checks::all(&facts, Some(1)).iter().all(|check| check.verdict == Verdict::Ok));
     let mut facts = sound();
     facts.topics[0].partitions[1].isr_nodes = vec![2, 3];
-    expect(&facts, None, ("replicas", Verdict::Blocked, "clicks-1 has 2 of 3 in sync"));
+    expect(&facts, None, ("replicas", Verdict::Blocked, "clicks-1 has 2 of 3 replicas in sync"));
     let mut facts = sound();
     facts.topics[0].partitions[0].isr_nodes.clear();
     facts.topics[0].partitions[0].leader_id = -1;

@@ -76,12 +76,12 @@ impl Restore {
         );
         if self.dry_run {
             let cluster = cluster_id.unwrap_or("new");
-            writeln!(out, "would restore {summary} with records; cluster {cluster}. Nothing was written")?;
+            writeln!(out, "would restore {summary} with records, cluster id {cluster}; nothing was written")?;
         } else {
             let cluster = cluster_id.unwrap_or_default();
             writeln!(
                 out,
-                "restored {summary} with records; cluster {cluster}. Start the broker: levada serve"
+                "restored {summary} with records, cluster id {cluster}; start the broker: levada serve"
             )?;
         }
         Ok(())

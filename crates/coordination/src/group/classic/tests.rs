@@ -535,7 +535,7 @@ mod static_members {
     }
 
     #[test]
-    fn static_return_overtaken_by_rebalance_joins_it() {
+    fn returning_static_member_joins_rebalance_in_progress() {
         let mut rig = Rig::new(config());
         let (_, dynamic, generation) = group(&mut rig, false);
         rig.hold_appends = true;

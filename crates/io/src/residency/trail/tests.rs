@@ -64,7 +64,7 @@ fn trail_separates_files() {
 }
 
 #[test]
-fn trail_knows_the_last_request() {
+fn trail_tracks_ranges_of_its_last_request() {
     let (one, other) = (file_of(b"one"), file_of(b"other"));
     let extent = |file: &Arc<_>, offset, len| Extent { file: Arc::clone(file), offset, len };
     let mut trail = Trail::default();

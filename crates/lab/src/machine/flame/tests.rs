@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use super::*;
 
 #[test]
-fn own_samples_have_names() {
+fn samples_of_own_process_have_symbol_names() {
     let mut own = Own::default();
     own.enable();
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(300) {}
     own.disable();
     let seen = own.finish();
-    assert!(seen.keys().any(|stack| stack.contains("own_samples_have_names")), "{seen:?}");
+    assert!(seen.keys().any(|stack| stack.contains("samples_of_own_process_have_symbol_names")), "{seen:?}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn figures_page_matches_its_records() {
 }
 
 #[test]
-fn committed_records_contain_only_kept_parts() {
+fn committed_records_are_already_reduced() {
     let runs = runs();
     let again = kept(&runs.values().cloned().collect::<Vec<_>>());
     assert_eq!(again, runs);

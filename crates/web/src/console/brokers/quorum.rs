@@ -25,7 +25,7 @@ pub(super) async fn section(console: &Console, visitor: &Visitor) -> Result<Mark
     let answer = console.ask_controller(visitor, &request, &doing()).await?;
     check(answer.error_code, answer.error_message.as_deref(), doing).needing("describe", "--cluster")?;
     let found = answer.topics.iter().flat_map(|topic| &topic.partitions).next();
-    let found = found.ok_or_else(|| Failed::Missing("The quorum does not describe itself.".to_owned()))?;
+    let found = found.ok_or_else(|| Failed::Missing("The quorum returned no partition.".to_owned()))?;
     check(found.error_code, found.error_message.as_deref(), doing)?;
     Ok(shown(found, now_ms()))
 }

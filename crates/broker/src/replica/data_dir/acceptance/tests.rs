@@ -20,7 +20,7 @@ fn directory_refusal_lasts_2_seconds_doubling_on_relapse() {
 }
 
 #[test]
-fn directory_gets_reserve_but_newer_refusal_lasts() {
+fn earlier_reserve_probe_does_not_end_newer_refusal() {
     let mut state = Acceptance::default();
     assert!(state.takes_probe(0) && state.refuse(1));
     assert!(!state.probed(true, 2), "the refusal is newer");
