@@ -136,7 +136,7 @@ impl FileServer {
         self.ask(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
     }
 
-    /// The answer to a request, on a separate connection.
+    /// The response to a request, on a separate connection.
     pub fn ask(&self, request: &str) -> Answer {
         let mut client = self.connect();
         client.say(request.as_bytes());
@@ -223,12 +223,12 @@ impl Client {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// The next answer, which must come whole.
+    /// The next response, which must come whole.
     pub fn answer(&mut self, has_body: bool) -> Answer {
         self.try_answer(has_body).expect("an answer")
     }
 
-    /// The next answer; nothing if the connection ends before it is whole.
+    /// The next response; nothing if the connection ends before it is whole.
     pub fn try_answer(&mut self, has_body: bool) -> Option<Answer> {
         let end = loop {
             if let Some(at) = self.received.windows(4).position(|four| four == b"\r\n\r\n") {

@@ -4,15 +4,15 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Sends a request with a JSON body, or an empty one: status and body of the answer. An error if no
-/// server answers, which is not a failure while the server starts.
+/// Sends a request with a JSON body, or an empty one: status and body of the response. An error if
+/// no server answers, which is not a failure while the server starts.
 pub fn call(address: SocketAddr, method: &str, path: &str, body: &str) -> io::Result<(u16, String)> {
     let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
     let (status, _, body) = ask(address, &format!("{method} {path} HTTP/1.1\r\n{kind}"), body)?;
     Ok((status, body))
 }
 
-/// GET with an `Accept` header: media type and body of the answer, which must be well.
+/// GET with an `Accept` header: media type and body of the response, which must be well.
 pub fn page_as(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
     let head = format!("GET {path} HTTP/1.1\r\nAccept: {accept}\r\n");
     let (status, head, body) = ask(address, &head, "").expect("an answer over HTTP");
@@ -20,7 +20,7 @@ pub fn page_as(address: SocketAddr, path: &str, accept: &str) -> (String, String
     (header(&head, "content-type").unwrap_or_default().to_string(), body)
 }
 
-/// Status, head and body of the answer to a request whose head begins so.
+/// Status, head and body of the response to a request whose head begins so.
 fn ask(address: SocketAddr, head: &str, body: &str) -> io::Result<(u16, String, String)> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;

@@ -13,7 +13,7 @@ pub enum Outcome {
     Committed,
     /// None of its records is in the log.
     Aborted,
-    /// The writer got no answer: all or none of its records are in the log.
+    /// The writer got no response: all or none of its records are in the log.
     Unknown,
 }
 

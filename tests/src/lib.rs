@@ -46,7 +46,7 @@ pub use tool::Tool;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// Repeats `question` until it has an answer. Panics after `limit`, with the name of the expected
+/// Repeats `question` until it has a response. Panics after `limit`, with the name of the expected
 /// event.
 pub fn await_some<T>(what: &str, limit: Duration, mut question: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();

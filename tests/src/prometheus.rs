@@ -62,7 +62,7 @@ impl Prometheus {
         server
     }
 
-    /// The `data` of an answer of its API.
+    /// The `data` of a response of its API.
     pub fn api(&self, path: &str) -> Value {
         let (status, body) =
             http::call(self.address, "GET", &format!("/api/v1/{path}"), "").expect("an answer");

@@ -1,4 +1,4 @@
-//! A metadata log as `kafka-metadata-shell` reads it, compared with the answers of a broker.
+//! A metadata log as `kafka-metadata-shell` reads it, compared with the responses of a broker.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -117,8 +117,8 @@ impl Tree {
     }
 }
 
-/// Waits until `kafka-metadata-shell` shows of this metadata log, which may be in use, the answers
-/// of a broker: the shell takes commands before it has read the whole file.
+/// Waits until `kafka-metadata-shell` shows of this metadata log, which may be in use, the
+/// responses of a broker: the shell takes commands before it has read the whole file.
 pub fn assert_agrees(log: &Path, node: &Node) {
     // The shell refuses files in the directory of a process that runs.
     let directory = tempfile::tempdir().expect("a temporary directory");

@@ -64,16 +64,16 @@ impl ObjectServer {
 pub enum Sickness {
     /// The server answers with this status instead of doing the request.
     Status(u16),
-    /// No answer; the connection stays open.
+    /// No response; the connection stays open.
     Silence,
-    /// The head of the answer and this many bytes of its body; then nothing, and the connection
+    /// The head of the response and this many bytes of its body; then nothing, and the connection
     /// stays open.
     Stall(usize),
-    /// The head of the answer and this many bytes of its body; then the connection ends.
+    /// The head of the response and this many bytes of its body; then the connection ends.
     Cut(usize),
-    /// The server does the request, and the connection ends without an answer.
+    /// The server does the request, and the connection ends without a response.
     LostAnswer,
-    /// The bodies of the request and of the answer pass in `SLOW_PIECES` pieces, with this pause
+    /// The bodies of the request and of the response pass in `SLOW_PIECES` pieces, with this pause
     /// before each.
     Slow(Duration),
 }

@@ -295,7 +295,7 @@ impl ClusterMembership {
         R::Response: ControllerAnswer + Send + 'static,
     {
         let (sender, receiver) = oneshot::channel();
-        // A client that has left needs no answer.
+        // A client that has left needs no response.
         let reply = move |answer| drop(sender.send(answer));
         self.tell(RequestInput::Submit(class, Arc::new(TypedJob::new(api, request, reply))));
         receiver.await.unwrap_or(Err(ErrorCode::RequestTimedOut))

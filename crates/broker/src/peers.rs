@@ -21,7 +21,7 @@ use crate::live_config::LiveConfig;
 /// Longest wait for a response, as Kafka's `request.timeout.ms`.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A thread without a request for so long ends, and its connection with it.
+/// Time without a request after which a thread ends, with its connection.
 const IDLE: Duration = Duration::from_secs(600);
 
 /// Subject of a connection. A slow response of one subject does not delay the other.

@@ -147,8 +147,8 @@ impl Transactions {
             let held = partition.transactions().read().await;
             let (held, answer) = match self.seat(claim)? {
                 Some(Seat::Node(node)) if questions < UNHELD_QUESTIONS => {
-                    // An answer may take as long as a network does: markers do not wait for it, and
-                    // it counts if there was none.
+                    // A response may take as long as a network does: markers do not wait for it,
+                    // and it counts if there was none.
                     questions += 1;
                     let seen = (*held, partition.leadership().leader_epoch());
                     drop(held);

@@ -85,7 +85,7 @@ impl Client {
         Self { stream, answer: vec![0; 2 << 20] }
     }
 
-    /// Sends a request and takes its answer, whose bytes after the correlation id come back.
+    /// Sends a request and takes its response, whose bytes after the correlation id come back.
     fn ask(&mut self, request: &[u8]) -> &[u8] {
         self.stream.write_all(request).expect("the broker reads");
         let mut size = [0; 4];

@@ -22,7 +22,7 @@ const WITH_EXPRESSION: i16 = 1;
 /// The epoch of a member that joins, and of one that leaves.
 const JOINING: i32 = 0;
 const LEAVING: i32 = -1;
-/// Time that the member may take to give up partitions.
+/// Time that the member may take to revoke partitions.
 const REBALANCE_TIMEOUT_MS: i32 = 60_000;
 
 /// Partitions of a member, with the ids of their topics.
@@ -138,7 +138,7 @@ impl Member {
     /// Leaves the group, so that others need not wait for the end of the session.
     pub fn leave(&mut self, cluster: &mut Cluster) {
         if self.has_joined() {
-            // Without an answer, the session's end does the same.
+            // Without a response, the session's end does the same.
             let _ = self.heartbeat(cluster, LEAVING);
         }
     }
@@ -160,7 +160,7 @@ impl Member {
         request.member_epoch = epoch;
         request.rebalance_timeout_ms = -1;
         if epoch >= JOINING {
-            // Everything, each time: the answer to the last heartbeat may be lost.
+            // Everything, each time: the response to the last heartbeat may be lost.
             request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS;
             request.subscribed_topic_names = Some(self.names.clone());
             request.subscribed_topic_regex = self.expression.as_deref().map(StrBytes::from);
@@ -170,8 +170,8 @@ impl Member {
         let operation = || Operation::Join { group: self.group.clone() };
         let checked = Refusal::check(response.error_code, response.error_message.as_deref(), operation);
         self.heed(checked.map_err(|refusal| match refusal.error_code() {
-            // The coordinator creates a group that does not exist: this is its answer about a group
-            // of another type.
+            // The coordinator creates a group that does not exist: this is its response about a
+            // group of another type.
             Some(ErrorCode::GroupIdNotFound) if epoch == JOINING => ClientError::OtherGroupType(refusal),
             _ => refusal.into(),
         }))?;

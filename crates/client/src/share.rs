@@ -161,8 +161,8 @@ impl ShareMember {
         let operation = || Operation::Share { group: self.group.clone() };
         let checked = Refusal::check(response.error_code, response.error_message.as_deref(), operation);
         self.heed(checked.map_err(|refusal| match refusal.error_code() {
-            // The coordinator creates a group that does not exist: this is its answer about a group
-            // of another type.
+            // The coordinator creates a group that does not exist: this is its response about a
+            // group of another type.
             Some(ErrorCode::GroupIdNotFound) if epoch == JOINING => ClientError::OtherGroupType(refusal),
             _ => refusal.into(),
         }))?;

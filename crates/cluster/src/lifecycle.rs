@@ -373,7 +373,7 @@ impl Lifecycle {
     fn on_stop(&mut self, now_ms: i64) {
         match self.phase {
             BrokerPhase::ShuttingDown | BrokerPhase::Stopped => {}
-            // The controller may have unfenced the broker though the answer is not here yet.
+            // The controller may have unfenced the broker though the response is not here yet.
             BrokerPhase::Running | BrokerPhase::Recovery if self.asked => {
                 self.enter(BrokerPhase::ShuttingDown);
                 self.limit_ms = Some(now_ms.saturating_add(self.times.shutdown_ms));

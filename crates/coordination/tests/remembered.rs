@@ -103,7 +103,7 @@ struct GroupMachine {
     coordinator: Groups,
     now_ms: i64,
     ticket: u64,
-    /// Number of requests that have no answer.
+    /// Number of requests that have no response.
     waiting: usize,
 }
 

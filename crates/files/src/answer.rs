@@ -73,7 +73,7 @@ impl Persistence {
     /// Persistence of the connection after the response to this request.
     pub(crate) fn of(head: &Head<'_, '_>) -> Self {
         match (head.keep_alive, head.is_1_1) {
-            // The body may or may not follow an answer that did not wait for it.
+            // The body may or may not follow a response that did not wait for it.
             _ if head.expects_continue() && head.body_bytes > 0 => Self::Closed,
             (true, true) => Self::Kept,
             (true, false) => Self::KeptAlive,

@@ -112,7 +112,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
         ) => {
             connection.shard.shared.stats.cut();
             tracing::info!(%peer, %error, "connection closed");
-            // The client may not have read the answers before this one.
+            // The client may not have read the responses before this one.
             connection.part().await;
         }
         Err(error) => tracing::debug!(%peer, %error, "connection closed"),
@@ -288,7 +288,7 @@ impl Connection {
             };
             let (head, used) = match request::parse(bytes, &mut room) {
                 Ok(Parsed::Whole(mut head, used)) => {
-                    // The answer announces the end of the connection when the server stops; a
+                    // The response announces the end of the connection when the server stops; a
                     // further request would be lost.
                     head.keep_alive &= !shard.stopping.get();
                     // The same for a client that sends bodies repeatedly.

@@ -355,8 +355,8 @@ impl Responder {
         if known {
             self.cache.remove(asked.key);
         }
-        // If one answer needs it twice, as a page for missing files that is itself missing, it must
-        // be available again.
+        // If one response needs it twice, as a page for missing files that is itself missing, it
+        // must be available again.
         if let Some(outcome) = landed.again() {
             prepared.push(Prepared { key: asked.key.to_vec(), outcome });
         }

@@ -15,7 +15,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const REQUEST: &[u8] = b"GET /small.txt HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n";
 const ROUNDS: usize = 2000;
 
-/// Sends a request and reads its answer, whose body ends with `!`.
+/// Sends a request and reads its response, whose body ends with `!`.
 fn ask(stream: &mut TcpStream, answer: &mut [u8]) {
     stream.write_all(REQUEST).expect("sent");
     let mut filled = 0;

@@ -162,7 +162,7 @@ fn by_ring(file: &Arc<File>, sender: TcpStream, access: InflowOptions) -> Outcom
     ring.register_buffers(&pool)?;
     let (counters, thresholds) = (Counters::default(), Thresholds::default());
     let mut outbox = Outbox::new(Arc::new(sender));
-    // The next answers are read while one is sent, as the warmer reads ahead.
+    // The next responses are read while one is sent, as the warmer reads ahead.
     let mut inflow = Inflow::new(answers(file), InflowOptions { depth: 8, ..access });
     let mut waits = Vec::new();
     let (mut reads, mut start, mut sent) = (Vec::new(), Instant::now(), 0);

@@ -5,7 +5,7 @@
 //!
 //! Gauges and sums have values. Points of histograms and summaries, which no client of Kafka sends,
 //! are counted ([`Visitor::left_out`]). Unknown fields are skipped; groups, which Protocol Buffers
-//! have given up, are refused.
+//! have deprecated, are refused.
 
 use std::fmt::Write as _;
 use std::str;

@@ -250,7 +250,7 @@ async fn accept((listener, places): (Rc<tokio::net::TcpListener>, Arc<Places>), 
         let served = async move {
             match places.enter(peer.ip()).await {
                 Some(place) => converse((stream, peer), place, site).await,
-                // A client that has left needs no answer.
+                // A client that has left needs no response.
                 None => drop(stream.try_write(NO_PLACE)),
             }
         };

@@ -104,7 +104,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 /// Opens a transaction in partition 0 that no coordinator has, as a lost request once left behind:
-/// one record of this producer, of this age. Returns the bytes of the answer.
+/// one record of this producer, of this age. Returns the bytes of the response.
 pub fn lose_transaction(address: SocketAddr, topic: &str, (producer, written_ms): (i64, i64)) -> Vec<u8> {
     let batch =
         Batch { producer: (producer, 0, 0), attributes: TRANSACTIONAL, written_ms, ..Batch::of(&[b"one"]) };

@@ -96,7 +96,7 @@ pub struct FetchRequest<'a> {
     pub offset: i64,
     /// Number of bytes that the broker waits for.
     pub min_bytes: i32,
-    /// Limit of the answer, except for its first batch.
+    /// Limit of the response, except for its first batch.
     pub max_bytes: i32,
     /// Limit of the wait, ms.
     pub wait_ms: i32,

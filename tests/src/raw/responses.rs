@@ -156,13 +156,13 @@ pub fn sync_error(response: &[u8]) -> i16 {
     response.i16()
 }
 
-/// Ids of the brokers in an answer of [`metadata`](super::metadata).
+/// Ids of the brokers in a response of [`metadata`](super::metadata).
 pub fn broker_ids(response: &[u8]) -> Vec<i32> {
     brokers(&mut Decoder::new(response))
 }
 
-/// Errors and leaders of the partitions of the topic in an answer of [`metadata`](super::metadata);
-/// none if the broker does not know the topic.
+/// Errors and leaders of the partitions of the topic in a response of
+/// [`metadata`](super::metadata); none if the broker does not know the topic.
 pub fn leaders(response: &[u8]) -> Option<Vec<(i16, i32)>> {
     let mut decoder = Decoder::new(response);
     brokers(&mut decoder);

@@ -47,7 +47,7 @@ struct Complaint {
 struct Written {
     outcome: Outcome,
     partition: u32,
-    /// None if the writer got no answer.
+    /// None if the writer got no response.
     offset: Option<u64>,
 }
 

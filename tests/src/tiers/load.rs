@@ -19,7 +19,7 @@ use super::ledger::{Acknowledged, PartitionLedger, Retention, number_of, value};
 use crate::raw::{self, Batch, Connection, FetchRequest};
 use crate::replicas;
 
-/// Longest time without an answer that counts.
+/// Longest time without a response that counts.
 const LIMIT: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(20);
 /// Pause of a writer after a batch.
@@ -156,7 +156,7 @@ impl TieredLoad {
     /// The offset of a partition for a timestamp of ListOffsets.
     ///
     /// # Errors
-    /// The broker has no answer.
+    /// The broker has no response.
     pub fn offset_at(&self, place: &Place, timestamp: i64) -> Result<i64, String> {
         Client::of(self.address).offset_at(place, timestamp)
     }
@@ -221,7 +221,7 @@ impl TieredLoad {
 
     /// Deletes the records of a partition before an offset, if the broker answers.
     pub fn trim(&self, place: &Place, before: i64) {
-        // In the ledger first: the answer may get lost.
+        // In the ledger first: the response may get lost.
         place.ledger().trim(before);
         let request = raw::delete_records(place.key(), before);
         let answer = Connection::try_open(self.address).and_then(|mut broker| broker.try_call(&request));
@@ -251,7 +251,7 @@ impl Client {
         Ok(response)
     }
 
-    /// Repeats a request until its answer has no error of [`REPEATED`]. `error` reads the error.
+    /// Repeats a request until its response has no error of [`REPEATED`]. `error` reads the error.
     fn call(&mut self, request: &[u8], error: impl Fn(&[u8]) -> i16) -> Result<Vec<u8>, String> {
         let (start, mut last) = (Instant::now(), String::new());
         while start.elapsed() < LIMIT {

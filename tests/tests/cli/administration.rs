@@ -56,7 +56,7 @@ fn kafka_configs_changes_survive_a_restart() {
             assert!(shown.contains(expected), "{expected} in {shown}");
         }
     };
-    // A Kafka broker applies a change a little after the answer.
+    // A Kafka broker applies a change a little after the response.
     await_some("the new values", Duration::from_secs(60), || {
         configs(&node, &with(&broker, &["--describe"])).contains("log.segment.bytes=2000000").then_some(())
     });

@@ -27,8 +27,8 @@ fn refused(node: &Node, line: &str, code: i32, expected: &str) {
     assert!(said.stdout.is_empty() && said.stderr.contains(expected), "{line}: {said:?}");
 }
 
-/// Repeats the command until the answer is this one: a Kafka broker applies a change a little after
-/// its answer.
+/// Repeats the command until the response is this one: a Kafka broker applies a change a little
+/// after its response.
 fn await_json(node: &Node, line: &str, pointer: &str, expected: &Value) {
     let mut last = Value::Null;
     await_some(&format!("{expected} at {pointer} of {line}"), LIMIT, || {
@@ -157,7 +157,7 @@ fn settings_of_topics_brokers_and_clients() {
     refused(&node, "config set quota user=alice producer_byte_rate=fast", 2, "expected a number");
 }
 
-/// The answer to a ConsumerGroupHeartbeat 1 of a member of the group `paced`: its epoch and the
+/// The response to a ConsumerGroupHeartbeat 1 of a member of the group `paced`: its epoch and the
 /// interval.
 fn beat(node: &Node, epoch: i32) -> (i32, i32) {
     const MEMBER: &str = "member-of-22-character";

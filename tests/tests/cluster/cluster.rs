@@ -129,7 +129,7 @@ fn topic_settings_take_effect(cluster: &Cluster, tools: &mut Tools) {
     }
 }
 
-/// Error of a Produce to one partition; none if there is no answer.
+/// Error of a Produce to one partition; none if there is no response.
 fn produce(broker: SocketAddr, topic: &str, partition: i32, batch: &[u8]) -> Option<i16> {
     let request = raw::produce_to((topic, partition), -1, batch);
     let answer = Connection::try_open(broker).ok()?.try_call(&request).ok()?;
@@ -196,7 +196,7 @@ fn the_command_line_knows_all_brokers(cluster: &Cluster) {
     }
 }
 
-/// Makes one of each kind of change through Levada, and compares the answers of Levada and of a
+/// Makes one of each kind of change through Levada, and compares the responses of Levada and of a
 /// broker of Kafka to questions about the metadata, field by field.
 fn all_brokers_agree(cluster: &Cluster, tools: &mut Tools) {
     for change in CHANGES {
@@ -222,7 +222,7 @@ fn all_brokers_agree(cluster: &Cluster, tools: &mut Tools) {
     }
 }
 
-/// The answer without the id of the controller, for which any broker may be named.
+/// The response without the id of the controller, for which any broker may be named.
 fn without_controller(answer: &str) -> String {
     let ids = BROKERS.map(|id| format!("\"controllerId\":{id},"));
     ids.iter().fold(answer.to_owned(), |answer, id| answer.replace(id, ""))

@@ -98,7 +98,7 @@ fn topics_leave_no_lag(cluster: &Cluster) {
     let (start, mut longest) = (Instant::now(), 0.0_f64);
     for first in (0..TOPICS).step_by(BATCH) {
         let names: Vec<String> = (first..first + BATCH).map(|number| format!("t{number}")).collect();
-        // A controller that is elected meanwhile loses the answer to a request that took effect.
+        // A controller that is elected meanwhile loses the response to a request that took effect.
         node.levada(&format!("topic create --if-not-exists {}", names.join(" "))).run();
         let created = Instant::now();
         await_some("lag 0 of the observer", LIMIT, || {
@@ -209,7 +209,7 @@ fn a_suspended_broker_loads_a_snapshot_in_the_place_of_the_log(cluster: &Cluster
     (deletion.topics, deletion.timeout_ms) = (vec![deleted], 30_000);
     let answer = ask_the_controller(cluster, &deletion);
     assert!(answer.responses.iter().all(|topic| topic.error_code == 0), "{answer:?}");
-    // The answer that waits in the socket has no record after this one.
+    // The response that waits in the socket has no record after this one.
     let position = cluster.quorum().high_watermark;
     // Enough records for more than one snapshot.
     for round in 0..6 {

@@ -205,7 +205,7 @@ fn observe(quorum: Quorum, node_id: i32) -> (Arc<Mutex<Seen>>, Running<ObserverE
             drop(state);
             match (event.is_some(), observer.deadline()) {
                 (_, None) => return,
-                // An answer must not keep the thread from its end.
+                // A response must not keep the thread from its end.
                 (true, _) if events.try_recv().is_err_and(|error| error == TryRecvError::Disconnected) => {
                     return;
                 }

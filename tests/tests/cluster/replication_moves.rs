@@ -25,7 +25,7 @@ const SEGMENT: u32 = 1 << 20;
 /// Throttle in bytes per second.
 const RATE: u64 = 2_000_000;
 
-/// Bytes of one answer of a leader: `replica.fetch.max.bytes`, and what a batch may exceed it by.
+/// Bytes of one response of a leader: `replica.fetch.max.bytes`, and what a batch may exceed it by.
 const ANSWER: f64 = 1_100_000.0;
 
 /// Throttle of a large topic in bytes per second.
@@ -139,12 +139,12 @@ impl Stage {
         });
     }
 
-    /// Produces so many records of 1 KB.
+    /// Produces this number of records of 1 KB.
     fn fill(&mut self, topic: &str, records: usize, acks: &str) {
         self.fill_with(topic, (records, 1000), &format!("acks={acks} batch.size=8192"));
     }
 
-    /// Produces so many records of 10 KB.
+    /// Produces this number of records of 10 KB.
     fn fill_large(&mut self, topic: &str, records: usize) {
         self.fill_with(topic, (records, 10_000), "acks=1 batch.size=262144 linger.ms=20");
     }
@@ -273,8 +273,8 @@ impl Stage {
     }
 
     /// Waits until all bytes have moved, at the rate: no more in each second than it allows, and
-    /// little less. A second is the least time over which the rate is measured, and the answer that
-    /// exceeds it arrives whole.
+    /// little less. A second is the least time over which the rate is measured, and the response
+    /// that exceeds it arrives whole.
     fn assert_rate(&self, (id, side): (i32, &str), before: Option<f64>, all: f64) {
         let Some(before) = before else { return };
         let mut first = None;

@@ -154,7 +154,7 @@ impl Stage {
         assert!(is_fine || !is_levada, "{sickness:?}: a gap is longer than {limit:?}: {silent:?} {after:?}");
     }
 
-    /// Ends the sickness. A Kafka may have ended: then it starts again, which the answer says.
+    /// Ends the sickness. A Kafka may have ended: then it starts again, which the response says.
     fn end(&mut self, sickness: Sickness) -> &'static str {
         let node = self.cluster.node_mut(SICK);
         let has_ended = node.has_ended();

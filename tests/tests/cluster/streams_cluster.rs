@@ -5,7 +5,7 @@
 //! brokers and instances are killed. In the end each word and each payment must have counted once,
 //! the groups have no lag, and the replicas of `__consumer_offsets` are equal.
 //!
-//! A coordinator of Kafka tells a member about its tasks once. If that answer is lost, or comes
+//! A coordinator of Kafka tells a member about its tasks once. If that response is lost, or comes
 //! later than `offsets.commit.timeout.ms` because a replica in sync was killed, no thread ever runs
 //! the tasks. The suite moves such a group to a coordinator of Levada, to which the members report
 //! what they have, and prints that.

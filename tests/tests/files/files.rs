@@ -576,7 +576,7 @@ fn sighup_reopens_the_served_directory() {
 fn moved_bytes_are_counted_by_path() {
     let server = FileServer::start(&["--metrics", "127.0.0.1:0"], small_site);
     server.get("/large");
-    // An answer is counted when it has left, which its client may see before.
+    // A response is counted when it has left, which its client may see before.
     await_some("the count of the file", SOON, || {
         (server.metric("levada_files_responses_total{status=\"2xx\"}") == 1).then_some(())
     });

@@ -143,7 +143,7 @@ fn fetch_repeatedly(connection: &mut Connection, group: &str, times: u32) -> Vec
     connection.call(&request.i8(0).varint(0).done())
 }
 
-/// The part of the answer about a group that is named once, without the rest: the head, the
+/// The part of the response about a group that is named once, without the rest: the head, the
 /// throttle time and the number of groups before it, the tagged fields after it.
 fn answer_once(connection: &mut Connection, group: &str) -> Vec<u8> {
     let answer = fetch_repeatedly(connection, group, 1);

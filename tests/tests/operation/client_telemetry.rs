@@ -1,5 +1,6 @@
-//! Client telemetry (KIP-714): the answers to both requests as Kafka gives them, clients that push,
-//! and payloads that no client sends. A real Kafka takes metrics by a plug-in of `tests/java`.
+//! Client telemetry (KIP-714): the responses to both requests as Kafka gives them, clients that
+//! push, and payloads that no client sends. A real Kafka takes metrics by a plug-in of
+//! `tests/java`.
 //!
 //! Suite: long; 15 s; needs java, python; share streams
 
@@ -155,7 +156,7 @@ fn subscribed(node: &Node) {
     await_metrics(node, |answer| !answer.requested_metrics.is_empty());
 }
 
-/// Waits until a new client gets an answer that is meant.
+/// Waits until a new client gets a response that is meant.
 fn await_metrics(node: &Node, is_meant: impl Fn(&GetTelemetrySubscriptionsResponse) -> bool) {
     await_some("the subscription is in force", LIMIT, || {
         let answer = get(&mut connect(node, "probe-await"), Uuid::ZERO);

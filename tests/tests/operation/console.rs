@@ -558,7 +558,7 @@ fn hostile_page_cannot_use_a_login_session() {
     node.stop();
 }
 
-/// Status and head of the answer to a raw request.
+/// Status and head of the response to a raw request.
 fn ask(node: &Node, request: &str) -> String {
     let mut stream = TcpStream::connect(node.http_address()).expect("a connection");
     stream.set_read_timeout(Some(LIMIT)).expect("a timeout");

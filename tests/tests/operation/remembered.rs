@@ -96,7 +96,7 @@ fn fetch_session() -> Vec<u8> {
     partition.i32(0).string("").done()
 }
 
-/// DescribeProducers of partition 0: the answer is longer, the more producers have state.
+/// DescribeProducers of partition 0: the response is longer, the more producers have state.
 fn describe_producers() -> Vec<u8> {
     let head = Encoder::default().i16(61).i16(0).i32(7).string("raw").varint(0);
     let topic = head.varint(2).compact_string(TOPIC).varint(2).i32(0);

@@ -43,7 +43,7 @@ impl Waiting {
         Self(connection)
     }
 
-    /// Has a connection that is served append a record while this one waits. An answer to this one
+    /// Has a connection that is served append a record while this one waits. A response to this one
     /// from before has another end.
     fn assert_waits(&mut self, served: &mut Connection) {
         assert_eq!(self.0.outcome(Duration::from_millis(100)), Outcome::Silence);
@@ -51,7 +51,7 @@ impl Waiting {
         assert_eq!(raw::produce_error(&appended), 0);
     }
 
-    /// Returns when it is served: the answer has the end after this many records.
+    /// Returns when it is served: the response has the end after this many records.
     fn assert_served(&mut self, end: i64) {
         let Outcome::Response(answer) = self.0.outcome(SOON) else { panic!("no answer") };
         assert_eq!(raw::listed_offset(&answer), end, "answered too early");

@@ -230,7 +230,7 @@ fn a_claimed_length_costs_no_memory() {
             connection
         })
         .collect();
-    // An answer to a later question shows that the claims have been read.
+    // A response to a later question shows that the claims have been read.
     end_offset(&mut Connection::open(node.address()));
     let after = process::peak_bytes(node.pid());
     println!("{} claims of 90 MB: {} kB more", claims.len(), after.saturating_sub(before) / 1024);
@@ -292,7 +292,7 @@ fn mutated_requests_affect_no_other_client() {
         match outcome {
             Outcome::Response(_) => answered += 1,
             Outcome::Closed => closed += 1,
-            // The request may legally wait, or need no answer.
+            // The request may legally wait, or need no response.
             Outcome::Silence => silent += 1,
         }
         if !matches!(outcome, Outcome::Response(_)) {

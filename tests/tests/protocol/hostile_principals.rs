@@ -85,8 +85,8 @@ impl Target {
         self.node.await_metadata();
     }
 
-    /// Does `work` while eve repeats a request on many connections, each of which has had an
-    /// answer.
+    /// Does `work` while eve repeats a request on many connections, each of which has had a
+    /// response.
     fn beside<T>(&self, request: &[u8], work: impl FnOnce() -> T) -> T {
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -150,7 +150,7 @@ fn list_transactions(pattern: &str) -> Vec<u8> {
     head.varint(1).varint(1).i64(-1).compact_string(pattern).varint(0).done()
 }
 
-/// The number of transactional ids in an answer to it, or its error.
+/// The number of transactional ids in a response to it, or its error.
 fn listed(answer: &[u8]) -> Result<u32, i16> {
     let mut answer = Decoder::new(answer);
     let (_, _, _) = (answer.i32(), answer.varint(), answer.i32());

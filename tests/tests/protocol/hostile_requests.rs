@@ -37,7 +37,7 @@ const MIB: u64 = 1 << 20;
 const MEMORY_MAX: u64 = 32 * REQUEST_BYTES as u64 + 16 * MIB;
 const ANSWER_MAX: u64 = 100 * REQUEST_BYTES as u64;
 /// Processor time of the shard's thread for a request. If the request is answered elsewhere, the
-/// thread receives it and sends the answer.
+/// thread receives it and sends the response.
 const SHARD_MAX: Duration = Duration::from_millis(50);
 /// Processor time of the shard's thread for a request that the shard answers itself, yielding to
 /// others in between.
@@ -227,7 +227,7 @@ struct Stall {
     beyond: Duration,
 }
 
-/// Bytes of the answer to a request, 0 if there is none.
+/// Bytes of the response to a request, 0 if there is none.
 fn ask(connection: &mut Connection, key: i16, request: &[u8]) -> u64 {
     let limit = if WAITING.contains(&key) { Duration::from_millis(300) } else { Duration::from_secs(300) };
     // The broker may close the connection before it has read everything.
@@ -472,7 +472,7 @@ impl Worst {
     }
 }
 
-/// Bound of the memory for a request with an answer of so many bytes. The answer of a controller is
+/// Bound of the memory for a request with a response of this size. The response of a controller is
 /// passed on as it came; the buffer that receives it grows by doubling.
 fn memory_max(key: i16, answer: u64) -> u64 {
     let passed = if Node::has_controllers() && FORWARDED.contains(&key) { 2 * answer } else { 0 };

@@ -1,5 +1,5 @@
-//! Requests that a client sends without waiting for the answers to those before: each is answered,
-//! in order, and none is kept waiting by one after it.
+//! Requests that a client sends without waiting for the responses to those before: each is
+//! answered, in order, and none is kept waiting by one after it.
 //!
 //! Suite: short; 2 s
 //! Soak: controllers 3
@@ -39,7 +39,7 @@ fn together(requests: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// The next answers are to these requests, in this order.
+/// The next responses are to these requests, in this order.
 #[track_caller]
 fn check(connection: &mut Connection, ids: impl IntoIterator<Item = i32>) {
     for id in ids {

@@ -441,7 +441,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("answers").join(name)
 }
 
-/// The answers to a file of requests, by PLAINTEXT or as a user with a password.
+/// The responses to a file of requests, by PLAINTEXT or as a user with a password.
 fn ask(address: &str, requests: &str, user: Option<(&str, &str)>) -> String {
     let mut tool = Tool::own_java("Ask");
     tool.args([address, &file(requests).display().to_string()]);

@@ -145,7 +145,7 @@ impl Stage {
             self.tools
                 .run(&format!("TopicCommand --create --topic {topic} --replica-assignment {assignment}"));
             self.await_in_sync(&topic);
-            // The image reaches this broker after the tool has its answer.
+            // The image reaches this broker after the tool has its response.
             await_some(&format!("{topic} is served"), LIMIT, || {
                 (self.produce(&topic, LEVADA) == NONE).then_some(())
             });

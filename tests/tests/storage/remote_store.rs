@@ -20,7 +20,7 @@ use tempfile::TempDir;
 const LARGE: usize = 2 * (8 << 20) + 1000;
 /// Time limit for a response.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Time limit of an answer of a store that does not recover.
+/// Time limit of a response of a store that does not recover.
 const SHORT_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// A segment and its files.

@@ -152,7 +152,7 @@ fn failed_read_affects_only_its_partition() {
     let Some(mut node) = injured(&format!("{SEGMENT}.log"), calls, &[]) else { return };
     let mut connection = Connection::open(node.address());
     let mut read = |topic: &str| {
-        // An error in the middle of an answer can only be reported by closing the connection.
+        // An error in the middle of a response can only be reported by closing the connection.
         let answer = connection.try_call(&raw::fetch(topic, 0, 1 << 20));
         if answer.is_err() {
             connection = Connection::open(node.address());

@@ -134,7 +134,7 @@ impl Stage {
         self.tiered.node.start();
     }
 
-    /// Kills the broker while it waits for the answer to a request, or when it does not send one.
+    /// Kills the broker while it waits for the response to a request, or when it does not send one.
     fn kill_at_request(&mut self) {
         let ((method, path), before) = (self.drawn_request(), self.plan.random_range(0..4));
         println!("killed at {method} {path} after {before}");

@@ -116,7 +116,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     if held.is_some() {
         started = written(started).await;
         // Nothing of the request is in memory any more. The fetches of followers, for which the
-        // answer may wait, need memory as well.
+        // response may wait, need memory as well.
         drop((envelope, held));
     }
     let mut response = ProduceResponse::default();
@@ -136,7 +136,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     }
     response.node_endpoints = leaders.into_nodes();
     if acks == 0 {
-        // As in Kafka: only the quota of bytes mutes a client that gets no answer.
+        // As in Kafka: only the quota of bytes mutes a client that gets no response.
         context.exempt_time();
         return silent(&response);
     }

@@ -109,7 +109,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
                 count_replicated(&targets, &response);
             }
             if books_answer(context, is_follower, &response) {
-                // The client repeats the request after the mute: the answer is empty, and the
+                // The client repeats the request after the mute: the response is empty, and the
                 // session does not change.
                 session::postpone(&after, &mut response);
             } else {

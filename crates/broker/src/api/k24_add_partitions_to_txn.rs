@@ -55,7 +55,7 @@ pub(crate) async fn answer(
         return response;
     }
     // As in Kafka, no transaction waits until the records of another one are replicated: only the
-    // answer does.
+    // response does.
     let (mut begun, mut slice) = (VecDeque::new(), TimeSlice::begin());
     for transaction in request.transactions {
         if begun.len() == AT_ONCE

@@ -137,7 +137,7 @@ async fn run(service: Rc<Service>, mut inbox: mpsc::Receiver<LargeRequest>) {
 }
 
 impl Context {
-    /// Gives up the place of a large request that is about to wait for other brokers. Does nothing
+    /// Releases the place of a large request that is about to wait for other brokers. Does nothing
     /// for other requests.
     pub(super) fn give_turn_back(&self) {
         self.turn.take();
@@ -147,8 +147,8 @@ impl Context {
 impl LargeRequest {
     async fn answer(mut self, service: Rc<Service>) {
         let who = (Rc::new(self.info), Rc::new(self.session), self.local);
-        // Kept until the request is answered, also if nothing of its body is: a request without a
-        // turn has no other bound.
+        // Kept until the response is sent, also if nothing of its body is: a request without a turn
+        // has no other bound.
         let _held = self.held;
         let context = Context::new(service, self.header, who);
         context.turn.set(Some(self.turn));

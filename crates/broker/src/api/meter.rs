@@ -172,7 +172,7 @@ impl Context {
         self.traffic().produced(bytes);
     }
 
-    /// Counts record bytes of an answer to a fetch of the client.
+    /// Counts record bytes of a response to a fetch of the client.
     pub(super) fn count_fetched(&self, bytes: u64) {
         self.broker().stats().fetched(bytes);
         self.traffic().fetched(bytes);

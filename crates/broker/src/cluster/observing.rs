@@ -118,7 +118,7 @@ impl Observation {
     fn step(&mut self, event: ObserverEvent) -> Result<Option<ObserverEvent>, End> {
         let is_answer = matches!(event, ObserverEvent::Fetched(..));
         let actions = self.observer.step(event, steady_ms());
-        // An answer that only names another node does not contain the end of the log.
+        // A response that only names another node does not contain the end of the log.
         let leads_on = |action: &ObserverAction| {
             matches!(action, ObserverAction::Unusable { .. } | ObserverAction::LeaderChanged { .. })
         };

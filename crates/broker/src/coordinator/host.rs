@@ -223,7 +223,7 @@ impl<M: Machine> Slot<M> {
         self.end_term(&mut state);
         let leader_epoch = partition.leadership().leader_epoch();
         state.machine = machine;
-        // The former machine has no more answers.
+        // The former machine has no more responses.
         state.dismissed.clear();
         state.after_load = if is_first { after_load } else { Vec::new() };
         (state.leader_epoch, state.held, state.is_expected) = (Some(leader_epoch), Some(Vec::new()), true);

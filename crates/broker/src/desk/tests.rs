@@ -31,7 +31,7 @@ async fn change_completes_after_its_page_is_closed() {
         let polled = asked.as_mut().poll(&mut task::Context::from_waker(Waker::noop()));
         assert!(polled.is_pending(), "the request is on its way");
     }
-    // The answer is counted after the entry of the audit log.
+    // The response is counted after the entry of the audit log.
     let is_answered = || {
         let totals = broker.stats().requests();
         totals.iter().any(|(api, totals)| *api == "CreateTopics" && totals.response_bytes > 0)

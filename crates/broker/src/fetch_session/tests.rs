@@ -27,7 +27,7 @@ fn user(name: &str) -> Requester {
     Requester::User(name.into())
 }
 
-/// Opens a session for partitions 0 up to `count`, as the first answer said nothing new.
+/// Opens a session for partitions 0 up to `count`, as the first response said nothing new.
 fn open(sessions: &mut Sessions, count: i32, now_ms: i64) -> i32 {
     open_for(&user("anybody"), sessions, count, now_ms)
 }

@@ -36,7 +36,7 @@ fn next(seed: &mut u64) -> u64 {
     *seed >> 33
 }
 
-/// The partitions that the serving side reads for a request, and its answer.
+/// The partitions that the serving side reads for a request, and its response.
 fn serve(
     sessions: &mut Sessions,
     request: &levada_cluster::replication::fetcher::session::SessionRequest,
@@ -90,7 +90,7 @@ fn fetch_sessions_agree_with_full_requests() {
                 continue;
             }
             match next(&mut seed) % 8 {
-                // The request, or its answer, is lost.
+                // The request, or its response, is lost.
                 0 => client.lost(),
                 1 => {
                     serve(&mut server, &request);

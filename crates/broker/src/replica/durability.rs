@@ -102,7 +102,7 @@ impl Syncs {
                 tracing::error!(partition, offline, %error, "cannot sync records to the device");
             }
             for waiter in group {
-                // A connection that has closed needs no answer.
+                // A connection that has closed needs no response.
                 let _ = waiter.send(synced.clone());
             }
         }

@@ -15,8 +15,8 @@ use crate::replica::lane::holds_last_for;
 use crate::replica::last_shutdown::{PartitionAtShutdown, UnservedReason};
 use crate::replica::{Partition, Replicas, TopicPartition};
 
-/// A log that cannot be opened, or cannot begin a leader epoch, for so long is lost. Housekeeping
-/// tries again every few seconds, and a full disk or a lack of descriptors may pass.
+/// Time after which a log that cannot be opened, or cannot begin a leader epoch, is lost.
+/// Housekeeping tries again every few seconds, and a full disk or a lack of descriptors may pass.
 const LOST_AFTER_MS: i64 = 30_000;
 
 /// A directory that has failed.

@@ -314,7 +314,7 @@ impl AppendLane {
             let results = self.write(&mut appends, now_ms);
             wrote();
             for (result, waiter) in results.into_iter().zip(waiters) {
-                // A connection that has closed needs no answer.
+                // A connection that has closed needs no response.
                 let _ = waiter.send(result);
             }
         }

@@ -106,7 +106,7 @@ impl Led {
         let lost = state.commits.lost().chain(state.deletions.lost()).collect::<Vec<_>>();
         drop(state);
         for waiter in lost {
-            // A connection that has ended needs no answer.
+            // A connection that has ended needs no response.
             let _ = waiter.send(Err(CommitFailure::LeadershipLost));
         }
         self.followers.wake();

@@ -56,7 +56,7 @@ pub(super) enum AuthStep {
     Through(BytesMut),
     /// The request is ApiVersions, which needs no authentication.
     Versions(RequestHeader, BytesMut),
-    /// The request gets this response.
+    /// The broker sends this response.
     Answer(Bytes),
     /// After a delay the broker sends this response, if there is one, and closes the connection.
     Closed { answer: Option<Bytes>, after: Duration, error: AuthError },

@@ -59,7 +59,7 @@ impl Channel {
                 let got = got?;
                 let processed = session.process(plain);
                 // An alert or new keys; bytes that the socket does not take now leave before the
-                // next answer.
+                // next response.
                 session.flush(|bytes| stream.try_write(bytes))?;
                 processed.map_err(std::io::Error::other)?;
                 session.rest();

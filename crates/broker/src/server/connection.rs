@@ -233,7 +233,7 @@ impl Connection {
         }
         let work = context.meter.measure(api::answer(&context, frame));
         let reply = self.replied(work, &|| context.waits_for_others()).await;
-        // Before the answer leaves: a client that does not wait for it has used the time as well.
+        // Before the response leaves: a client that does not wait for it has used the time as well.
         context.book_time();
         let reply = reply?;
         let answered = context.meter.answered(api, reply.bytes());
@@ -252,7 +252,7 @@ impl Connection {
         self.shard.service.requests.throttled(api, mute);
         if !mute.is_zero() {
             self.send_kept_back().await?;
-            // The answer has left: until the mute ends, the broker reads nothing (KIP-219).
+            // The response has left: until the mute ends, the broker reads nothing (KIP-219).
             self.muted(mute).await?;
         }
         Ok(())

@@ -125,7 +125,7 @@ impl ConnectionLimits {
         Ok(ConnectionPermit { connections: self.clone(), address, listener: listener.clone() })
     }
 
-    /// The open connections, with at most so many addresses.
+    /// The open connections, with a maximum number of addresses.
     pub(crate) fn open(&self, addresses_max: usize) -> OpenConnections {
         let taken = self.taken.lock();
         let mut listeners: Vec<_> =

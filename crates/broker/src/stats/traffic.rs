@@ -61,7 +61,7 @@ impl ClientTraffic {
         self.produced.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Record bytes were answered to fetches of the client.
+    /// Counts record bytes in responses to fetches of the client.
     pub fn fetched(&self, bytes: u64) {
         self.fetched.fetch_add(bytes, Ordering::Relaxed);
     }

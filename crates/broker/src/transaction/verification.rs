@@ -56,7 +56,7 @@ impl RemoteVerification {
 
     /// Builds the requests whose nodes have no request in flight.
     fn send(self: &Arc<Self>) {
-        // The lock is not held for a call: for a node that cannot be reached the answer comes at
+        // The lock is not held for a call: for a node that cannot be reached the response comes at
         // once.
         while let Some((node, asked)) = self.next() {
             let this = self.clone();

@@ -84,7 +84,7 @@ struct Script {
     classes: BTreeMap<u64, RequestClass>,
     in_flight: BTreeSet<u64>,
     ended: BTreeSet<u64>,
-    /// Order in which the answers of a kind with one request in flight came.
+    /// Order in which the responses of a kind with one request in flight came.
     finished: BTreeMap<u8, Vec<u64>>,
 }
 

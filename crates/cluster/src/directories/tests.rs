@@ -149,7 +149,7 @@ proptest! {
                     let refused = |index: i32| index % 3 == partition % 3;
                     let accepted = assignments(&request).into_iter().filter(|(key, _)| !refused(key.partition));
                     known.extend(accepted);
-                    // The controller has decided, whether the answer arrives or not.
+                    // The controller has decided, whether the response arrives or not.
                     let response = answer(&request, refused);
                     directories.answered(number, (directory > 1).then_some(&response), now_ms);
                 },

@@ -62,7 +62,7 @@ proptest! {
                 4 if !sent.is_empty() => {
                     let request = sent.remove(len as usize % sent.len());
                     ids.answered(request, Some(&block(start, len)), now_ms);
-                    // The same answer once more must not count twice.
+                    // The same response once more must not count twice.
                     ids.answered(request, Some(&block(start, len)), now_ms);
                     start += i64::from(len);
                 }

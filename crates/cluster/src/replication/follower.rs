@@ -311,7 +311,7 @@ impl Follower {
                         panic!("a truncation extended the log from {before:?} to {end:?}")
                     }
                     Task::Restart(_) | Task::Lower(_) | Task::Rebuild(_) => self.is_placed = true,
-                    // The same again would lead to the same answer.
+                    // The same again would lead to the same response.
                     _ if before == end => self.failed(retry_ms),
                     _ => {}
                 }

@@ -127,7 +127,7 @@ impl IsrUpdates {
             let pause = (RETRY_MS << self.refusals.min(16)).min(RETRY_MAX_MS);
             self.retry_ms = Some(now_ms.saturating_add(pause));
         }
-        // Without an answer, another controller may already be there.
+        // Without a response, another controller may already be there.
         let is_refused = response.is_some() && judged.is_none();
         self.refusals = if is_refused { self.refusals.saturating_add(1) } else { 0 };
         for (partition, change) in left {

@@ -99,8 +99,8 @@ impl Leader {
         }
         self.extend(log_end);
         let is_new_epoch = registered.leader_epoch > self.leader_epoch;
-        // An answer may come before the metadata of the same epoch. The ISR is the same then, and a
-        // change that was sent since is still pending.
+        // A response may come before the metadata of the same epoch. The ISR is the same then, and
+        // a change that was sent since is still pending.
         if is_new_epoch || registered.partition_epoch > self.partition_epoch {
             self.committed.clone_from(&registered.isr);
             self.pending = None;

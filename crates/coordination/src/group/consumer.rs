@@ -210,7 +210,7 @@ impl ConsumerGroup {
     }
 }
 
-/// Everything a member has or has yet to give up.
+/// Partitions that the member owns or has yet to revoke.
 fn partitions_of(current: &CurrentValue) -> impl Iterator<Item = (Uuid, i32)> + '_ {
     let of = |partitions: &EpochPartitions| {
         let pairs =

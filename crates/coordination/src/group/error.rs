@@ -82,7 +82,7 @@ pub enum GroupError {
     /// epoch.
     #[error("OffsetCommit version 9 or above must be used by members using the modern group protocol")]
     UnsupportedVersion,
-    /// `FENCED_MEMBER_EPOCH`: the member must give up everything and join again.
+    /// `FENCED_MEMBER_EPOCH`: the member must release all partitions and join again.
     #[error("{0}")]
     FencedMemberEpoch(FencedEpoch),
     /// `STALE_MEMBER_EPOCH`: the member must fetch its epoch and try again.

@@ -121,7 +121,7 @@ macro_rules! requests {
 
 // Kind, request and answer. `in_turn`: the request waits while records of its group are on their
 // way to the log; `at_once`: it does not. Then [`Request::HAS_LIMIT`]. At the end, the function
-// that makes the answer of a refused request.
+// that makes the response of a refused request.
 requests! {
     /// A member joins the next generation.
     Join(JoinRequest) -> JoinOutcome, in_turn, false, JoinOutcome::refusing;

@@ -82,7 +82,7 @@ impl Connection {
         match intact {
             Ok(bytes) => self.push(Piece::Bytes(bytes)),
             Err(error) => {
-                // Complete answers to earlier requests may be kept back. All of the queue is in
+                // Complete responses to earlier requests may be kept back. All of the queue is in
                 // memory: no byte of a changed file leaves with them.
                 if self.notes.len() > 1 {
                     self.flush().await?;

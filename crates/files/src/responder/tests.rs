@@ -28,7 +28,7 @@ fn options(home: &Path) -> SiteOptions {
     SiteOptions { directory: home.to_owned(), ..SiteOptions::default() }
 }
 
-/// The answer to a request, whose work is done as often as it asks for some.
+/// The response to a request, whose work is done as often as it asks for some.
 fn answer(responder: &Responder, text: &str, perform: impl Fn(Work) -> Prepared) -> Result<Reply, Refusal> {
     answer_at(UNIX_EPOCH, responder, text, perform)
 }
@@ -91,7 +91,7 @@ fn unrepresentable_file_time_is_clamped_to_http_range() {
     file.set_modified(late).unwrap();
     assert_eq!(file.metadata().unwrap().modified().unwrap(), late);
     let run = |work: Work| work.run(&responder.site());
-    // Of the listing the last one, of the file that of the answer, which is at the epoch.
+    // Of the listing the last one, of the file that of the response, which is at the epoch.
     let dates = ["Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"];
     for ((path, body), date) in [("a", false), ("", true)].into_iter().zip(dates) {
         let reply = answer(&responder, &format!("GET /{path} HTTP/1.1\r\nHost: x\r\n\r\n"), run).unwrap();

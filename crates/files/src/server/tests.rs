@@ -84,7 +84,7 @@ fn connect(
     StreamOwned::new(tls, TcpStream::connect(server.addresses()[0].to_string()).unwrap())
 }
 
-/// The body of the answer to a request for a path.
+/// The body of the response to a request for a path.
 fn get(stream: &mut impl Asked, path: &str, len: usize) -> Vec<u8> {
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut answer = Vec::new();
@@ -252,7 +252,7 @@ fn stopping_server_announces_connection_close() {
     let open = || TcpStream::connect(server.addresses()[0].to_string()).unwrap();
     let (mut idle, mut busy) = (open(), open());
     assert_eq!(get(&mut idle, "/small", 12), b"a small file");
-    // Answered, and the next request begun: both have come when the first answer has.
+    // Answered, and the next request begun: both have come when the first response has.
     busy.write_all(b"GET /small HTTP/1.1\r\nHost: x\r\n\r\nGET /sm").unwrap();
     let mut first = Vec::new();
     while !first.ends_with(b"a small file") {

@@ -34,7 +34,7 @@ struct Case {
     reports_cold: bool,
     budgets: Vec<u64>,
     reads: Vec<usize>,
-    /// The peer goes away after so many bytes.
+    /// The peer disconnects after this number of bytes.
     lost_after: Option<usize>,
 }
 

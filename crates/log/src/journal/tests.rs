@@ -10,7 +10,7 @@ use crate::disk::RealDisk;
 
 const LIMITS: SegmentLimits = SegmentLimits { bytes: 1 << 20, ms: 1_000 };
 
-/// A batch of so many records.
+/// A batch with this number of records.
 fn batch(base_offset: i64, records: usize, now_ms: i64) -> Bytes {
     let mut builder = Builder::new().base_offset(base_offset).leader_epoch(1);
     for _ in 0..records {

@@ -12,9 +12,9 @@ enum Operation {
     End(usize),
     /// Appends a record outside of transactions.
     Plain,
-    /// Replicates so many records more.
+    /// Replicates this number of further records.
     Raise(i64),
-    /// Cuts so many records off.
+    /// Removes this number of records from the end.
     Cut(i64),
 }
 

@@ -26,7 +26,8 @@ pub(crate) enum Step {
 #[derive(Clone, Debug)]
 pub(crate) enum Damage {
     None,
-    /// A file that was not flushed ends early, at so many 1/255 of its unflushed part.
+    /// A file that was not flushed loses its end; the number is the remaining part of the unflushed
+    /// bytes, in 255ths.
     Cut(u8, u8),
     /// One byte of it changes.
     Flip(u8, u8),
@@ -58,7 +59,7 @@ pub(crate) enum Kind {
     Plain,
     /// The producer's next batch.
     Next(u8),
-    /// The producer's batch so many before the last, once more.
+    /// A repetition of an earlier batch of the producer: this number of batches before the last.
     Again(u8, u8),
     /// A sequence number too far.
     Gap(u8),

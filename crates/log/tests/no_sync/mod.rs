@@ -13,7 +13,7 @@ use levada_log::disk::{Disk, ReadFiles, RealDisk};
 /// The real disk without syncs, and with a limit on changes.
 #[derive(Debug)]
 pub(crate) struct NoSyncDisk {
-    /// After so many changes every other fails, as if the process had ended.
+    /// After this number of changes each further one fails, as if the process had ended.
     pub(crate) changes_left: AtomicI64,
 }
 

@@ -86,8 +86,8 @@ pub fn start_node(image: &Image, node: &Node, base_offset: i64) -> Vec<Record> {
     records
 }
 
-/// Directories of the node have failed and these are left: it gives up the lead of the partitions
-/// in the others.
+/// Directories of the node have failed and these are left: it stops leading the partitions in the
+/// others.
 pub fn lose_directories(image: &Image, node_id: i32, left: &[Uuid]) -> Vec<Record> {
     let Some(broker) = image.brokers().broker(node_id).filter(|broker| broker.log_dirs != left) else {
         return Vec::new();
@@ -139,7 +139,7 @@ fn records_eligible_leaders(image: &Image) -> bool {
     image.features().get(features::ELIGIBLE_LEADERS_VERSION).is_some_and(|level| *level > 0)
 }
 
-/// Records of an orderly stop: the node gives up every leadership, stays eligible for it, and is
+/// Records of an orderly stop: the node leaves every leadership, stays eligible for it, and is
 /// fenced. Empty if it never registered.
 pub fn stop_node(image: &Image, node_id: i32) -> Vec<Record> {
     let Some(broker) = image.brokers().broker(node_id).filter(|broker| !broker.fenced) else {

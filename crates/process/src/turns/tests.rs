@@ -1,4 +1,4 @@
-//! Turns: who gets the next place, and what becomes of requests that are given up.
+//! Tests of turns: which requester gets the next place, and the effect of abandoned requests.
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -73,7 +73,7 @@ fn a_server_without_the_credential_is_recognised() {
     };
     let malformed = |part| LoginFault::Challenge { part };
     let too_many = LoginFault::Iterations { iterations: 99_999_999, limit: 1_048_576 };
-    // The same answer to the proof is not the server's signature.
+    // The same response to the proof is not the server's signature.
     check(&|own| format!("r={own}x,s=c2FsdA==,i=4096"), LoginFault::Server);
     check(&|own| format!("r={own}x,s=c2FsdA==,i=99999999"), too_many);
     check(&|_| "r=other,s=c2FsdA==,i=4096".to_owned(), malformed("nonce (r)"));

@@ -60,7 +60,8 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
     check(cluster.error_code, cluster.error_message.as_deref(), || "describe the cluster".to_owned())
         .needing("describe", "--cluster")?;
     let topics = console.topics(&visitor.caller).await?;
-    // Together, so that a broker and a controller without an answer cost the page no more than one.
+    // Together, so that a broker and a controller without a response cost the page no more than
+    // one.
     let (dirs, quorum, ongoing) = tokio::join!(
         directories(console, visitor),
         quorum::section(console, visitor),

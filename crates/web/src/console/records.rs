@@ -177,7 +177,7 @@ impl Console {
 /// A request for each leader, with the partitions that it leads.
 fn requests(wanted: &Wanted, leaders: &BTreeMap<i32, i32>) -> BTreeMap<i32, FetchRequest> {
     let nodes: BTreeSet<i32> = leaders.values().copied().collect();
-    // The answers of several brokers come together: an idle one keeps the others for less time.
+    // The responses of several brokers come together: an idle one keeps the others for less time.
     let most = if nodes.len() > 1 { SHARED_WAIT_MS } else { i32::MAX };
     let of = |node: i32| {
         let mut own = wanted.clone();
@@ -240,7 +240,7 @@ impl Wanted {
         while !rest.is_empty() && looked.found.len() < most && looked.cost < COST_MAX {
             let batch = match batch::check_stored(&rest) {
                 Ok(view) => rest.split_to(view.bytes().len()),
-                // Cut off by the limit of the answer.
+                // Cut off by the limit of the response.
                 Err(BatchError::Truncated { .. }) => return,
                 Err(error) => {
                     let at = self.positions.get(&partition).copied().unwrap_or_default();

@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
         self.stage.tools.run(&format!("{alter} --partitions {count} --replica-assignment {placed}"));
     }
 
-    /// Repeats a request to the leader of a partition until the answer has no error.
+    /// Repeats a request to the leader of a partition until the response has no error.
     fn ask<T>(&self, log: Log, request: &[u8], read: impl Fn(&[u8]) -> (i16, T)) -> T {
         let address = self.stage.cluster.node(self.leader(log)).address();
         let mut last = NONE;

@@ -130,7 +130,7 @@ fn outcomes(
     is_single: bool,
 ) -> Result<HashMap<Key, Result<(), Failure>>, DecodeError> {
     let version = context.version();
-    // Both answers have the same fields, in two types.
+    // Both responses have the same fields, in two types.
     macro_rules! read {
         ($answer:ident) => {{
             let (_, mut decoded) = levada_wire::decode_response::<$answer>(answer, version)?;

@@ -17,8 +17,8 @@ use levada_wire::messages::*;
 
 use super::*;
 
-/// A request of each version with one entry is refused by an answer that the version can carry, and
-/// that tells the error.
+/// A request of each version with one entry is refused by a response that the version can carry,
+/// and that tells the error.
 #[track_caller]
 fn check<R: Refusable + Clone>(api: ApiKey, request: impl Fn(i16) -> R) {
     assert!(depends_on_controller(api));

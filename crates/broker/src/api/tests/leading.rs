@@ -437,7 +437,7 @@ fn throttled_follower_fetch_waits_until_rate_permits() {
         assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
         let first = rig.follow(0).await.records.expect("records").len();
         assert!(first > 60, "more than the rate permits in a second");
-        // Without records the answer comes when the wait is over.
+        // Without records the response comes when the wait is over.
         let patient = FetchRequest { max_wait_ms: 60_000, ..rig.fetch_of(OTHER, 0) };
         assert_eq!(rig.fetch(patient).await.records.map(|records| records.len()), Some(first));
     });

@@ -66,7 +66,7 @@ fn crashes_of(seed: u64, crashes: usize) -> (usize, Happened) {
     let mut random = StdRng::seed_from_u64(seed);
     let (mut world, mut done) = (World::new(), 0);
     for (moment, op) in ops.iter().enumerate() {
-        // Spread evenly: every so many changes one crash, or several of one moment.
+        // Crash points spread evenly over the changes; several may be at the same change.
         while done * ops.len() < (moment + 1) * crashes && done < crashes {
             let crash = [Crash::Killed, Crash::Dropped, Crash::Torn, Crash::Torn][random.random_range(0..4)];
             let keeps = ways.durable || crash == Crash::Killed;

@@ -157,7 +157,7 @@ fn response_wait_is_interrupted_by_another_thread() {
         let asked = to.clone();
         let waiting = thread::spawn(move || (describe(&mut connection, &asked), connection));
         let (mut peer, _) = mute.accept().unwrap();
-        // The request is sent, and the thread waits for its answer.
+        // The request is sent, and the thread waits for its response.
         peer.read_exact(&mut [0; 4]).unwrap();
         cutoff.keep_only(&to.address);
         if close {

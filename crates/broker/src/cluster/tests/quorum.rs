@@ -43,11 +43,11 @@ pub(super) struct State {
     /// Requests received, by API.
     pub(super) received: Vec<i16>,
     pub(super) heartbeats: Vec<BrokerHeartbeatRequest>,
-    /// Error code of the answers to registrations.
+    /// Error code of the responses to registrations.
     pub(super) registration_error: i16,
     /// Features that the cluster has finalized, with their levels.
     pub(super) finalized: Vec<(&'static str, i16)>,
-    /// Error code of the answers to heartbeats.
+    /// Error code of the responses to heartbeats.
     pub(super) heartbeat_error: i16,
     /// The highest version of a heartbeat that it knows, if not that of Levada.
     pub(super) heartbeat_version: Option<i16>,

@@ -181,7 +181,7 @@ impl<M: Machine> Slot<M> {
             Ok(answer) => answer.ok(),
             Err(_) => {
                 self.dismiss(ticket);
-                // The answer may have come in the last moment.
+                // The response may have come in the last moment.
                 answer.try_recv().ok()
             }
         }

@@ -16,7 +16,7 @@ fn ghosts(capacity: u64) -> Ghosts {
 #[test]
 fn ghost_entry_recognizes_only_second_read() {
     let mut ghosts = ghosts(100 * MIB);
-    // As a consumer reads: from wherever the last answer ended, so that neighbours share a block.
+    // As a consumer reads: from wherever the last response ended, so that neighbours share a block.
     let steps = || (0..20).map(|step| (4321 + step * 999_999, 999_999));
     for (offset, len) in steps() {
         assert!(!ghosts.read(FILE, offset, len), "{offset}");

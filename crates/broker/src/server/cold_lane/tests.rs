@@ -34,7 +34,7 @@ impl Stage {
         Some(Rc::new(Self { lane, file: Arc::new(file), content, read: Cell::new(0) }))
     }
 
-    /// Reads somewhere; now and then the connection goes before the answer comes.
+    /// Reads somewhere; now and then the connection goes before the response comes.
     async fn read(&self, random: &mut StdRng) {
         let offset = random.random_range(0..self.content.len() - 1);
         let len = random.random_range(1..=(1 << 20).min(self.content.len() - offset));

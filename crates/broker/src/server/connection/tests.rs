@@ -68,7 +68,7 @@ fn pipelined_change_completes_after_connection_reset() {
     let mut request = CreateTopicsRequest::default();
     (request.topics, request.timeout_ms) = (vec![topic], 30_000);
     let create = levada_wire::encode_request(2, None, 7, &request).unwrap();
-    // The first answer is kept back while the second request is there, and the client resets the
+    // The first response is kept back while the second request is there, and the client resets the
     // connection.
     client.write_all(&[&versions[..], &create].concat()).unwrap();
     SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();

@@ -4,7 +4,7 @@ use levada_wire::messages::api_versions_response::{FinalizedFeatureKey, Supporte
 
 use super::*;
 
-/// The answer of a broker that supports these levels, with these ones in force.
+/// The response of a broker that supports these levels, with these ones in force.
 fn answer(supported: &[(&str, i16, i16)], epoch: i64, finalized: &[(&str, i16)]) -> ApiVersionsResponse {
     let mut answer = ApiVersionsResponse::default();
     answer.supported_features = supported

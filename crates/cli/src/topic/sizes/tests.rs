@@ -18,7 +18,7 @@ fn topic(name: &str, nodes: &[i32]) -> MetadataResponseTopic {
     topic
 }
 
-/// An answer of a broker that holds this many bytes of a topic.
+/// A response of a broker that holds this many bytes of a topic.
 fn answer(name: &str, size: i64) -> DescribeLogDirsResponse {
     let mut partition = DescribeLogDirsPartition::default();
     partition.partition_size = size;

@@ -97,7 +97,7 @@ fn partitions_with_records_come_last_in_full_request() {
     assert_eq!(fetcher.done(&tasks[0], Outcome::Done(end), 0), None);
     let request = fetcher.poll(&ALL, 0).unwrap();
     assert_eq!((request.session_id, request.session_epoch, named(&request)), (6, 1, vec![0]));
-    // The answer is lost: all partitions are named again.
+    // The response is lost: all partitions are named again.
     fetcher.failed(0);
     assert_eq!((fetcher.poll(&ALL, BACKOFF_MS - 1), fetcher.deadline()), (None, Some(BACKOFF_MS)));
     let request = fetcher.poll(&ALL, BACKOFF_MS).unwrap();

@@ -155,7 +155,7 @@ fn offset_out_of_range_checks_both_leader_bounds() {
             next = follower.done(&locate, Outcome::Located(earliest), RETRY_MS);
         }
         assert_eq!(next, task, "{latest} {earliest:?}");
-        // Nothing to do: the same question again immediately would get the same answer.
+        // Nothing to do: the same question again immediately would get the same response.
         assert_eq!(follower.delayed_until(), task.is_none().then_some(RETRY_MS));
     }
 }
@@ -311,7 +311,7 @@ impl Log {
         }
     }
 
-    /// The answer of a Kafka leader to a follower, with at most three records.
+    /// The response of a Kafka leader to a follower, with at most three records.
     fn serve(&self, asked: Asked) -> FetchedPartition<Bytes> {
         let answer = FetchedPartition {
             high_watermark: self.end(),
@@ -370,7 +370,7 @@ fn execute(log: &mut Log, leader: &Log, task: &Task) -> Outcome {
     Outcome::Done(log.state())
 }
 
-/// Fetches until an answer is empty; the number of requests.
+/// Fetches until a response is empty; the number of requests.
 fn catch_up(log: &mut Log, leader: &Log, rounds_max: usize) -> usize {
     let own = FollowedLog { end: log.state(), high_watermark: log.start, is_complete: false };
     let (mut follower, mut task) = Follower::new(leader.state().epoch, own);

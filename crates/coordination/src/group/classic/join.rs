@@ -127,7 +127,7 @@ impl ClassicGroup {
             self.members.get(&request.member_id).is_some_and(|member| member.protocols != request.protocols);
         let rebalance = match self.state {
             State::PreparingRebalance => true,
-            // The member may have missed the answer only; its generation exists.
+            // The member may have missed the response only; its generation exists.
             State::CompletingRebalance => changed,
             // A leader joins again because something that only it can see has changed.
             State::Stable => changed || self.is_leader(&request.member_id),

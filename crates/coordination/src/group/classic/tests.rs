@@ -196,7 +196,7 @@ fn followers_sync_after_leader_assignment_is_logged() {
     assert_eq!(assignment(answer), members[1]);
     assert_eq!(assignment(rig.answer::<SyncRequest>(leader_ticket).unwrap()), members[0]);
     assert_eq!(rig.state(), "Stable");
-    // A repeated request gets the same answer.
+    // A repeated request gets the same response.
     assert_eq!(assignment(rig.ask(sync(&members[1], generation, &[]))), members[1]);
 }
 

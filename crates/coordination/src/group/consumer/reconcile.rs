@@ -111,7 +111,7 @@ fn advance(
             if has(&kept) {
                 continue;
             }
-            // Partitions that the member itself has just given up are free.
+            // Partitions that the member itself has just revoked are free.
             if taken(*topic, *index) && !has(&now.revoking) {
                 unreleased = true;
             } else {

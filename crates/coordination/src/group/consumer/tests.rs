@@ -109,7 +109,7 @@ fn group(rig: &Rig) -> DescribedConsumerGroup {
     rig.coordinator.describe_consumer(GROUP).unwrap()
 }
 
-/// Number of partitions that an answer assigns.
+/// Number of partitions that a response assigns.
 fn count(beat: &ConsumerBeat) -> Option<usize> {
     let assigned = beat.assigned.as_ref()?;
     Some(assigned.values().map(BTreeSet::len).sum())

@@ -51,7 +51,7 @@ impl ConsumerGroup {
 
     fn described_member(&self, id: &str, member: &Member) -> DescribedConsumer {
         let metadata = &member.metadata;
-        // As in Kafka, with the partitions that the member has yet to give up.
+        // As in Kafka, with the partitions that the member has yet to revoke.
         let mut assigned = Partitions::new();
         for (topic, index) in partitions_of(&member.current) {
             assigned.entry(topic).or_default().insert(index);

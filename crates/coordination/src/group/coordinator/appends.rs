@@ -194,7 +194,7 @@ impl Coordinator {
             let assigned = assigned_group(&write).map(str::to_owned);
             self.settle(write, part, result, now_ms);
             if result == Err(PersistFailure::Lost) {
-                // The content of the log is unknown: no request is answered from memory any more.
+                // The content of the log is unknown: no request is served from memory any more.
                 return self.unload(now_ms);
             }
             if let Some(group_id) = assigned {

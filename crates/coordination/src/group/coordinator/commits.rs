@@ -188,7 +188,7 @@ impl Coordinator {
     }
 
     pub(super) fn fetch(&mut self, ticket: Ticket, request: FetchRequest) {
-        // A stable answer includes the commits of the group that are being written at the time of
+        // A stable response includes the commits of the group that are being written at the time of
         // the request.
         match self.appends.last_offsets(&request.group_id).filter(|_| request.require_stable) {
             Some(after) => self.held_fetches.push(HeldFetch { after, ticket, request }),

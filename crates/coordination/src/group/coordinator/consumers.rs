@@ -212,7 +212,7 @@ impl Coordinator {
         self.write_draft(records, draft, now_ms);
     }
 
-    /// Ends the time to give up partitions.
+    /// Ends the time to revoke partitions.
     pub(super) fn revocation_over(&mut self, group_id: &str, member_id: &str, now_ms: i64) {
         if self.consumers.get(group_id).is_some_and(|group| group.is_revoking(member_id)) {
             self.put_out(group_id, member_id, now_ms);
@@ -361,8 +361,7 @@ impl Coordinator {
         self.watch_all(watched.collect());
     }
 
-    /// Watches the sessions of members; true for members that also have to give up partitions or
-    /// tasks.
+    /// Watches the sessions of members; true for members that must also revoke partitions or tasks.
     pub(super) fn watch_all(&mut self, watched: Vec<(String, String, bool)>) {
         for (group_id, member_id, revoking) in watched {
             self.watch_session(&group_id, &member_id);

@@ -106,7 +106,7 @@ impl Coordinator {
         let (left, write) = group.leave(&mut turn, request.members);
         let outcome = Outcome::Leave(Ok(left));
         match write {
-            // The last member has left: the record must be in the log before the answer.
+            // The last member has left: the record must be in the log before the response.
             Some(write) => {
                 self.append(PendingWrite { then: Continuation::Reply(ticket, outcome), ..write }, now_ms)
             }

@@ -100,7 +100,7 @@ pub struct CurrentValue {
     /// Partitions that are assigned to the member.
     #[serde(serialize_with = "record_json::by_topic")]
     pub assigned: EpochPartitions,
-    /// Partitions that it must give up.
+    /// Partitions that the member must revoke.
     #[serde(serialize_with = "record_json::by_topic")]
     pub revoking: EpochPartitions,
 }

@@ -117,7 +117,7 @@ fn share_members_share_partitions_immediately() {
     }
 }
 
-/// A heartbeat of a member that has lost an answer.
+/// A heartbeat of a member that has lost a response.
 fn beat_all(member_id: &str) -> ShareHeartbeatRequest {
     ShareHeartbeatRequest { topics: Some(vec!["t".into()]), ..beat(member_id, 0) }
 }

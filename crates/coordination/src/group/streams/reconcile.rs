@@ -118,7 +118,7 @@ impl StreamsGroup {
         Ok(match now.state {
             STABLE if now.epoch == goal.epoch => now.clone(),
             UNREVOKED if owns_any(goal.owned, &now.revoking) => now.clone(),
-            // The member has given up all tasks that its epoch demands.
+            // The member has revoked all tasks that its epoch demands.
             UNREVOKED => advance(now, now.epoch.wrapping_add(1), goal, &holders()),
             STABLE | UNRELEASED => advance(now, now.epoch, goal, &holders()),
             _ if goal.owned.is_some_and(|owned| *owned == TaskSets::default()) => {
@@ -145,7 +145,7 @@ fn owns_any(owned: Option<&TaskSets>, tasks: &HeldTasks) -> bool {
 struct Change {
     kept: EpochTasks,
     revoking: EpochTasks,
-    /// Tasks that it may take once it has nothing to give up.
+    /// Tasks that the member may take once it has no task to revoke.
     pending: EpochTasks,
     /// True if other members still own some tasks of the target.
     is_blocked: bool,

@@ -37,7 +37,7 @@ pub(in crate::group) struct Rig {
     pub(in crate::group) coordinator: Coordinator,
     pub(in crate::group) config: GroupConfig,
     pub(in crate::group) now_ms: i64,
-    /// By so much the wall clock is ahead of the steady one.
+    /// Time by which the wall clock is ahead of the steady one, ms.
     pub(in crate::group) ahead_ms: i64,
     /// Everything in the log.
     pub(in crate::group) log: Vec<Logged>,
@@ -251,7 +251,7 @@ impl Rig {
         self.answers.remove(&ticket).map(|outcome| R::answer(outcome).unwrap())
     }
 
-    /// Drops an answer; true if it is to a deletion of groups that has deleted the group.
+    /// Drops a response; true if it is to a deletion of groups that has deleted the group.
     pub(in crate::group) fn forget_answer(&mut self, ticket: Ticket) -> bool {
         match self.answers.remove(&ticket) {
             Some(Outcome::Delete(groups)) => {

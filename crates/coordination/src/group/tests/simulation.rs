@@ -293,7 +293,7 @@ impl World {
         }
         self.incarnation += 1;
         self.reached.restarts += 1;
-        // A deletion or a commit without an answer may have taken effect.
+        // A deletion or a commit without a response may have taken effect.
         if self.deletions.values().any(|&from| from > 0) && self.committed() < self.acknowledged {
             self.acknowledged = -1;
         }

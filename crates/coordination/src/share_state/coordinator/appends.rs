@@ -104,7 +104,7 @@ impl Coordinator {
         append.reported = Some(result);
         while let Some((consequences, result)) = self.appends.take_reported() {
             if result == Err(PersistFailure::Lost) {
-                // The content of the log is unknown: no request is answered from memory any more.
+                // The content of the log is unknown: no request is served from memory any more.
                 return self.unload();
             }
             self.settle(consequences, result, now_ms);

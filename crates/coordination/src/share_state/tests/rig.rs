@@ -51,7 +51,7 @@ pub(in crate::share_state) struct Rig {
     pub(in crate::share_state) config: ShareStateConfig,
     pub(in crate::share_state) topics: Sizes,
     pub(in crate::share_state) now_ms: i64,
-    /// By so much the wall clock is ahead of the steady one.
+    /// Time by which the wall clock is ahead of the steady one, ms.
     pub(in crate::share_state) ahead_ms: i64,
     /// All records that were appended and not lost; the offset of each is its index.
     pub(in crate::share_state) log: Vec<EncodedRecord>,
@@ -189,8 +189,8 @@ impl Rig {
         assert!(self.waiting.is_empty(), "{:?} are not answered at the resignation", self.waiting);
     }
 
-    /// A coordinator begins with so many records of the log, and replays those that are not
-    /// deleted. Requests that waited get no answer.
+    /// Starts a coordinator with the first records of the log, of which it replays those that are
+    /// not deleted. Requests that waited get no response.
     pub(in crate::share_state) fn restart(&mut self, kept: usize) {
         assert!((self.committed..=self.log.len()).contains(&kept));
         self.log.truncate(kept);

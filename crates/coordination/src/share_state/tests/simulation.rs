@@ -34,7 +34,7 @@ const GROUPS: [&str; 2] = ["a", "b"];
 const TOPICS: u8 = 2;
 const PARTITIONS: i32 = 2;
 const OFFSETS: i64 = 25;
-/// Maximum number of operations on a key that have no answer: each may have happened or not.
+/// Maximum number of operations on a key that have no response: each may have happened or not.
 const UNKNOWN_MAX: usize = 6;
 
 type PartResult = Result<PartAnswer, ShareStateError>;
@@ -52,7 +52,7 @@ struct World {
     rng: StdRng,
     /// Possible states of each key, as the responses permit.
     known: BTreeMap<ShareKey, Known>,
-    /// Operations of each key, in the order of arrival, from the first one without an answer on.
+    /// Operations of each key, in the order of arrival, from the first one without a response on.
     sent: BTreeMap<ShareKey, VecDeque<Sent>>,
     /// Number of topics that have been deleted; the ids of topics differ.
     deleted: u8,
@@ -67,12 +67,12 @@ struct World {
 /// Counts of the events that have to happen.
 #[derive(Debug, Default)]
 struct Reached {
-    /// Number of answers that tell of a state.
+    /// Number of responses that tell of a state.
     done: usize,
     fenced: usize,
     /// Number of operations whose records were not appended.
     failed: usize,
-    /// Number of crashes after which an operation without an answer has happened.
+    /// Number of crashes after which an operation without a response has happened.
     happened: usize,
     /// Number of crashes with which the log lost its tail.
     cut: usize,
@@ -395,8 +395,8 @@ impl World {
     }
 }
 
-/// The states, without fences, that operations may add up to: each happens as its answer says. If
-/// it has none, or the term has ended before the answer, it has happened or not.
+/// The states, without fences, that operations may add up to: each happens as its response says. If
+/// it has none, or the term has ended before the response, it has happened or not.
 fn possible<'a>(before: Option<Known>, sent: impl Iterator<Item = &'a Sent>) -> Vec<Option<Known>> {
     let mut states = vec![before];
     for Sent { operation, result, .. } in sent {

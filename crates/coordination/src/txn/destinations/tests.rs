@@ -131,7 +131,7 @@ fn marker_is_resent_to_the_current_leader() {
     assert_eq!(stage.wait(), [send(8, &[1])]);
     stage.places.insert(2, Place::Node(9));
     assert_eq!(stage.wait(), [send(9, &[2])]);
-    // An answer without the marker.
+    // A response without the marker.
     assert_eq!(stage.answer(9, &[]), []);
     assert_eq!(stage.wait(), [send(9, &[2])]);
     assert_eq!(stage.answer(8, &[(1, ErrorCode::None)]), [finish(1, MarkerResult::Written)]);

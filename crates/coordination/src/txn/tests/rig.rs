@@ -23,7 +23,7 @@ pub(in crate::txn) struct Rig {
     pub(in crate::txn) coordinator: Coordinator,
     pub(in crate::txn) config: TxnConfig,
     pub(in crate::txn) now_ms: i64,
-    /// By so much the wall clock is ahead of the steady one.
+    /// Time by which the wall clock is ahead of the steady one, ms.
     pub(in crate::txn) ahead_ms: i64,
     /// Leader epoch of the coordinator's partition.
     pub(in crate::txn) epoch: i32,

@@ -6,7 +6,7 @@ use super::*;
 use crate::image::{Position, Replay};
 use crate::records::FeatureLevelRecord;
 
-/// An image with so many entries.
+/// An image with this number of entries.
 fn image(count: u64) -> Image {
     let acls: Vec<Acl> = (0..count).map(acl).collect();
     let mut id = 0;

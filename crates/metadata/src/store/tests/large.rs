@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::*;
 use crate::records::ConfigRecord;
 
-/// A configuration of a group whose name and value have so many bytes together.
+/// A setting of a group whose name and value have this number of bytes together.
 fn config(index: usize, bytes: usize) -> Record {
     let record = ConfigRecord {
         resource_type: 32,
@@ -168,7 +168,7 @@ fn copy(from: &Path, to: &Path) {
 struct Scarce(Mutex<Option<(&'static str, Errno, usize)>>);
 
 impl Scarce {
-    /// The call of this name fails, after it has succeeded so many times.
+    /// The call of this name fails after this number of successes.
     fn fail(&self, call: &'static str, errno: Errno, after: usize) {
         *self.0.lock() = Some((call, errno, after));
     }

@@ -1,4 +1,4 @@
-//! Tests of the records that are taken out of an answer.
+//! Tests of the records that are taken out of a response.
 
 use bytes::Bytes;
 use levada_base::batch::{Builder, EndMarker, Marker};

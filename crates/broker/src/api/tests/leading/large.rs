@@ -57,7 +57,7 @@ fn waiting_large_requests_do_not_block_others() {
         assert!(impatient.expect("a turn of the others").unwrap());
         assert!(waiting.iter().all(|request| !request.is_finished()));
         let bytes = REQUESTS * large_request(LONG_MS).len();
-        // The share of the answered request is released just after its answer.
+        // The share of the answered request is released just after its response.
         let held_by_others = async {
             while rig.broker.request_memory().held_bytes() > bytes as u64 {
                 tokio::time::sleep(Duration::from_millis(1)).await;

@@ -62,7 +62,7 @@ fn follower_and_coordinator_time_uses_no_quota() {
     assert!(markers.meter.mute().is_zero());
 }
 
-/// Number of milliseconds that stands at the end of an answer, or at this place after its size.
+/// Number of milliseconds that stands at the end of a response, or at this place after its size.
 fn told(rig: &Rig, context: &Context, body: BytesMut, at: Option<usize>) -> i32 {
     let Ok(Reply::Send(pieces) | Reply::SendOld(pieces)) = rig.run(api::answer(context, body)) else {
         panic!("no answer")

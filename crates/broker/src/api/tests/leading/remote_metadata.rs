@@ -51,7 +51,7 @@ fn let_other_lead(rig: &mut Rig, partitions: i32) {
     rig.publish(&records);
 }
 
-/// The answer that partitions end at their number; those below 1 have no offset.
+/// The response that partitions end at their number; those below 1 have no offset.
 fn ends(asked: &Asked) -> (Vec<i32>, ListOffsetsResponse) {
     let request: ListOffsetsRequest = asked.decoded();
     let indexes: Vec<i32> = request.topics[0].partitions.iter().map(|one| one.partition_index).collect();

@@ -57,7 +57,7 @@ fn other() -> RegisterBrokerRecord {
     }
 }
 
-/// The answer for the partition of a produced batch.
+/// The response for the partition of a produced batch.
 #[derive(Debug, PartialEq)]
 pub(super) struct Produced {
     pub(super) error_code: i16,

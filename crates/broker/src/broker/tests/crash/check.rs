@@ -430,7 +430,7 @@ fn check_epochs(partition: &Partition, found: &Found) -> Check {
 
 fn check_commits(now: &Incarnation, life: Ended<'_>) -> Check {
     let known = life.facts.commits.iter().map(|(group, ..)| group.clone());
-    // Offsets committed in transactions that are given up are never seen.
+    // Offsets committed in aborted transactions are never visible.
     let groups: BTreeSet<String> = known.chain(["t0", "t1"].map(copier)).collect();
     for group in &groups {
         let request = FetchRequest {

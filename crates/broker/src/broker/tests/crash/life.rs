@@ -44,8 +44,8 @@ pub(in crate::broker::tests) struct Ways {
     pub(super) durable: bool,
     /// True if records are copied into mappings.
     pub(super) mapped: bool,
-    /// Segments have so many bytes at most, fewer than a configuration may say, and logs lose their
-    /// beginnings; without, neither.
+    /// Maximum size of a segment, less than a configuration permits; logs also lose their
+    /// beginnings. `None`: usual sizes, and logs stay whole.
     pub(super) segment_bytes: Option<u32>,
     /// True if background work runs on threads; then a seed does not determine the order of
     /// changes.
@@ -454,7 +454,7 @@ impl Life {
         true
     }
 
-    /// A producer that has had no answer asks again, and has the one it should have had.
+    /// A producer that has had no response asks again, and has the one it should have had.
     fn retry(&mut self) -> bool {
         let living: Vec<_> = self.sent.keys().filter(|(at, ..)| self.lives(*at)).copied().collect();
         if living.is_empty() {

@@ -63,7 +63,7 @@ impl Rig {
     }
 }
 
-/// The records of an answer, and how often the broker took new keys meanwhile.
+/// The records of a response, and how often the broker took new keys meanwhile.
 fn fetched_by(client: &mut Forger, topic: &str, mut midway: impl FnMut(&mut Forger)) -> (Bytes, usize) {
     let frame = levada_wire::encode_request(1, Some("test"), FETCH, &fetch(topic)).unwrap();
     client.say(DATA, &frame).unwrap();
@@ -138,7 +138,7 @@ fn check_records_that_have_no_place(rig: &Rig) {
             assert!(level.is_none_or(|level| told == Some(level)), "{suite:?} {kind} {payload:?}: {said:?}");
         };
         check(ALERT, &CLOSE_NOTIFY, Some(CLOSE_NOTIFY[0]));
-        // The sender of a fatal alert does not wait for an answer.
+        // The sender of a fatal alert does not wait for a response.
         check(ALERT, &[2, 40], None);
         check(ALERT, &[2], None);
         check(99, b"?", Some(2));
@@ -290,7 +290,7 @@ fn check_ends_in_the_middle(rig: &Rig) {
         }
         end(&client);
         while !matches!(client.hear(), Ok(None) | Err(_)) {}
-        // Before the answer, and in it.
+        // Before the response, and in it.
         for heard in [0, 3] {
             let mut client = rig.forged(suite);
             client.say(DATA, &request).unwrap();

@@ -14,7 +14,7 @@ const NODES: [i32; 3] = [1, 2, 3];
 #[derive(Clone, Debug)]
 enum Op {
     Append(i64),
-    /// The follower copies so many records, and fetches.
+    /// The follower copies this number of records, and fetches.
     Fetch {
         replica: i32,
         copied: i64,
@@ -26,7 +26,7 @@ enum Op {
     CheckLag,
     /// The controller processes the change that was sent, if there is one.
     Decide,
-    /// The change is processed, but the answer is lost: the change is sent again.
+    /// The change is processed, but the response is lost: the change is sent again.
     LoseAnswer,
     Answer,
     Metadata,

@@ -12,7 +12,7 @@ use levada_wire::messages::{
 use super::mutation::Mutation;
 use crate::replication::leader::{BrokerStanding, LedRegistration, NO_BROKER_EPOCH};
 
-/// A broker without a heartbeat for so long is fenced.
+/// Time without a heartbeat after which a broker is fenced.
 const SESSION_MS: i64 = 500;
 
 /// The directory of a log that cannot serve, and that of one that can.

@@ -58,7 +58,7 @@ pub(super) enum Mutation {
     TakesRefusalForSuccess,
     /// A process says after a crash that the one before it has stopped in good order.
     ClaimsCleanStop,
-    /// A follower takes the answer to an earlier fetch for that to the present one.
+    /// A follower takes the response to an earlier fetch for that to the present one.
     TakesLateAnswers,
     /// A batch that was checked in an earlier role is appended.
     AppendsAfterRoleChange,

@@ -433,7 +433,7 @@ impl Sim {
         self.poll_fetch(id);
     }
 
-    /// The answer to a fetch, but for the records; and their number of bytes.
+    /// The response to a fetch, but for the records; and their number of bytes.
     fn serve_fetch(
         &mut self,
         id: i32,
@@ -491,7 +491,7 @@ impl Sim {
             node_endpoints: Vec::new(),
         };
         let message = Message::Fetched { incarnation, number, response };
-        // The bytes of the range are read when the answer is sent.
+        // The bytes of the range are read when the response is sent.
         let at = now_ms + if self.random.random_bool(0.04) { self.random.random_range(0..300) } else { 0 };
         self.push(at, Event::Answer { node: id, to: from, offset: asked.fetch_offset, bytes, message });
         Ok(())
@@ -543,7 +543,7 @@ impl Sim {
         self.send(id, to, message);
     }
 
-    /// The records of an answer as they arrive.
+    /// The records of a response as they arrive.
     fn spoiled(&mut self, id: i32, leader_start: i64, records: Bytes) -> Bytes {
         let (merges, corrupts) = self.spoils();
         let process = self.node(id).process.as_ref();
@@ -1058,7 +1058,7 @@ fn wrong_high_watermark(
     }
 }
 
-/// The end of the batches that an answer has.
+/// The end of the batches that a response has.
 fn end_of(partition: &Partition, offset: i64, len: usize) -> i64 {
     let read = partition.read_batches(offset, len as u32).unwrap_or_default();
     let (mut end, mut rest) = (offset, &read[..len.min(read.len())]);
@@ -1069,7 +1069,7 @@ fn end_of(partition: &Partition, offset: i64, len: usize) -> i64 {
     end
 }
 
-/// The answer of a leader to a fetch, without the records; the number of their bytes, and the
+/// The response of a leader to a fetch, without the records; the number of their bytes, and the
 /// position of the follower.
 fn lead_fetch(
     process: &mut Process,

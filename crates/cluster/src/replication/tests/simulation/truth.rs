@@ -192,7 +192,7 @@ impl Truth {
 }
 
 /// Batches of a leader that begin before the end of the follower's log: the last batch of the log
-/// and the first one of the answer are one batch. None if one of the logs has nothing before.
+/// and the first one of the response are one batch. None if one of the logs has nothing before.
 pub(super) fn merged(log: &Partition, leader_start: i64, records: &[u8]) -> Option<BytesMut> {
     let first = BatchView::parse(records).ok()?;
     let offset = first.base_offset();
@@ -206,7 +206,7 @@ pub(super) fn merged(log: &Partition, leader_start: i64, records: &[u8]) -> Opti
     builder.build().ok()
 }
 
-/// The first batch of an answer with other records, and a checksum that is right.
+/// The first batch of a response with other records, and a checksum that is right.
 pub(super) fn replaced(records: &[u8]) -> Option<BytesMut> {
     let first = BatchView::parse(records).ok()?;
     let mut builder = Builder::new().base_offset(first.base_offset()).leader_epoch(first.leader_epoch());

@@ -119,7 +119,7 @@ pub(super) enum Event {
         message: Message,
     },
     /// A fetch answer leaves its node. If the node has another role since it has checked the fetch,
-    /// the answer has the bytes that are in the log by then (KAFKA-18723).
+    /// the response has the bytes that are in the log by then (KAFKA-18723).
     Answer {
         node: i32,
         to: i32,
@@ -226,7 +226,7 @@ pub(super) struct Sim {
     accidents: Vec<(i64, Accident)>,
     cuts: HashMap<(i32, i32), i64>,
     slow_until: i64,
-    /// The next leader is cut off for so long.
+    /// Time for which the next leader is isolated, ms.
     strike_ms: Option<i64>,
     merges_until: i64,
     corrupts_until: i64,
@@ -468,8 +468,8 @@ impl Sim {
                 }
             }
             Message::Alter { incarnation, number, request } => {
-                // TCP repeats nothing, and a broker resets the connection of a request without an
-                // answer before it repeats the request on another one.
+                // TCP repeats nothing, and a broker resets the connection of a request without a
+                // response before it repeats the request on another one.
                 let last = self.altered.entry(from).or_default();
                 if (incarnation, number) <= *last {
                     return;

@@ -349,7 +349,7 @@ impl World {
             self.group_epoch = 0;
             return;
         };
-        // A deletion without an answer may have taken effect.
+        // A deletion without a response may have taken effect.
         if self.deletions.is_empty() && self.reached.restarts == 0 {
             assert!(group.epoch >= self.group_epoch, "{} < {}", group.epoch, self.group_epoch);
         }

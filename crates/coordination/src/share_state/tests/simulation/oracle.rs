@@ -73,7 +73,7 @@ impl Known {
     }
 }
 
-/// The answer to an operation on a key of a topic that exists, and the state after it.
+/// The response to an operation on a key of a topic that exists, and the state after it.
 pub(super) fn apply(
     before: Option<&Known>,
     operation: &Operation,

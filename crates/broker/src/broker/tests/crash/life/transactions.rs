@@ -82,7 +82,7 @@ impl Life {
             enable_two_phase_commit: false,
             keep_prepared: false,
         };
-        // An open transaction is given up.
+        // Leaves an open transaction without an end.
         let (owner, _) = self.ask(id, None, init);
         self.transactions.insert(id.to_owned(), Owned { owner, open: None });
         self.settle(id);
