@@ -219,7 +219,7 @@ impl Broker {
         self.publisher.fetchers.iter().for_each(|fetchers| fetchers.stop());
     }
 
-    /// The broker stops from now on.
+    /// Begins to stop the broker.
     pub(crate) fn begin_stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }

@@ -68,7 +68,7 @@ impl Replays {
         }
     }
 
-    /// Bytes were read around the page cache.
+    /// Counts bytes that were read without the page cache.
     pub(crate) fn went_around(&self, bytes: u64) {
         self.around.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -124,7 +124,7 @@ impl fmt::Display for Segment {
     }
 }
 
-/// Segments as a log has them: at least one, by increasing base offset.
+/// Asserts that a log has at least one segment, and that base offsets increase.
 pub(crate) fn assert_in_order(segments: &[Arc<Segment>]) {
     assert!(!segments.is_empty(), "a log has a segment");
     for pair in segments.windows(2) {

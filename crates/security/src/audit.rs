@@ -102,7 +102,7 @@ pub fn changed(session: &Session, api: ApiKey, change: &Change<'_>) {
     );
 }
 
-/// A client that was connected has disconnected, or was disconnected.
+/// Records that a client has disconnected, or was disconnected.
 pub fn left(session: &Session, listener: &str, reason: &dyn std::fmt::Display) {
     tracing::info!(
         target: "levada::audit",
@@ -140,7 +140,7 @@ pub fn refused(user: Option<&str>, address: IpAddr, listener: &str, reason: &dyn
     );
 }
 
-/// Entries of this origin were left out, because it caused too many.
+/// Records the number of entries of this origin that were omitted because of the rate limit.
 pub fn left_out(origin: &AuditOrigin, count: u64) {
     tracing::info!(
         target: "levada::audit",

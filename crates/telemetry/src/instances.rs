@@ -173,7 +173,7 @@ impl Instances {
         refusal.map_or(Ok(instance.interval_ms), Err)
     }
 
-    /// The connection that made the instance has ended.
+    /// Notes that the connection that created the instance has ended.
     pub fn disconnected(&mut self, instance_id: Uuid) {
         self.by_id.pop(&instance_id);
     }

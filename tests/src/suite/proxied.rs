@@ -84,7 +84,7 @@ impl Proxied {
         command.env("TOXIPROXY_ADDR", format!("http://127.0.0.1:{CONTROL}")).env("KAFKA_VERSION", "4.3.1");
     }
 
-    /// Carries out the commands of the tests until they end.
+    /// Executes the commands of the tests until they end.
     pub(super) fn attend(&mut self, suite: &mut Child) {
         let [order, draft, answer] =
             ["order", "answer.new", "answer"].map(|name| self.home.path().join(name));

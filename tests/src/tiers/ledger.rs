@@ -87,7 +87,7 @@ impl PartitionLedger {
         }
     }
 
-    /// The open transaction has ended, with a marker; or its batches have none.
+    /// Notes the end of the open transaction, with or without a marker.
     pub fn settle(&mut self, is_committed: bool, has_marker: bool) {
         let fate = if is_committed { Fate::Committed } else { Fate::Aborted };
         self.entries[self.settled..].iter_mut().for_each(|(_, open)| *open = fate);

@@ -21,7 +21,8 @@ pub(super) struct Heap {
 }
 
 impl Heap {
-    /// An attempt, if it is time for one. Blocks for up to 0.2 s.
+    /// Returns free memory to the kernel if the interval since the last attempt has passed. Blocks
+    /// for up to 0.2 s.
     pub(super) fn give_back(&self, now_ms: i64) {
         if now_ms < self.next_ms.load(Ordering::Relaxed) {
             return;

@@ -67,7 +67,7 @@ impl FailedUpkeep {
 }
 
 impl Replicas {
-    /// One round of housekeeping of every log that is served. Blocks.
+    /// Runs one round of housekeeping for every served log. Blocks.
     pub(crate) fn keep_logs(&self) {
         let round = self.rounds.fetch_add(1, Ordering::Relaxed);
         let partitions = self.partitions.all();
@@ -179,8 +179,8 @@ impl Replicas {
         failure.map_or(Ok(()), Err)
     }
 
-    /// The checkpoints have offsets that mislead the next start, if this process ends now: a high
-    /// watermark that has fallen, or a log start that has risen.
+    /// Notes that the checkpoints have offsets that would mislead the next start if this process
+    /// ended now: a high watermark that has fallen, or a log start that has risen.
     pub(crate) fn note_misleading_checkpoint(&self) {
         *self.is_misleading.lock() = true;
     }

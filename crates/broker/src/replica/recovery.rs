@@ -62,7 +62,7 @@ impl Recovery {
         self.checked_bytes.clone()
     }
 
-    /// The broker stops: the next start recovers the remaining logs.
+    /// Ends the recovery because the broker stops: the next start recovers the remaining logs.
     pub(crate) fn halt(&self) {
         self.state.lock().is_halted = true;
         self.queue.lock().clear();

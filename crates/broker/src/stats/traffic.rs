@@ -56,7 +56,7 @@ impl ClientTraffic {
         Self { user, client_id, produced, fetched }
     }
 
-    /// Record bytes of the client were appended.
+    /// Counts record bytes of the client that were appended.
     pub fn produced(&self, bytes: u64) {
         self.produced.fetch_add(bytes, Ordering::Relaxed);
     }

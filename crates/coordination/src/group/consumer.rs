@@ -127,7 +127,7 @@ impl ConsumerGroup {
         self.epoch
     }
 
-    /// Topics were created, deleted or extended.
+    /// Notes that topics were created, deleted or extended.
     pub(super) fn topics_changed(&mut self) {
         self.stale = true;
         self.match_all_again();

@@ -356,7 +356,7 @@ impl Coordinator {
         self.shares.values_mut().for_each(|group| group.topics_changed(topics));
     }
 
-    /// Works of this coordinator have names of the term from now on.
+    /// Sets the leader epoch that the ids of further works contain.
     pub(super) fn set_term(&mut self, leader_epoch: i32) {
         self.share_works.set_term(leader_epoch);
     }

@@ -112,7 +112,7 @@ impl ShareGroup {
         self.members.keys()
     }
 
-    /// Topics were created, deleted or extended.
+    /// Notes that topics were created, deleted or extended.
     pub(super) fn topics_changed(&mut self, topics: &dyn Topics) {
         self.stale = true;
         self.settle(topics);

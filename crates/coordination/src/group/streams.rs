@@ -124,7 +124,7 @@ impl StreamsGroup {
         self.epoch
     }
 
-    /// Topics were created, deleted or extended.
+    /// Notes that topics were created, deleted or extended.
     pub(super) fn topics_changed(&mut self) {
         self.stale = true;
     }

@@ -26,7 +26,7 @@ impl SharePartition {
         self.gap.map(|gap| gap.start)
     }
 
-    /// Gaps below an offset have been fetched, or have no records.
+    /// Notes that gaps below an offset have been fetched, or have no records.
     pub(super) fn raise_gap(&mut self, offset: i64) {
         let raised = self.gap.map(|gap| GapWindow { start: gap.start.max(offset), ..gap });
         self.gap = raised.filter(|gap| gap.start < gap.end);

@@ -141,8 +141,8 @@ pub(crate) fn in_namespaces(name: &str) -> Place {
     Place::Outside
 }
 
-/// Says on the standard error itself, which the test harness does not capture, what was not tested
-/// and why.
+/// Writes to the standard error directly, which the test harness does not capture, what was not
+/// tested and why.
 pub(crate) fn skipped(what: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {what}: {}", why.trim_end());
 }

@@ -132,8 +132,8 @@ impl Model {
         self.begin_epoch(self.epoch);
     }
 
-    /// Producers come from a snapshot and what follows it, which may know less than the whole log
-    /// does.
+    /// Reloads the producers from a snapshot and the records after it, which may contain less than
+    /// the whole log.
     pub(crate) fn reload(&mut self) {
         self.producers.clear();
         self.aborted.clear();

@@ -36,7 +36,7 @@ pub(super) async fn show(
     layout::respond(&visitor, Section::Overview, page)
 }
 
-/// The counters once a second, for as long as the page is open.
+/// Sends the counters once a second, as long as the page is open.
 pub(super) async fn live(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, .. }): Visiting,

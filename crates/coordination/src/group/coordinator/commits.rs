@@ -226,7 +226,7 @@ impl Coordinator {
         self.offsets.apply(record_offset, transaction, key, value);
     }
 
-    /// Topics are deleted, and so are their committed offsets.
+    /// Deletes the committed offsets of deleted topics.
     pub(super) fn forget_topics(&mut self, topics: &[GoneTopic], now_ms: i64) {
         let mut keys = self.offsets.keys_of_topics(topics);
         keys.extend(self.appends.keys_of_topics(topics).cloned());

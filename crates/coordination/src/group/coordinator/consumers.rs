@@ -352,7 +352,7 @@ impl Coordinator {
         }
     }
 
-    /// The log has been read to its end: members must give signs of life from now on.
+    /// Starts the session timers of all members, once the log has been read to its end.
     pub(super) fn consumers_loaded(&mut self) {
         self.consumers.values_mut().for_each(ConsumerGroup::topics_changed);
         let watched = self.consumers.iter().flat_map(|(group_id, group)| {

@@ -33,7 +33,7 @@ impl Deletion {
 }
 
 impl Coordinator {
-    /// Groups without members are deleted with all their offsets; the others get an error.
+    /// Deletes groups without members, with all their offsets; the others get an error.
     pub(super) fn delete(&mut self, ticket: Ticket, request: DeleteRequest, now_ms: i64) {
         let ids: BTreeSet<&String> = request.group_ids.iter().collect();
         let shares = ids.into_iter().filter_map(|group_id| self.shares.get(group_id));
@@ -57,7 +57,7 @@ impl Coordinator {
         }
     }
 
-    /// The state of a group is deleted, or not.
+    /// Processes the result of the deletion of a group's state.
     pub(super) fn deletion_step(
         &mut self,
         number: u64,

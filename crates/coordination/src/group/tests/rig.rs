@@ -129,7 +129,8 @@ impl Rig {
         true
     }
 
-    /// The share coordinator has done the oldest work, or has refused it; false if there is none.
+    /// Reports the result of the oldest request to the share coordinator; returns false if there is
+    /// none.
     pub(in crate::group) fn finish_share_work(
         &mut self,
         result: Result<RefusedPartitions, ErrorCode>,

@@ -402,7 +402,8 @@ impl Oracle {
         changes
     }
 
-    /// The write of these offsets has ended. Returns those that wait for dead letters since.
+    /// Notes the end of the write of these offsets. Returns those that wait for dead letters since
+    /// then.
     pub(super) fn written(
         &mut self,
         offsets: &[i64],

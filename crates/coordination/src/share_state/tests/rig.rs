@@ -97,7 +97,7 @@ impl Rig {
         rig
     }
 
-    /// The coordinator gets to know the topics.
+    /// Announces the topics to the coordinator.
     pub(in crate::share_state) fn announce(&mut self) {
         self.step(Event::Topics(Arc::new(self.topics.clone())));
     }
@@ -183,7 +183,7 @@ impl Rig {
         self.now_ms = until_ms;
     }
 
-    /// The leadership ends: every request is answered.
+    /// Ends the leadership: every request gets a response.
     pub(in crate::share_state) fn resign(&mut self) {
         self.step(Event::Unload);
         assert!(self.waiting.is_empty(), "{:?} are not answered at the resignation", self.waiting);

@@ -127,7 +127,7 @@ impl Rig {
         true
     }
 
-    /// The oldest markers are written, or not, as `result` says; false if there are none.
+    /// Reports `result` for the oldest markers; returns false if there are none.
     pub(in crate::txn) fn finish_markers(
         &mut self,
         result: impl Fn(&TopicPartition) -> MarkerResult,
@@ -213,7 +213,7 @@ impl Rig {
         assert!(self.waiting.is_empty(), "{:?} are not answered at the resignation", self.waiting);
     }
 
-    /// A coordinator is elected in the next leader epoch, and replays the log.
+    /// Elects a coordinator in the next leader epoch, which replays the log.
     pub(in crate::txn) fn elect(&mut self) {
         self.epoch += 1;
         self.restart();

@@ -91,12 +91,12 @@ impl Rig {
         rig
     }
 
-    /// The other broker has a listener of this name.
+    /// Registers the other broker with a listener of this name.
     pub(super) fn let_other_listen_as(&mut self, name: &str) {
         self.let_other_listen_at(name, ("other", 1));
     }
 
-    /// The other broker has a listener of this name at this address.
+    /// Registers the other broker with a listener of this name at this address.
     pub(super) fn let_other_listen_at(&mut self, name: &str, (host, port): (&str, u16)) {
         let (name, host) = (name.to_owned(), host.to_owned());
         let endpoint = Endpoint { name, host, port, security_protocol: 0 };

@@ -130,8 +130,7 @@ impl Incarnation {
         self.local.spawn_local(async move { clock.txns().run_clock().await });
     }
 
-    /// A new log has the segments that its topic may have: now they become as short as they are to
-    /// be.
+    /// Shortens the segments of new logs below the minimum that a topic's configuration permits.
     pub(super) fn shorten_segments(&self) {
         let Some(segment_bytes) = self.ways.segment_bytes else { return };
         for partition in self.broker.replicas().partitions().all() {

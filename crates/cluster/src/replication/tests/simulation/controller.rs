@@ -199,7 +199,7 @@ impl Controller {
         }
     }
 
-    /// A broker has stopped in good order.
+    /// Processes the controlled shutdown of a broker.
     pub(super) fn stopped(&mut self, id: i32) {
         self.fence(id);
     }

@@ -14,7 +14,8 @@ use crate::replication::follower::LogEnd;
 use crate::replication::recount::{Recount, ReplicaEnd, Verdict};
 
 impl Sim {
-    /// A log was opened: if it lacks records, the replica does not lead, and its checkpoints stay.
+    /// Notes the losses of an opened log: if it lacks records, the replica does not lead, and its
+    /// checkpoints stay.
     pub(super) fn note_losses(&mut self, id: i32, report: &OpenReport) {
         let leads_anyway = self.is_mutated(Mutation::LeadsWithLosses);
         let Some(shortfall) = report.shortfall.filter(|_| !leads_anyway) else { return };
@@ -53,7 +54,7 @@ impl Sim {
         }
     }
 
-    /// A fetch is refused because its leader does not lead.
+    /// Processes the refusal of a fetch because its leader does not lead.
     pub(super) fn hear(&mut self, id: i32, (from, broker_epoch): (i32, i64), asked: &FetchPartition) {
         let process = self.node(id).process.as_mut().expect("the caller has looked");
         let Some(recount) = &mut process.doubt else { return };

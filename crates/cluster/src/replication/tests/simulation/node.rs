@@ -195,7 +195,7 @@ impl Node {
         (writer, report)
     }
 
-    /// The partition has no replica here any more.
+    /// Removes the replica of the partition from this node.
     pub(super) fn delete(&mut self) {
         if self.dir().is_dir() {
             self.recorder.remove_dir(&self.dir()).expect("the directory of the log can be removed");
@@ -232,7 +232,7 @@ impl Node {
         }
     }
 
-    /// The files are damaged.
+    /// Damages the files as `harm` says.
     pub(super) fn suffer(&mut self, random: &mut StdRng) {
         let Some(harm) = self.harm.take() else { return };
         self.is_harmed = true;
@@ -243,7 +243,8 @@ impl Node {
         harm.befall(&self.dir(), random);
     }
 
-    /// The process ends; with a lossy crash the disk keeps what was synced, and what chance leaves.
+    /// Ends the process. With a lossy crash the disk keeps the synced data and a random part of the
+    /// rest.
     pub(super) fn crash(&mut self, crash: Crash, random: &mut StdRng) {
         self.process = None;
         self.is_clean = false;

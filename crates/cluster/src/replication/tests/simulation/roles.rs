@@ -160,7 +160,7 @@ impl Sim {
         Ok(())
     }
 
-    /// The log of a running process goes offline.
+    /// Takes the log of a running process offline.
     pub(super) fn break_log(&mut self, id: i32, ms: i64) {
         let Some(process) = self.node(id).process.as_mut() else { return };
         if process.log.is_none() || process.is_broken {

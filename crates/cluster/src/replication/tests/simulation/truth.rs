@@ -128,7 +128,7 @@ impl Truth {
         }
     }
 
-    /// A batch was acknowledged by a leader.
+    /// Notes that a leader has acknowledged a batch.
     pub(super) fn acknowledge(
         &mut self,
         (node, epoch): (i32, i32),
