@@ -38,7 +38,7 @@ const SHUTDOWN_RETRY_MS: i64 = 50;
 /// Input of a lifecycle. Responses carry the number of their request.
 #[derive(Clone, Debug)]
 pub enum LifecycleEvent {
-    /// The start, or the deadline has passed.
+    /// The driver starts the machine, or the deadline has passed.
     Tick,
     /// Response to a registration.
     Registered(u64, BrokerRegistrationResponse),

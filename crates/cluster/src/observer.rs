@@ -83,7 +83,7 @@ impl ObserverConfig {
 /// Input of an observer. Responses carry the number of their request.
 #[derive(Clone, Debug)]
 pub enum ObserverEvent {
-    /// The start, or the deadline has passed.
+    /// The driver starts the machine, or the deadline has passed.
     Tick,
     /// Response to a Fetch.
     Fetched(u64, FetchResponse<Bytes>),

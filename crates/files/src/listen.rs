@@ -28,7 +28,7 @@ pub enum Address {
     /// A path of a socket of AF_UNIX.
     Unix(PathBuf),
     /// The sockets of this name that systemd, or another program that started the process, has
-    /// handed over; without a name, all that no other address names.
+    /// passed to it; without a name, all sockets that no other address names.
     Inherited(Option<String>),
 }
 
@@ -113,11 +113,11 @@ enum Bound {
     Unix(StdUnixListener),
 }
 
-/// Binds an address: one listener, one for each address of a host's name, or as many as were handed
-/// over. A socket of IPv6 also takes IPv4, unless it `is_v6_only`.
+/// Binds an address: one listener, one for each address of a host's name, or one for each socket
+/// that the service manager has passed. A socket of IPv6 also takes IPv4, unless it `is_v6_only`.
 ///
 /// # Errors
-/// The address is taken, or no socket of the name was handed over.
+/// The address is in use, or no socket of the name was passed to the process.
 pub(crate) fn bind(
     address: &Address,
     (purpose, is_v6_only): (Purpose, bool),

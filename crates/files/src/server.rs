@@ -85,12 +85,12 @@ pub enum StartError {
         /// The error of the system.
         source: std::io::Error,
     },
-    /// The sockets that were handed over cannot be taken.
+    /// The sockets of the service manager cannot be used.
     #[error(
         "cannot use the sockets that the service manager has opened: {0}; expected listening stream sockets"
     )]
     Handed(std::io::Error),
-    /// No address names a socket that was handed over.
+    /// No address names a socket that the service manager has passed.
     #[error(
         "no option uses the socket {name:?} that the service manager has opened; add --listen systemd:{name}"
     )]

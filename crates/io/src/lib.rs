@@ -1,9 +1,9 @@
-//! The transfer engine: bytes from disk to network without lifting them, each counted under the
-//! path it took.
+//! The transfer engine: moves bytes from disk to network, without a copy in the process where the
+//! kernel supports that, and counts each byte under the path that it took.
 //!
 //! A broker, a file server or a proxy mostly moves bytes that it does not change. The classic way
-//! lifts each of them into user memory and lowers it again; the kernel can also hand references to
-//! its own pages from one side to the other:
+//! copies each of them into user memory and back; the kernel can also pass references to its own
+//! pages from one side to the other:
 //!
 //! ```text
 //!                        user memory                                 the kernel
@@ -123,8 +123,8 @@
 //! - A `FileRegion` on a TLS connection or with a handler in between is an error or an unnoticed
 //!   copy. Here the [`plan`] decides before, and [`Counters`] contain the bytes of each path, and
 //!   the reasons for deviations from the plan.
-//! - A region that comes out short has no `transferred()` to query: it is
-//!   [`SourceFault::Truncated`], with the offset.
+//! - A region whose file is too short is the error [`SourceFault::Truncated`] with the offset;
+//!   there is no `transferred()` to query.
 //! - `transferTo` on cold pages stalls its event loop. Here the transfer returns [`Turn::Cold`]
 //!   instead.
 //! - Its reference count is the `Arc` of the file: extents outlive closing, renaming and unlinking.

@@ -136,7 +136,7 @@ pub enum SocketPath {
 }
 
 impl SocketPath {
-    /// Every one of them.
+    /// All paths to a socket.
     pub const ALL: [Self; 4] = [Self::ReadWrite, Self::MmapWrite, Self::Sendfile, Self::Splice];
 }
 

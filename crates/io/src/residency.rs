@@ -71,7 +71,7 @@ pub enum Residency {
     Resident,
     /// Some of it, or all of it while some pages are still being read.
     Partly,
-    /// None of the range.
+    /// No page of the range is in the cache.
     Cold,
     /// Unknown: this kernel has no information about this file.
     Unknown,

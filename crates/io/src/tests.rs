@@ -87,7 +87,7 @@ pub(crate) fn cramped(what: &str) -> bool {
     limit < ENOUGH
 }
 
-/// Everything that there is.
+/// All means of the kernel.
 pub(crate) const ALL_MEANS: Means =
     Means { splice: true, sendfile: true, page_references: true, nowait_reads: true, cachestat: true };
 

@@ -41,7 +41,7 @@ pub const COSTLY_TURN_BYTES: u64 = TURN_BYTES / 4;
 #[derive(Debug)]
 pub struct Transfer {
     queue: Queue,
-    /// Report of the last turn.
+    /// Missing range that the last turn reported.
     cold: Option<Extent>,
 }
 

@@ -37,7 +37,7 @@ pub struct RecordedState {
     pub compacted: bool,
 }
 
-/// Severity.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Worth knowing; nothing is wrong.

@@ -67,7 +67,7 @@ pub enum LogError {
         offset: i64,
         /// The first offset of the log.
         log_start: i64,
-        /// The offset after the last.
+        /// The log end offset.
         log_end: i64,
     },
 }
@@ -118,7 +118,7 @@ pub enum ReadError {
         offset: i64,
         /// The first offset of the log.
         log_start: i64,
-        /// The offset after the last.
+        /// The log end offset.
         log_end: i64,
     },
     /// Remote storage has the record: its segment has left this log.
@@ -169,7 +169,7 @@ impl ReadError {
 /// The reason why a batch was not appended. Nothing of it is in the log.
 #[derive(Debug, Error)]
 pub enum AppendError {
-    /// The batch is not one.
+    /// The bytes are not a valid batch.
     #[error(transparent)]
     Batch(#[from] BatchError),
     /// Larger than `max.message.bytes`.
@@ -195,7 +195,7 @@ pub enum AppendError {
         producer_id: i64,
         /// Producer epoch of the batch.
         epoch: i16,
-        /// The epoch of the log.
+        /// Producer epoch that the log has.
         current: i16,
     },
     /// The sequence number does not follow the producer's last.

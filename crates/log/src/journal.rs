@@ -46,7 +46,7 @@ pub struct Journal {
     in_doubt: bool,
 }
 
-/// End of a segment.
+/// Limits at which a segment ends.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentLimits {
     /// Maximum size of a segment, bytes.

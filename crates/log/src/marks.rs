@@ -101,7 +101,7 @@ impl Marks {
         self.settle(&all);
     }
 
-    /// Moves the log's end on.
+    /// Raises the log end offset.
     pub(crate) fn extend(&self, log_end: i64, dir: &Path) {
         let end = self.log_end();
         assert!(log_end >= end, "log end {log_end} of {} is before the published {end}", dir.display());

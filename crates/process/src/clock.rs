@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use levada_base::Now;
 use rustix::time::{ClockId, clock_gettime};
 
-/// This moment.
+/// The present time.
 pub fn now() -> Now {
     Now { wall_ms: now_ms(), steady_ms: steady_ms() }
 }

@@ -32,7 +32,7 @@ pub fn limit() -> u64 {
 /// The descriptors that are kept for files.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserve {
-    /// The lowest of them.
+    /// The lowest reserved descriptor.
     first: RawFd,
     /// Number of descriptors.
     pub kept: u64,

@@ -22,7 +22,7 @@ pub struct Process {
 const SHARD: &str = "shard-";
 
 impl Process {
-    /// This moment.
+    /// Reads the present values.
     pub fn read() -> Self {
         Self {
             resident_bytes: resident_bytes(),

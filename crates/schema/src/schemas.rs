@@ -19,7 +19,7 @@ use crate::text;
 const REFERENCES_MAX: usize = 128;
 /// Bytes of their texts.
 const TEXT_BYTES_MAX: usize = 4 << 20;
-/// Time for all of them.
+/// Time limit for all schemas that one schema uses.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Schemas that are read from a registry when they are first needed, and kept.
@@ -35,7 +35,7 @@ impl fmt::Debug for Schemas {
 }
 
 impl Schemas {
-    /// No schema yet.
+    /// An empty cache of schemas from a registry.
     #[must_use]
     pub fn new(registry: Registry) -> Self {
         Self { registry, cache: Mutex::default() }

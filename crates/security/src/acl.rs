@@ -95,7 +95,7 @@ codes! {
         TwoPhaseCommit = 15, "TWO_PHASE_COMMIT";
     }
 
-    /// Fields of an entry.
+    /// Permission of an entry.
     Permission {
         Deny = 2, "DENY";
         Allow = 3, "ALLOW";

@@ -29,13 +29,13 @@ pub enum Rule {
     Entry(Arc<Acl>),
     /// No ACL matches: the default decides.
     Default {
-        /// True if that means yes.
+        /// True if the default allows the operation.
         allows: bool,
     },
 }
 
 impl Rule {
-    /// True if it may be done.
+    /// True if the decision allows the operation.
     pub fn allows(&self) -> bool {
         match self {
             Self::SuperUser => true,

@@ -29,7 +29,7 @@ count!(u32, u64, usize);
 /// Source of the seeds of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SeedChoice {
-    /// The same in each run.
+    /// A seed that is the same in each run.
     Fixed,
     Random,
     Number(u64),

@@ -54,7 +54,7 @@ impl AsRef<[u8]> for Shared {
 }
 
 impl Scrapes {
-    /// An empty set of texts.
+    /// Creates a set without texts.
     pub(super) fn new(source: Arc<dyn Source>) -> Self {
         Self { source, texts: Arc::default() }
     }

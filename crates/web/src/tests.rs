@@ -47,7 +47,7 @@ impl Fake {
         Self { topics, ..Self::default() }
     }
 
-    /// Lets scrapes wait.
+    /// Makes scrapes wait while the guard exists.
     pub(super) fn hold_membership(&self) -> MutexGuard<'_, Option<MembershipState>> {
         self.membership.lock().unwrap()
     }

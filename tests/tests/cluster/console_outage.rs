@@ -198,7 +198,7 @@ fn survivors_show_what_suffers(cluster: &Cluster) {
     for id in [LEVADA, LEVADA + 1] {
         let admin = Visitor::log_in(cluster.node(id), "admin", "admin-pass");
         let states = if id == LEVADA { ["here", "in service"] } else { ["in service", "here"] };
-        let mut parts = broker_rows([states[0], states[1], "fenced: it is down or starts"]);
+        let mut parts = broker_rows([states[0], states[1], "fenced: it is down or starting"]);
         let problems = |topic: &str, state: &str| {
             format!("<a href=\"/topics/{topic}\">{topic}</a>/0</th><td><span class=\"{state}</span></td>")
         };

@@ -85,7 +85,7 @@ fn dashboard(of_cluster: bool) -> BTreeSet<String> {
     asked
 }
 
-/// Waits until each question has been answered once, and fails with those that were not.
+/// Waits until `answered` has been true once for each of `open`; fails with the remaining ones.
 fn await_each(what: &str, mut open: BTreeSet<String>, mut answered: impl FnMut(&str) -> bool) {
     let end = std::time::Instant::now() + LIMIT;
     while !open.is_empty() {

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_numbers() {
+    fn quota_limits_must_be_numbers() {
         let set = |key: &str, value: &str| Limit::from_change(&Change::Set(key.to_owned(), value.to_owned()));
         assert_eq!(set("k", "1.5"), Ok(Limit { key: "k".to_owned(), value: Some(1.5) }));
         assert!(set("k", "fast").is_err());

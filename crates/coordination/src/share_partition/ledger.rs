@@ -95,8 +95,8 @@ struct Tally {
     free: BTreeMap<i64, u32>,
 }
 
-/// Offsets of one range, as a power of two: the search for a free run begins at a range that has
-/// one.
+/// Number of offsets of one range, as a power of two: the search for a free run begins at a range
+/// that has one.
 const STRETCH_BITS: u32 = 8;
 
 impl Tally {

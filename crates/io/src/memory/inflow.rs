@@ -25,7 +25,7 @@ use crate::piece::Extent;
 use crate::ring::{Caching, Completion, Event, Key, Memory, Operation, Ring};
 use crate::sys::buf::{Buffer, BufferPool};
 
-/// Way to read files.
+/// Options for reading files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InflowOptions {
     /// Fate of the pages. [`Caching::Drop`] becomes [`Caching::Keep`] where it is not

@@ -52,7 +52,7 @@ pub struct Terms<'a> {
     /// True if sending by reference is worth an attempt on this route. Loopback, veth and tun
     /// always copy, and so does a card without scatter-gather; [`Outcome::Released`] reports it.
     pub may_refer: bool,
-    /// Limit of a small piece.
+    /// Thresholds that determine which pieces are small.
     pub thresholds: &'a Thresholds,
 }
 

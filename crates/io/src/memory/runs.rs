@@ -12,7 +12,7 @@
 
 use crate::thresholds::Thresholds;
 
-/// Way to send a run.
+/// Method to send a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SendMode {
     /// Copied into the socket's buffers.
@@ -26,9 +26,9 @@ pub enum SendMode {
 /// Some neighbours in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// Way to send them.
+    /// Method to send the run.
     pub mode: SendMode,
-    /// Number of neighbours.
+    /// Number of neighbouring pieces.
     pub count: usize,
     /// Number of bytes they have together.
     pub bytes: usize,

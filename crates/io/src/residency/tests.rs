@@ -1,4 +1,4 @@
-//! Tests of the questions about residency, on files that are evicted from the cache.
+//! Tests of queries of the page cache, on files that are evicted from it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::tests::{ALL_MEANS, chilled, content, file_of};
 const PAGE: usize = 4096;
 const LEN: usize = 300 * PAGE;
 
-/// Every way to ask.
+/// All combinations of means to query the page cache.
 fn ways() -> [Means; 3] {
     let no_cachestat = Means { cachestat: false, ..ALL_MEANS };
     [ALL_MEANS, no_cachestat, Means { nowait_reads: false, ..no_cachestat }]

@@ -37,7 +37,7 @@ impl Warm {
         Self { extent, ahead, behind: Vec::new(), once: false }
     }
 
-    /// A request that only drops.
+    /// A request that only drops pages; `None` without ranges.
     pub fn behind(behind: Vec<Extent>) -> Option<Self> {
         let extent = Extent { len: 0, ..behind.first()?.clone() };
         Some(Self { behind, ..Self::of(extent, Vec::new()) })

@@ -58,7 +58,7 @@ impl Buffer {
         self.len
     }
 
-    /// True if none are.
+    /// True if no bytes are filled.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

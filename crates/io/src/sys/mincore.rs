@@ -1,5 +1,5 @@
 //! `mincore(2)`: the pages of a file that are in memory, through a mapping that exists for the
-//! question only.
+//! query only.
 
 use std::fs::File;
 use std::io;

@@ -30,7 +30,7 @@ impl Window {
         Ok(Self { base, bytes })
     }
 
-    /// Sends a part of it, once.
+    /// Sends a part of the window by one call.
     pub(crate) fn send(&self, socket: BorrowedFd<'_>, part: Range<usize>, flags: i32) -> io::Result<usize> {
         assert!(part.start <= part.end && part.end <= self.bytes, "{part:?} of {}", self.bytes);
         let start = self.base.as_ptr().wrapping_add(part.start).cast();

@@ -1,5 +1,5 @@
 //! Every way to send, over every kind of connection, at every size, to peers that read, read slowly
-//! or go away: each byte is compared.
+//! or disconnect: each byte is compared.
 //!
 //! Large sizes run for a few combinations only; from scale 10 on, the full matrix runs.
 //! Below scale 1 nothing is left out: each cell is a combination that no other cell covers.
@@ -25,7 +25,7 @@ enum Peer {
     Reads,
     /// Takes a little at a time, from a sender whose buffer is as small as can be.
     ReadsSlowly,
-    /// Goes away in the middle.
+    /// Resets the connection in the middle.
     Resets,
 }
 
@@ -99,7 +99,7 @@ fn run(links: &[Link]) {
     }
 }
 
-/// One cell.
+/// Runs one cell of the matrix.
 fn cell((way, bench): (Way, Option<&mut Bench>), link: &Link, len: usize, peer: Peer, goods: &Goods) {
     let name = format!("{way:?} over {}, {len} bytes, {peer:?}", link.name());
     let (sender, receiver) = link.connect();

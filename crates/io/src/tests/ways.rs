@@ -20,7 +20,7 @@ use crate::{
     Counters, Extent, Fallback, MemoryPiece, Path, Piece, Snapshot, SocketPath, Thresholds, Transfer, Turn,
 };
 
-/// By what.
+/// A way to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// A transfer by this path: a header, the range, and bytes after it.
@@ -243,7 +243,7 @@ fn terms(may_refer: bool) -> Terms<'static> {
     Terms { budget: 1 << 20, may_refer, thresholds: &THRESHOLDS }
 }
 
-/// Source of loads.
+/// Source of the pieces of a load.
 enum Supply {
     Memory(Vec<Bytes>),
     /// To be copied into buffers of the pool.

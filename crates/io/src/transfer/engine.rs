@@ -78,7 +78,7 @@ impl Engine {
         &self.counters
     }
 
-    /// Lends the copying buffer.
+    /// Takes the buffer for copies out of the engine.
     pub(crate) fn take_scratch(&mut self) -> Vec<u8> {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(self.thresholds.copy_bytes.max(1), 0);

@@ -31,7 +31,7 @@ pub trait Seal {
 #[derive(Debug)]
 pub struct SealedTransfer {
     queue: Queue,
-    /// Report of the last turn.
+    /// Missing range that the last turn reported.
     cold: Option<Extent>,
     /// Encrypted bytes that the socket has not accepted.
     rest: Vec<u8>,

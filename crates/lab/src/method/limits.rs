@@ -33,7 +33,7 @@ impl Scale {
     }
 }
 
-/// The end of an experiment.
+/// Limits that end an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of timed rounds.

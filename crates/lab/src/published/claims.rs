@@ -36,7 +36,7 @@ pub const PICTURES: [Picture; 3] = [
 
 /// A claim of an article.
 struct Claim {
-    /// Letter of the article.
+    /// Letter that stands for the article.
     source: char,
     /// Paraphrase of the claim.
     words: &'static str,

@@ -30,7 +30,7 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    /// Takes a batch apart.
+    /// Decodes a batch.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let view = batch::check_stored(bytes).unwrap();
         let mut records = Vec::new();

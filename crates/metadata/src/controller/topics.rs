@@ -36,7 +36,7 @@ pub struct TopicRules<'a> {
     pub clamp_replication_factor: bool,
     /// The configuration that is allowed.
     pub configs: &'a dyn ConfigRules,
-    /// The quota of the client.
+    /// Quota of the client for created partitions.
     pub permit: Permit<'a>,
 }
 
@@ -229,7 +229,7 @@ fn place_assigned(image: &Image, topic: &NewTopic) -> Result<Vec<Placement>, Ref
 pub struct TopicKey {
     /// Name of the topic, unless null.
     pub name: Option<String>,
-    /// Id, all zero for none.
+    /// Id of the topic; all zero for none.
     pub topic_id: Uuid,
 }
 

@@ -198,7 +198,7 @@ fn metadata_changes_survive_a_restart() {
 }
 
 #[test]
-fn directory_of_kafka_continues() {
+fn kafka_metadata_log_is_continued() {
     let dir = golden_copy();
     let (mut store, report) = open(dir.path());
     assert_eq!((report.formatted, report.epoch, report.records, report.torn), (false, 4, 105, None));

@@ -167,7 +167,7 @@ fn brokers(
                 tr data-broker=(node) {
                     th scope="row" { (node) @if node == own { " " span.form-tag { "this console" } } }
                     td {
-                        @if one.is_fenced { span.bad-text { "fenced: it is down or starts" } }
+                        @if one.is_fenced { span.bad-text { "fenced: it is down or starting" } }
                         @else if unheard.contains_key(&node) { span.bad-text { "no response" } }
                         @else if known.as_ref().is_some_and(|known| known.is_leaving) { span.warn-text { "stopping" } }
                         @else { "in service" }

@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 /// Characters of a name that a link contains unescaped.
 const IN_LINK: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A name as a part of a link.
+/// Encodes a name for use in a link.
 pub(super) fn linked(name: &str) -> String {
     percent_encoding::utf8_percent_encode(name, IN_LINK).to_string()
 }

@@ -308,7 +308,7 @@ fn chosen(broker: &Door, user: &str) -> Option<Chosen> {
     Some(Chosen { config, mechanism, scrams })
 }
 
-/// Both ends of an exchange.
+/// The client and the server of a SASL exchange, both in this process.
 struct Talk<'a> {
     exchange: Exchange,
     moment: FrameContext<'a>,

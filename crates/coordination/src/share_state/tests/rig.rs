@@ -225,7 +225,7 @@ impl Rig {
         self.answers.remove(&ticket).map(|outcome| StateRequest::<P>::answer(outcome).unwrap())
     }
 
-    /// Any answer.
+    /// Removes and returns the outcome of a request, if there is one.
     pub(in crate::share_state) fn outcome(&mut self, ticket: Ticket) -> Option<Outcome> {
         self.answers.remove(&ticket)
     }

@@ -1,5 +1,5 @@
 //! Tests of the outbox: its bookkeeping with made-up completions, then real sockets with receivers
-//! that are slow or go away.
+//! that are slow or disconnect.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

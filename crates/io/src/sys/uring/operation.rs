@@ -90,7 +90,7 @@ impl Memory {
         }
     }
 
-    /// True if that is none.
+    /// True if the operation has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -281,7 +281,7 @@ struct Provided {
     pool: BufferPool,
     /// Buffers of the kernel, by their index in the pool, which is their id.
     given: Vec<Option<Buffer>>,
-    /// Number of these.
+    /// Number of buffers that the kernel has.
     count: usize,
     /// Entries that the kernel reads: as many as the pool has buffers.
     entries: Chunk,

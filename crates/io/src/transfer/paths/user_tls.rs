@@ -4,7 +4,7 @@
 //! *Saves* nothing; it is what TLS costs without the kernel: a range is read straight into the
 //! buffer that is the encryption's input, many records are encrypted at a time and leave by one
 //! `send`. *Needs* nothing but the library. *Loses* to splicing into a socket that [encrypts by
-//! itself](crate::ktls), which never lifts the bytes.
+//! itself](crate::ktls), which never copies the bytes to user memory.
 //!
 //! Bytes are counted when the socket takes them, encrypted, so that the headers and tags of the
 //! records are counted too. Encrypted bytes that the socket has not taken stay with their transfer:

@@ -133,7 +133,7 @@ struct RingLoop<'a> {
 struct RingConnection {
     /// Received bytes that are not consumed: buffers, and the position of the first byte in each.
     parts: VecDeque<(Buffer, usize)>,
-    /// Number of these bytes.
+    /// Number of received bytes that are not consumed.
     len: usize,
     /// Responses that are not sent.
     responses: Option<Buffer>,

@@ -31,8 +31,8 @@ pub(super) struct Facts {
     pub(super) topics: Vec<TopicFact>,
     /// Group, partition of the first topic, offset.
     pub(super) commits: Vec<(String, i32, i64, Span)>,
-    /// Group, offset, and from when on it may be there: what transactions were to commit for
-    /// partition 0, whatever became of them.
+    /// Offsets that transactions proposed for partition 0, committed or not: group, offset, and the
+    /// time from which the log may contain the commit.
     pub(super) proposed: Vec<(String, i64, usize)>,
     /// Requests for a transactional id, in order; a decision says which.
     pub(super) transactions: Vec<(String, Option<bool>, Span)>,

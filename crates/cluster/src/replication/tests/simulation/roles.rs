@@ -1007,7 +1007,7 @@ fn members(request: &AlterPartitionRequest) -> Vec<i32> {
         .map_or_else(Vec::new, |one| one.new_isr_with_epochs.iter().map(|member| member.broker_id).collect())
 }
 
-/// The controller's answer as one of the mistakes reads it.
+/// The controller's response as a mutation misreads it.
 fn misread(
     mutation: Option<Mutation>,
     response: &AlterPartitionResponse,

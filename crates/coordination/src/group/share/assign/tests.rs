@@ -114,7 +114,7 @@ fn unsubscribed_share_topics_are_revoked() {
     assert_eq!(assigned["b"], held(&[("u", &[0, 1])]));
 }
 
-/// Groups, and what Kafka's assignor has made of them.
+/// Compares assignments with recorded ones of Kafka's assignor.
 #[test]
 fn random_groups_are_assigned_as_by_kafka() {
     let text = include_str!("../../../../testdata/group/simple-assignor-4.3.1.txt");
