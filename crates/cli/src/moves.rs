@@ -45,7 +45,7 @@ pub(crate) struct MoveArgs {
     /// Carry out the plan
     #[arg(long)]
     execute: bool,
-    /// Most bytes per second that each broker sends and receives for the moves, such as 50MiB
+    /// Maximum bytes per second that each broker sends and receives for the moves, such as 50MiB
     #[arg(long, value_name = "SIZE", value_parser = sizes::bytes)]
     throttle: Option<u64>,
     /// Do not wait for the end of the moves; levada partition move --follow waits for it

@@ -15,7 +15,7 @@ const SOURCE: [&str; 2] = ["schema.registry.basic.auth.credentials.source", "bas
 /// Prefix of the TLS settings.
 const PREFIX: &str = "schema.registry.";
 const NAMES: &str = "ssl.endpoint.identification.algorithm";
-/// Most URLs of one registry.
+/// Maximum number of URLs of one registry.
 const URLS_MAX: usize = 16;
 
 /// Addresses of a registry, and the login there.
