@@ -6,6 +6,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -41,7 +42,8 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * workers BOOTSTRAP TOPIC GROUP MEMBERS SEED JOURNAL
  *     d MEMBER TIME PARTITION OFFSET COUNT VALUE     a delivery; the client got the record after this time
  *     s MEMBER TIME PARTITION OFFSET COUNT KIND      an acknowledgement that the member sends
- *     a MEMBER TIME PARTITION OFFSET COUNT KIND RESULT    its result: ok, or the class of an error
+ *     a MEMBER TIME PARTITION OFFSET COUNT KIND RESULT    its result: ok, or the class of an error; the kind is unclear
+ *                                                         if the result is of one of several acknowledgements
  *     e MEMBER TEXT                                  an error of a poll or a commit
  * </pre>
  *
@@ -144,6 +146,8 @@ public final class ShareWorkers {
         private int polls = 0;
         /** Acknowledgements without a result. */
         private final Map<Place, Deque<Sent>> sent = new HashMap<>();
+        /** Records with acknowledgements of several kinds without a result. Results come in any order and do not name the kind. */
+        private final Set<Place> unclear = new HashSet<>();
 
         Worker(String[] words, int number, Random random) {
             this.random = random;
@@ -204,7 +208,12 @@ public final class ShareWorkers {
                 AcknowledgeType kind = isExplicit ? draw(count(record)) : AcknowledgeType.ACCEPT;
                 renewals += kind == AcknowledgeType.RENEW ? 1 : 0;
                 Sent one = new Sent(count(record), kind.toString().toLowerCase(Locale.ROOT));
-                sent.computeIfAbsent(new Place(record.partition(), record.offset()), place -> new ArrayDeque<>()).add(one);
+                Place place = new Place(record.partition(), record.offset());
+                Deque<Sent> waiting = sent.computeIfAbsent(place, any -> new ArrayDeque<>());
+                if (waiting.stream().anyMatch(other -> !other.kind().equals(one.kind()))) {
+                    unclear.add(place);
+                }
+                waiting.add(one);
                 line(sending.append("s "), at, record.partition(), record.offset(), one).append('\n');
                 if (isExplicit) {
                     consumer.acknowledge(record, kind);
@@ -238,14 +247,17 @@ public final class ShareWorkers {
                     return;
                 }
                 Sent one = waiting.remove();
+                boolean isUnclear = unclear.contains(place);
                 if (waiting.isEmpty()) {
                     sent.remove(place);
+                    unclear.remove(place);
                 }
                 renewals -= one.kind().equals("renew") ? 1 : 0;
-                if (failed == null && one.kind().equals("accept")) {
+                if (failed == null && one.kind().equals("accept") && !isUnclear) {
                     ACCEPTED.incrementAndGet();
                 }
-                line(lines.append("a "), at, partition.partition(), offset, one).append(' ').append(result).append('\n');
+                Sent known = isUnclear ? new Sent(one.count(), "unclear") : one;
+                line(lines.append("a "), at, partition.partition(), offset, known).append(' ').append(result).append('\n');
             }));
             note(lines);
         }

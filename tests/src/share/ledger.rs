@@ -67,6 +67,7 @@ struct Acknowledged {
     at: u64,
     place: Place,
     count: u16,
+    /// False in the result of an acknowledgement whose kind is not known.
     is_accept: bool,
     /// None in the line that tells of the start.
     result: Option<String>,
@@ -347,5 +348,15 @@ mod tests {
         let with = |line: &'static str| [&sent[..], &[line]].concat();
         check(&written, &with("a m 12 0 7 1 accept TimeoutException"), &[]);
         check(&written, &with("a m 12 0 7 1 accept InvalidRecordStateException"), &["not accepted"]);
+    }
+
+    #[test]
+    fn results_of_two_acknowledgements_accept_nothing() {
+        let written = ["committed 0 7:r0"];
+        let both = ["d m 10 0 7 1 r0", "s m 11 0 7 1 accept", "d m 12 0 7 1 r0", "s m 13 0 7 1 release"];
+        let results = ["a m 20 0 7 1 unclear ok", "a m 20 0 7 1 unclear InvalidRecordStateException"];
+        check(&written, &[&both[..], &results].concat(), &[]);
+        let again = ["d m 150 0 7 2 r0", "s m 151 0 7 2 accept", "a m 152 0 7 2 accept ok"];
+        check(&written, &[&both[..], &results, &again].concat(), &[]);
     }
 }
