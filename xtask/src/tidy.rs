@@ -11,6 +11,7 @@ mod names;
 mod prose;
 mod seam;
 mod shape;
+mod types;
 mod unsafety;
 
 use std::fmt;
@@ -116,6 +117,7 @@ fn check(sources: &[Source]) -> Vec<Complaint> {
     complaints.extend(formats::check(sources));
     complaints.extend(cycles::check(sources));
     complaints.extend(names::check_crates(sources));
+    complaints.extend(types::check(sources));
     complaints.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     complaints
 }

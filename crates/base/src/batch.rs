@@ -133,7 +133,8 @@ impl<'a> BatchView<'a> {
 
     /// Compression of the records.
     ///
-    /// # Errors [`BatchError::Codec`] for an unknown number.
+    /// # Errors
+    /// [`BatchError::Codec`] for an unknown number.
     pub fn compression(&self) -> Result<Compression, BatchError> {
         let id = (self.attributes() & 7) as u8;
         Compression::from_id(id).ok_or(BatchError::Codec(id))

@@ -69,8 +69,8 @@ pub struct OfferedVersions {
 impl Connection {
     /// Connects to `address` (`host:port`) and requests the broker's versions.
     ///
-    /// # Errors The address does not resolve, no server answers there, or the answer is not
-    /// Kafka's.
+    /// # Errors
+    /// The address does not resolve, no server answers there, or the answer is not Kafka's.
     pub fn connect(address: &str, options: &ConnectionOptions) -> Result<Self, ConnectionError> {
         Self::connect_over(address, options, |_, socket| Ok(Box::new(socket)))
     }
@@ -94,14 +94,16 @@ impl Connection {
     /// [`request_at`](Connection::request_at) and raw frames work until
     /// [`negotiate`](Connection::negotiate).
     ///
-    /// # Errors The address does not resolve or no server answers there.
+    /// # Errors
+    /// The address does not resolve or no server answers there.
     pub fn connect_unnegotiated(address: &str, options: &ConnectionOptions) -> Result<Self, ConnectionError> {
         Self::connect_over_unnegotiated(address, options, |_, socket| Ok(Box::new(socket)))
     }
 
     /// Like [`connect_over`](Connection::connect_over), without sending anything.
     ///
-    /// # Errors No server answers, or `channel` fails.
+    /// # Errors
+    /// No server answers, or `channel` fails.
     pub fn connect_over_unnegotiated(
         address: &str,
         options: &ConnectionOptions,

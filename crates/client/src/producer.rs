@@ -239,8 +239,9 @@ impl<'a> Producer<'a> {
 
     /// Sends every batch, and waits until each is acknowledged or has waited for too long.
     ///
-    /// # Errors The first failure of an abandoned batch, also in an earlier call. After a request
-    /// to stop, the failure of the last attempt.
+    /// # Errors
+    /// The first failure of an abandoned batch, also in an earlier call. After a request to stop,
+    /// the failure of the last attempt.
     pub fn finish(&mut self) -> Result<(), ClientError> {
         self.flush()?;
         while !self.waiting.is_empty() {

@@ -240,7 +240,8 @@ impl Entry {
     /// Reads a range without waiting for the disk; none if it is not all in memory. Waits on a file
     /// system without such reads.
     ///
-    /// # Errors The file is shorter than its state, or cannot be read.
+    /// # Errors
+    /// The file is shorter than its state, or cannot be read.
     pub(crate) fn read(&self, span: Span) -> io::Result<Option<Bytes>> {
         self.read_by(span, |into, offset| {
             let mut slices = [IoSliceMut::new(into)];

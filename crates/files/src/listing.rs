@@ -66,7 +66,8 @@ impl BudgetPart {
 
     /// Releases all but the memory of a finished listing, which counts until its bytes are dropped.
     ///
-    /// # Errors The listing is larger than the counted bytes, and there is no room for the rest.
+    /// # Errors
+    /// The listing is larger than the counted bytes, and there is no room for the rest.
     fn hold(mut self, listing: Vec<u8>) -> Result<Bytes, ListingFault> {
         self.add(listing.capacity().saturating_sub(self.bytes))?;
         self.budget.used.fetch_sub(self.bytes - listing.capacity(), atomic::Ordering::Relaxed);

@@ -211,7 +211,8 @@ impl FileVersion {
 
     /// The state of an open file now.
     ///
-    /// # Errors The file system reports no more.
+    /// # Errors
+    /// The file system reports no more.
     pub fn now(file: &File) -> io::Result<Self> {
         Ok(Self::of(&rustix::fs::fstat(file)?))
     }

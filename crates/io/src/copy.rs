@@ -100,7 +100,8 @@ pub enum CopyError {
 /// to the end. After every step, at least each 64 MiB, `progress` gets the copied and the total
 /// length.
 ///
-/// # Errors See [`CopyError`]; a source that is truncated during the copy is an error too.
+/// # Errors
+/// See [`CopyError`]; a source that is truncated during the copy is an error too.
 pub fn copy(
     from: &File,
     to: &File,

@@ -7,7 +7,8 @@ use crate::sys::sched;
 /// Gives the calling thread the lowest priority (`SCHED_IDLE`): it runs almost only when no other
 /// thread needs its processor.
 ///
-/// # Errors Not allowed here: containers may filter the system call.
+/// # Errors
+/// Not allowed here: containers may filter the system call.
 pub fn last() -> io::Result<()> {
     sched::idle_only()
 }

@@ -170,7 +170,8 @@ impl Ring {
 
     /// Starts queued operations. Does not wait.
     ///
-    /// # Errors The kernel is out of memory; the operations stay queued.
+    /// # Errors
+    /// The kernel is out of memory; the operations stay queued.
     pub fn submit(&mut self) -> io::Result<()> {
         self.submit_and_wait(0, None)
     }
@@ -249,7 +250,8 @@ impl Ring {
     /// woken before the ring's thread makes a call. Completions during [`submit`](Ring::submit) may
     /// not wake it either: reap after it.
     ///
-    /// # Errors No descriptors left, or it was requested before.
+    /// # Errors
+    /// No descriptors left, or it was requested before.
     pub fn wakeups(&mut self) -> io::Result<OwnedFd> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let eventfd = rustix::event::eventfd(0, flags)?;

@@ -110,8 +110,9 @@ impl Transfer {
     /// if pages are not in the cache. Never raises `SIGPIPE`. The `socket` must be the same in
     /// every step.
     ///
-    /// # Errors [`TransferError::Peer`] if the connection broke, [`TransferError::Source`] if a
-    /// file does not have the bytes of its extent; the transfer never sends less instead.
+    /// # Errors
+    /// [`TransferError::Peer`] if the connection broke, [`TransferError::Source`] if a file does not
+    /// have the bytes of its extent; the transfer never sends less instead.
     pub fn step(
         &mut self,
         engine: &mut Engine,

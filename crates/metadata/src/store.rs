@@ -187,14 +187,14 @@ impl Store {
 
     /// Gives a directory its identity and an empty metadata log.
     ///
-    /// # Errors A directory that is formatted or contains unknown files; a failing disk.
+    /// # Errors
+    /// A directory that is formatted or contains unknown files; a failing disk.
     pub fn format(options: &StoreOptions, now_ms: i64) -> Result<MetaProperties, StoreError> {
         check_unformatted(&*options.disk, &options.dir)?;
         format::format(options, now_ms)
     }
 
-    /// Gives a directory the identity of a broker in this cluster. The directory gets no metadata
-    /// log: the controllers have it.
+    /// Gives a directory, without a metadata log, the identity of a broker in this cluster.
     ///
     /// # Errors
     /// Same as [`Store::format`].

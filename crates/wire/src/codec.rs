@@ -99,8 +99,9 @@ fn decode_elements<R: KafkaMessage, E: KafkaDecode, T, F>(
 /// Encodes a whole response frame: size, header (of the version that `R` and `version` call for),
 /// body.
 ///
-/// # Errors The message contains a value that `version` cannot express: a fault of the caller,
-/// never of the peer.
+/// # Errors
+/// The message contains a value that `version` cannot express: a fault of the caller, never of the
+/// peer.
 pub fn encode_response<R: KafkaResponse>(
     correlation_id: i32,
     version: i16,
@@ -126,7 +127,8 @@ pub fn response_bytes<R: KafkaResponse>(version: i16, body: &R) -> Result<usize,
 
 /// Encodes a whole request frame: size, header, body.
 ///
-/// # Errors The message contains a value that `version` cannot express.
+/// # Errors
+/// The message contains a value that `version` cannot express.
 pub fn encode_request<R: KafkaRequest>(
     correlation_id: i32,
     client_id: Option<&str>,

@@ -22,7 +22,8 @@ pub struct EncodedTopic {
 impl EncodedTopic {
     /// Encodes a topic. None if one of its partitions has an error.
     ///
-    /// # Errors The topic contains a value that `version` cannot express.
+    /// # Errors
+    /// The topic contains a value that `version` cannot express.
     pub fn new(topic: MetadataResponseTopic, version: i16) -> Result<Option<Self>, EncodeError> {
         if topic.partitions.iter().any(|partition| partition.error_code != 0) {
             return Ok(None);

@@ -27,7 +27,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Complaint> {
 
 /// The folder of the crate that a file belongs to, and the module in it; the root's is empty. None
 /// for programs outside the crate.
-fn place(path: &Path) -> Option<(String, Vec<String>)> {
+pub(super) fn place(path: &Path) -> Option<(String, Vec<String>)> {
     let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
     let src = parts.iter().position(|part| *part == "src")?;
     let mut module: Vec<String> = parts[src + 1..].iter().map(|part| (*part).to_owned()).collect();

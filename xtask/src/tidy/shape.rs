@@ -1,6 +1,6 @@
 //! Limits of size and form: a paragraph at the head of each file, limits on the length of files,
-//! functions and comment lines and on parameters, comments with a subject, one `use` for each
-//! module, and no `unwrap` outside tests.
+//! functions and comment lines and on parameters, comments with a subject, headings of
+//! documentation on lines of their own, one `use` for each module, and no `unwrap` outside tests.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
@@ -40,6 +40,9 @@ const SUBJECTLESS: [&str; 23] = [
     "Why",
 ];
 
+/// Headings of the documentation of functions.
+const HEADINGS: [&str; 3] = ["Errors", "Panics", "Safety"];
+
 /// A file whose head has such a line, with a reason, may be long: it lists entries of one form.
 const CATALOGUE: &str = "//! Catalogue: ";
 const REASON_CHARACTERS: usize = 20;
@@ -57,6 +60,7 @@ pub(super) fn check(source: &Source, file: &syn::File) -> Vec<Complaint> {
     }
     complaints.extend(wide_comments(source));
     complaints.extend(subjectless(source));
+    complaints.extend(joined_headings(source));
     let mut shapes =
         Shapes { source, catalogue, in_test: source.is_test(), in_trait_impl: false, complaints };
     shapes.visit_file(file);
@@ -104,6 +108,20 @@ fn subjectless(source: &Source) -> Vec<Complaint> {
             complaints.push(source.complaint(index + 1, what));
         }
         before = kind;
+    }
+    complaints
+}
+
+/// Headings of documentation with a text on the same line, which becomes part of the heading.
+fn joined_headings(source: &Source) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    for (index, line) in source.text.lines().enumerate() {
+        let comment = line.trim_start().strip_prefix("///").or_else(|| line.trim_start().strip_prefix("//!"));
+        let heading = comment.and_then(|text| text.trim_start().strip_prefix("# "));
+        if heading.and_then(|text| text.split_once(' ')).is_some_and(|(first, _)| HEADINGS.contains(&first)) {
+            complaints
+                .push(source.complaint(index + 1, "the text below a heading begins on a line of its own"));
+        }
     }
     complaints
 }

@@ -77,6 +77,38 @@ fn comments_begin_with_a_subject_or_a_verb() {
 }
 
 #[test]
+fn headings_have_lines_of_their_own() {
+    refused(RS, "//! A.\n/// Reads.\n///\n/// # Errors A failing disk.\nfn a() {}\n", 4, "line of its own");
+    accepted(RS, "//! A.\n/// Reads.\n///\n/// # Errors\n/// A failing disk.\nfn a() {}\n");
+    accepted(RS, "//! # Errors\n//! A.\nconst A: &str = \"# Errors A\";\n");
+}
+
+#[test]
+fn types_have_few_methods() {
+    let methods = |count: usize| {
+        let all: String = (0..count).map(|at| format!("fn a{at}(&self) {{}}\n")).collect();
+        format!("impl A {{\n{all}}}\n")
+    };
+    let whole = "/// Whole: each method changes the same table under one lock, so that no part is alone.\n";
+    accepted(RS, &format!("//! A.\nstruct A;\n{}", methods(60)));
+    refused(RS, &format!("//! A.\nstruct A;\n{}", methods(61)), 2, "61 methods");
+    refused(RS, &format!("//! A.\nenum A {{ B }}\n{}{}", methods(40), methods(30)), 2, "70 methods");
+    refused(RS, &format!("//! A.\n/// Whole: so it is.\nstruct A;\n{}", methods(61)), 3, "61 methods");
+    accepted(RS, &format!("//! A.\n{whole}struct A;\n{}", methods(61)));
+    let tests = format!("#[cfg(test)]\nmod tests {{ {} }}\n", methods(30));
+    accepted(RS, &format!("//! A.\nstruct A;\n{}{tests}", methods(40)));
+
+    let child = format!("//! A.\nuse super::A;\n{}", methods(50));
+    let parent = format!("//! A.\nstruct A;\n{}", methods(20));
+    let found = complaints(&[("crates/log/src/a/b.rs", &child), (RS, &parent)]);
+    assert!(matches!(&found[..], [one] if one.starts_with("crates/log/src/a.rs:2: A has 70")), "{found:?}");
+    let namesake = "//! A.\nstruct A;\n";
+    let found =
+        complaints(&[("crates/log/src/a/b.rs", &child), (RS, &parent), ("crates/log/src/c.rs", namesake)]);
+    assert_eq!(found.len(), 1, "the method belongs to the nearest type: {found:?}");
+}
+
+#[test]
 fn use_of_several_modules_is_refused() {
     accepted(RS, "//! A.\nuse a::b::{self, c, d as e};\npub(crate) use a::*;\nuse {a, b};\n");
     refused(RS, "//! A.\nuse a::{b::c, d};\n", 2, "one `use` for each module");

@@ -26,6 +26,9 @@ use super::timers::{Alarm, TimerKey};
 use super::turn::{Continuation, PendingWrite, StepContext};
 
 /// A classic group and its members.
+///
+/// Whole: a state machine. Joins, syncs, heartbeats, departures and commits change one state and
+/// the same members.
 #[derive(Debug)]
 pub(super) struct ClassicGroup {
     id: String,

@@ -57,6 +57,9 @@ pub use self::view::{
 };
 
 /// The groups of one partition of `__consumer_offsets`.
+///
+/// Whole: a state machine. Groups of all kinds share the order of the log, the timers and the
+/// pending writes, and a group can change its kind. The methods of each kind are in a file below.
 #[derive(Debug)]
 pub struct Coordinator {
     config: GroupConfig,
@@ -143,8 +146,9 @@ impl Coordinator {
 
     /// Applies one record of the partition's log; only before [`Event::Loaded`].
     ///
-    /// # Errors The record cannot be decoded. It has changed nothing; the host may report it and
-    /// continue. A record of a kind that this broker does not use is not an error.
+    /// # Errors
+    /// The record cannot be decoded. It has changed nothing; the host may report it and continue. A
+    /// record of a kind that this broker does not use is not an error.
     pub fn replay(&mut self, record: Replayed) -> Result<(), RecordError> {
         match Record::decode(record.key, record.value)? {
             Record::Offset(key, value) => self.apply_offset(record.offset, record.transaction, key, value),

@@ -41,7 +41,8 @@ impl SharePartition {
     /// Applies the state that the share coordinator has, and becomes [`SharePhase::Active`].
     /// Returns the records whose dead letters the previous leader may not have written.
     ///
-    /// # Errors The state is not valid; the machine must be dropped.
+    /// # Errors
+    /// The state is not valid; the machine must be dropped.
     pub fn load(&mut self, state: &LoadedState, limits: &ShareLimits) -> Result<Vec<DeadLetter>, LoadError> {
         if self.phase != SharePhase::Loading {
             return Err(LoadError::NotLoading(self.phase));

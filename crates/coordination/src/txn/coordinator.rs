@@ -137,8 +137,9 @@ impl Coordinator {
 
     /// Applies one record of the partition's log; only before [`Event::Loaded`].
     ///
-    /// # Errors The record cannot be decoded. It has changed nothing; the host may report it and
-    /// continue. A record of a kind that this broker does not use is not an error.
+    /// # Errors
+    /// The record cannot be decoded. It has changed nothing; the host may report it and continue. A
+    /// record of a kind that this broker does not use is not an error.
     pub fn replay(&mut self, key: Bytes, value: Option<Bytes>) -> Result<(), RecordError> {
         match Record::decode(key, value)? {
             Record::Transaction(transactional_id, Some(value)) => {

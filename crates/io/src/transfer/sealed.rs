@@ -19,8 +19,8 @@ pub trait Seal {
     /// Appends `plain`, encrypted, to `sealed`. The appended bytes must be sent, whole and in this
     /// order.
     ///
-    /// # Errors The connection can encrypt no further record, for example because its keys are
-    /// exhausted.
+    /// # Errors
+    /// The connection can encrypt no further record, for example because its keys are exhausted.
     fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> io::Result<()>;
 }
 

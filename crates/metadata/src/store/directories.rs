@@ -32,8 +32,9 @@ impl Store {
     /// Checks the directories other than that of the metadata before the first write; returns the
     /// ids of formatted directories.
     ///
-    /// # Errors A directory of another node or cluster, with logs and without identity, or with a
-    /// metadata log; a formatted directory while that of the metadata is not formatted.
+    /// # Errors
+    /// A directory of another node or cluster, with logs and without identity, or with a metadata
+    /// log; a formatted directory while that of the metadata is not formatted.
     pub fn check_others(
         disk: &dyn Disk,
         (dir, node_id): (&Path, i32),

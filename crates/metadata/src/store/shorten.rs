@@ -118,7 +118,8 @@ impl DueSnapshot {
     /// retention permits. Returns the offset up to which files are removed. Blocks. One at a time
     /// for a directory.
     ///
-    /// # Errors An error of the disk; the replaced files stay.
+    /// # Errors
+    /// An error of the disk; the replaced files stay.
     pub fn write(self, now_ms: i64) -> Result<i64, StoreError> {
         let id = SnapshotId { end_offset: self.image.offset() + 1, epoch: self.image.epoch() };
         let snapshot = Snapshot {

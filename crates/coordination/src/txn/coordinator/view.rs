@@ -137,7 +137,8 @@ impl Coordinator {
 
     /// Describes a transactional id.
     ///
-    /// # Errors The coordinator loads or is unloaded, or it does not have the id.
+    /// # Errors
+    /// The coordinator loads or is unloaded, or it does not have the id.
     pub fn describe(&self, transactional_id: &str) -> Result<Described, TxnError> {
         if transactional_id.is_empty() {
             return Err(TxnError::InvalidRequest);
