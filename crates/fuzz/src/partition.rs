@@ -189,9 +189,9 @@ fn question(partition: &Partition) {
     }
     let _ = partition.read_batches(start, 1 << 20);
     for timestamp in [i64::MIN, -1, 0, 1_700_000_010_000, i64::MAX] {
-        let _ = partition.offset_for_timestamp(timestamp);
+        let _ = partition.times().first_at(timestamp);
     }
-    let _ = partition.max_timestamp_offset();
+    let _ = partition.times().latest();
     for epoch in [-1, 0, 1, i32::MAX] {
         let (_, epoch_end) = partition.epoch_end_offset(epoch);
         assert!(epoch_end <= end);

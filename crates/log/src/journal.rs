@@ -227,7 +227,8 @@ impl Journal {
 
     /// Continues in a new segment, unless this segment is empty. Blocks.
     ///
-    /// # Errors An error of the disk; the log continues in this segment, or in the next, empty one.
+    /// # Errors
+    /// An error of the disk; the log continues in this segment, or in the next, empty one.
     pub fn begin_segment(&mut self) -> Result<(), LogError> {
         if self.size_bytes == 0 { Ok(()) } else { self.roll() }
     }

@@ -36,7 +36,7 @@ pub use closed::{ClosedFiles, ClosedSegment};
 pub use config::{AppendBy, LogConfig, OFFSET_MAX, Tiering, TimestampType};
 pub use error::{AppendError, LogError, ReadError};
 pub use options::OpenOptions;
-pub use partition::{AbortedTransaction, BatchSpan, Partition, Slice, TimestampOffset, outages};
+pub use partition::{AbortedTransaction, BatchSpan, Partition, Slice, Times, TimestampOffset, outages};
 pub use producers::ProducerState;
 pub use recover::{Evidence, OpenReport, Reindexed, Shortfall, TruncatedTail};
 pub use refused::Passing;

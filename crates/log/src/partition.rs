@@ -23,13 +23,15 @@ mod batches;
 mod flush;
 mod outages;
 mod refusals;
+mod slice;
 mod tiers;
 mod timestamps;
 mod transactions;
 
 pub use batches::BatchSpan;
 pub use outages::outages;
-pub use timestamps::TimestampOffset;
+pub use slice::Slice;
+pub use timestamps::{Times, TimestampOffset};
 pub use transactions::AbortedTransaction;
 pub(crate) use transactions::aborted_among;
 
@@ -38,6 +40,9 @@ pub(crate) use transactions::aborted_among;
 /// Offsets: `log_start <= last_stable <= high_watermark <= log_end`. Batches below the high
 /// watermark are complete in their segments before the mark is published, so a reader that loads a
 /// mark first and then reads up to it finds everything.
+///
+/// Whole: the list of segments, the epochs and the marks are read without a lock, in an order that
+/// the methods keep. Searches by time are in [`Times`].
 #[derive(Debug)]
 pub struct Partition {
     // Another one once the log has moved.
@@ -58,41 +63,6 @@ pub struct Partition {
     unsynced_names: AtomicBool,
     // The name of its directory may be another log's.
     has_left: AtomicBool,
-}
-
-/// Result of a read: a range of one segment, whole batches.
-#[derive(Clone, Debug)]
-pub struct Slice {
-    /// The range, `None` if there is nothing to read yet.
-    pub extent: Option<Extent>,
-    /// The first batch's base offset, which may be below the requested offset; the requested offset
-    /// if there is no range.
-    pub base_offset: i64,
-    /// The first offset of the log at the time.
-    pub log_start: i64,
-    /// True if the range is in a sealed segment: more data will not arrive there.
-    pub sealed: bool,
-    // The thread that found it did not wait, and must not wait for the log line either.
-    cached: bool,
-    // The list of the read: later questions about the range must use the same files.
-    segments: Option<Arc<Vec<Arc<Segment>>>>,
-}
-
-impl Slice {
-    /// A slice without records, at this offset of a log.
-    pub fn nothing(base_offset: i64, log_start: i64) -> Self {
-        Self { extent: None, base_offset, log_start, sealed: false, cached: false, segments: None }
-    }
-
-    /// Bytes in the range.
-    pub fn len(&self) -> u64 {
-        self.extent.as_ref().map_or(0, |extent| extent.len)
-    }
-
-    /// True if there is nothing to read yet.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 /// Limits of one read.

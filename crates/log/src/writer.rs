@@ -35,6 +35,9 @@ use active::Active;
 use mapped::Spare;
 
 /// The exclusive side of a partition.
+///
+/// Whole: a state machine. Appends, truncations, rolls and swaps each change the files and the
+/// marks of the log together, and leave them in agreement.
 #[derive(Debug)]
 pub struct Writer {
     partition: Arc<Partition>,
@@ -68,7 +71,8 @@ impl Writer {
     /// from the recovery point on, truncates torn or damaged batches, and rebuilds the indexes of
     /// the checked segments. Blocks.
     ///
-    /// # Errors A failing disk. Damage of the log itself is repaired and reported.
+    /// # Errors
+    /// A failing disk. Damage of the log itself is repaired and reported.
     pub fn open(options: OpenOptions, now_ms: i64) -> Result<(Self, OpenReport), LogError> {
         let opened = recover::open(&options, now_ms)?;
         let Opened { segments, mut epochs, producers, report, log_start, log_end, snapshot_at, .. } = opened;
@@ -159,8 +163,8 @@ impl Writer {
     /// the previous epoch gets the same response after a crash. Repeated for the same epoch, it
     /// returns the same offset and does nothing. Blocks.
     ///
-    /// # Errors A failing disk, or a partition that is offline: the leadership of the log does not
-    /// change.
+    /// # Errors
+    /// A failing disk, or a partition that is offline: the leadership of the log does not change.
     pub fn lead(&mut self, epoch: i32) -> Result<i64, LogError> {
         if let Some(first) = self.led_from.filter(|_| self.led_in == Some(epoch)) {
             return Ok(first);

@@ -76,13 +76,13 @@ fn every_golden_batch_is_valid_and_found() {
         let record = batch::records(&bytes).unwrap().next().unwrap().unwrap();
         let timestamp = view.base_timestamp() + record.timestamp_delta;
         if timestamp > latest {
-            assert_eq!(partition.offset_for_timestamp(timestamp).unwrap().unwrap().offset, at);
+            assert_eq!(partition.times().first_at(timestamp).unwrap().unwrap().offset, at);
         }
         latest = latest.max(view.max_timestamp());
         at = view.last_offset() + 1;
     }
     assert!(codecs.iter().all(|count| *count > 0), "{codecs:?}");
-    assert_eq!(partition.max_timestamp_offset().unwrap().unwrap().timestamp, latest);
+    assert_eq!(partition.times().latest().unwrap().unwrap().timestamp, latest);
     let aborted = partition.aborted(0, partition.last_stable()).unwrap();
     let aborted: Vec<(i64, i64)> = aborted.iter().map(|one| (one.producer_id, one.first_offset)).collect();
     assert_eq!(aborted, [(6, 97), (8, 111)]);

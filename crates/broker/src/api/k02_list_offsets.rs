@@ -208,7 +208,7 @@ async fn look_up(
                 _ => Ok(NOTHING),
             };
         }
-        MAX_TIMESTAMP => search(context, &partition, levada_log::Partition::max_timestamp_offset_within)
+        MAX_TIMESTAMP => search(context, &partition, |log, expanded_max| log.times().within(expanded_max).latest())
             .await
             .map_err(read_error)?,
         timestamp if timestamp < 0 => return Err(ErrorCode::UnsupportedVersion),
@@ -253,7 +253,7 @@ async fn search_both(
             return Ok(Some(found));
         }
         let find = move |log: &levada_log::Partition, expanded_max| {
-            log.offset_for_timestamp_within(timestamp, expanded_max)
+            log.times().within(expanded_max).first_at(timestamp)
         };
         let found = search(context, partition, find).await.map_err(read_error)?;
         let has_remote_part = log.log_start() < log.local_log_start();

@@ -373,7 +373,7 @@ async fn remote_timestamp_lookup_matches_the_log() {
     let log = rig.log.clone();
     // A log whose local part begins at its end: the rig's has all segments.
     for timestamp in (NOW_MS - 500..NOW_MS + 60_000).step_by(777) {
-        let held = rig.log.offset_for_timestamp(timestamp).unwrap().unwrap();
+        let held = rig.log.times().first_at(timestamp).unwrap().unwrap();
         let segment = rig.segments.segment_for(KEY, 0, held.offset).unwrap().unwrap();
         let search = TimeSearch { partition: KEY, log: log.clone(), timestamp };
         let found = rig.reads.by_time(search.clone(), until()).await.unwrap();

@@ -153,7 +153,7 @@ async fn first_offset(broker: &Broker, entry: &ShareEntry) -> Result<i64, ErrorC
         ShareStart::Since(ms) => {
             wait_for_high_watermark(partition, entry).await?;
             let (log, since_ms) = (partition.shared_log(), now_ms().saturating_sub(ms));
-            let found = off_shard(move || log.offset_for_timestamp(since_ms)).await;
+            let found = off_shard(move || log.times().first_at(since_ms)).await;
             let found = found.map_err(|error: ReadError| read_error(error))?;
             let end = partition.log().high_watermark();
             Ok(found.map_or(end, |found| found.offset.min(end)))

@@ -32,7 +32,8 @@ pub struct Cleaned {
 impl Cleaned {
     /// Removes the files of this output.
     ///
-    /// # Errors A failing disk; the next opening removes the files.
+    /// # Errors
+    /// A failing disk; the next opening removes the files.
     pub fn discard(self) -> Result<(), LogError> {
         remove(&*self.disk, &self.dir, self.base)
     }

@@ -92,7 +92,8 @@ impl TxnIndex {
 
     /// Appends entries to an existing file, and publishes them. Called only by the writer.
     ///
-    /// # Errors A failing disk. If it is full, the file is as before.
+    /// # Errors
+    /// A failing disk. If it is full, the file is as before.
     pub(crate) fn append(&self, disk: &dyn Disk, entries: &[Aborted]) -> Result<(), LogError> {
         let (count, path) = (self.count(disk)?, &self.path);
         let file = self.file.get().expect("the file was opened with the count, or prepared");

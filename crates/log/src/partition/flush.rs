@@ -15,8 +15,9 @@ impl Partition {
     /// Makes everything below the log's end durable and moves the recovery point there, which is
     /// returned. Appends continue. Blocks.
     ///
-    /// # Errors A failing disk: the kernel may have dropped the pages that it could not write, and
-    /// a repeated sync would succeed without them, so the partition goes offline until it is opened
+    /// # Errors
+    /// A failing disk: the kernel may have dropped the pages that it could not write, and a
+    /// repeated sync would succeed without them, so the partition goes offline until it is opened
     /// again. A lack of descriptors has no such effect.
     pub fn flush(&self) -> Result<i64, LogError> {
         self.flush_to(Self::log_end)

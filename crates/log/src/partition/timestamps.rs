@@ -20,46 +20,56 @@ pub struct TimestampOffset {
     pub leader_epoch: i32,
 }
 
+/// Searches of a log by the times of its records.
+#[derive(Clone, Copy, Debug)]
+pub struct Times<'a> {
+    log: &'a Partition,
+    /// Most bytes to which a batch may expand.
+    expanded_max: usize,
+}
+
 impl Partition {
+    /// Searches of the log by time.
+    pub fn times(&self) -> Times<'_> {
+        Times { log: self, expanded_max: MAX_EXPANDED }
+    }
+
+    /// The leader epoch under which `offset` was, or will be, written; -1 if unknown.
+    pub fn epoch_at(&self, offset: i64) -> i32 {
+        self.epochs.load().at(offset)
+    }
+}
+
+impl Times<'_> {
+    /// The same searches, with a limit of bytes to which a batch expands. Beyond a limit below
+    /// [`MAX_EXPANDED`] they fail with [`ReadError::Expands`].
+    #[must_use]
+    pub fn within(self, expanded_max: usize) -> Self {
+        Self { expanded_max, ..self }
+    }
+
     /// The first record at or above the log's start whose timestamp is not before `timestamp`; none
     /// if all are earlier. Expands the one batch that contains it. Blocks on a cold page.
     ///
     /// # Errors
-    /// A failing disk, or bytes that are not a batch.
-    pub fn offset_for_timestamp(&self, timestamp: i64) -> Result<Option<TimestampOffset>, ReadError> {
-        self.offset_for_timestamp_within(timestamp, MAX_EXPANDED)
+    /// A failing disk, bytes that are not a batch, or a batch beyond the limit.
+    pub fn first_at(self, timestamp: i64) -> Result<Option<TimestampOffset>, ReadError> {
+        self.log.despite_move(|| self.find(timestamp))
     }
 
-    /// Like [`Partition::offset_for_timestamp`], with a limit of bytes to which a batch expands.
-    ///
-    /// # Errors
-    /// Same as [`Partition::offset_for_timestamp`], and [`ReadError::Expands`] beyond a limit below
-    /// [`MAX_EXPANDED`].
-    pub fn offset_for_timestamp_within(
-        &self,
-        timestamp: i64,
-        expanded_max: usize,
-    ) -> Result<Option<TimestampOffset>, ReadError> {
-        self.despite_move(|| self.find_timestamp(timestamp, expanded_max))
-    }
-
-    fn find_timestamp(
-        &self,
-        timestamp: i64,
-        expanded_max: usize,
-    ) -> Result<Option<TimestampOffset>, ReadError> {
-        let segments = self.segments.load_full();
-        let log_start = self.log_start();
+    fn find(self, timestamp: i64) -> Result<Option<TimestampOffset>, ReadError> {
+        let segments = self.log.segments.load_full();
+        let log_start = self.log.log_start();
         for (at, segment) in segments.iter().enumerate() {
             let below_start = segments.get(at + 1).is_some_and(|next| next.base() <= log_start);
             if below_start {
                 continue;
             }
-            let latest = segment.max_timestamp(&*self.disk)?;
+            let latest = segment.max_timestamp(&*self.log.disk)?;
             if latest < timestamp && !(latest == NO_TIMESTAMP && self.hides_times(segment)?) {
                 continue;
             }
-            if let Some(found) = self.search(segment, (timestamp, log_start), expanded_max)? {
+            if let Some(found) = self.search(segment, timestamp, log_start)? {
                 return Ok(Some(found));
             }
         }
@@ -68,8 +78,8 @@ impl Partition {
 
     /// For a segment without time index entries: true if the header of its first batch does not
     /// state the times of the records, as in logs of an earlier version.
-    fn hides_times(&self, segment: &Segment) -> Result<bool, ReadError> {
-        let mut scan = segment.scan(&*self.disk, 0..segment.size(), HEADER_LEN)?;
+    fn hides_times(self, segment: &Segment) -> Result<bool, ReadError> {
+        let mut scan = segment.scan(&*self.log.disk, 0..segment.size(), HEADER_LEN)?;
         let Some(head) = scan.next()? else { return Ok(false) };
         Ok(scan.header(&head)?.misstates_times())
     }
@@ -77,25 +87,14 @@ impl Partition {
     /// The first record with the largest timestamp; none if the log is empty.
     ///
     /// # Errors
-    /// Same as [`Partition::offset_for_timestamp`].
-    pub fn max_timestamp_offset(&self) -> Result<Option<TimestampOffset>, ReadError> {
-        self.max_timestamp_offset_within(MAX_EXPANDED)
-    }
-
-    /// Like [`Partition::max_timestamp_offset`], with a limit of bytes to which a batch expands.
-    ///
-    /// # Errors
-    /// Same as [`Partition::offset_for_timestamp_within`].
-    pub fn max_timestamp_offset_within(
-        &self,
-        expanded_max: usize,
-    ) -> Result<Option<TimestampOffset>, ReadError> {
+    /// Same as [`Times::first_at`].
+    pub fn latest(self) -> Result<Option<TimestampOffset>, ReadError> {
         for looked_at in [false, true] {
-            let largest = self.despite_move(|| self.largest(looked_at, expanded_max))?;
+            let largest = self.log.despite_move(|| self.largest(looked_at))?;
             if largest == NO_TIMESTAMP {
                 continue;
             }
-            let found = self.offset_for_timestamp_within(largest, expanded_max)?;
+            let found = self.first_at(largest)?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -106,18 +105,18 @@ impl Partition {
 
     /// The largest timestamp from the log's start on, by the indexes or, if they are not reliable,
     /// by the batches.
-    fn largest(&self, looked_at: bool, expanded_max: usize) -> Result<i64, ReadError> {
-        let segments = self.segments.load_full();
-        let log_start = self.log_start();
+    fn largest(self, looked_at: bool) -> Result<i64, ReadError> {
+        let segments = self.log.segments.load_full();
+        let log_start = self.log.log_start();
         let mut largest = NO_TIMESTAMP;
         for (at, segment) in segments.iter().enumerate() {
             if segments.get(at + 1).is_some_and(|next| next.base() <= log_start) {
                 continue;
             }
             largest = largest.max(if looked_at || segment.base() < log_start {
-                self.largest_from(segment, log_start, expanded_max)?
+                self.largest_from(segment, log_start)?
             } else {
-                segment.max_timestamp(&*self.disk)?
+                segment.max_timestamp(&*self.log.disk)?
             });
         }
         Ok(largest)
@@ -125,8 +124,8 @@ impl Partition {
 
     /// The largest timestamp of a segment's records from `log_start` on: its index also covers
     /// earlier records.
-    fn largest_from(&self, segment: &Segment, log_start: i64, expanded_max: usize) -> Result<i64, ReadError> {
-        let disk = &*self.disk;
+    fn largest_from(self, segment: &Segment, log_start: i64) -> Result<i64, ReadError> {
+        let disk = &*self.log.disk;
         let start = segment.offsets.lookup(disk, segment.delta(log_start))?.position;
         let mut scan = segment.scan(disk, start..segment.size(), SWEEP)?;
         let mut largest = NO_TIMESTAMP;
@@ -140,8 +139,8 @@ impl Partition {
                 continue;
             }
             let corrupt = scan.corrupt(head.position);
-            let above = latest_of(scan.batch(&head)?, log_start, expanded_max);
-            let above = above.map_err(|error| unread(&error, expanded_max, corrupt))?;
+            let above = latest_of(scan.batch(&head)?, log_start, self.expanded_max);
+            let above = above.map_err(|error| unread(&error, self.expanded_max, corrupt))?;
             largest = largest.max(above);
         }
         Ok(largest)
@@ -153,43 +152,38 @@ impl Partition {
     ///
     /// # Errors
     /// A failing disk, or bytes that are not a batch.
-    pub fn batch_timestamp(&self, offset: i64) -> Result<Option<i64>, ReadError> {
-        self.despite_move(|| self.find_batch_timestamp(offset))
+    pub fn of_batch(self, offset: i64) -> Result<Option<i64>, ReadError> {
+        self.log.despite_move(|| self.find_batch(offset))
     }
 
-    fn find_batch_timestamp(&self, offset: i64) -> Result<Option<i64>, ReadError> {
-        let segments = self.segments.load_full();
+    fn find_batch(self, offset: i64) -> Result<Option<i64>, ReadError> {
+        let segments = self.log.segments.load_full();
         let first = segments.partition_point(|segment| segment.base() <= offset).saturating_sub(1);
-        let interval = self.interval.load(Ordering::Relaxed);
+        let interval = self.log.interval.load(Ordering::Relaxed);
         for segment in &segments[first..] {
             let from = offset.max(segment.base());
-            let Some(head) = segment.find(&*self.disk, from, segment.size(), interval)? else { continue };
-            let mut scan = segment.scan(&*self.disk, head.position..segment.size(), HEADER_LEN)?;
+            let Some(head) = segment.find(&*self.log.disk, from, segment.size(), interval)? else { continue };
+            let mut scan = segment.scan(&*self.log.disk, head.position..segment.size(), HEADER_LEN)?;
             let Some(head) = scan.next()? else { continue };
             return Ok(Some(scan.header(&head)?.max_timestamp()));
         }
         Ok(None)
     }
 
-    /// The leader epoch under which `offset` was, or will be, written; -1 if unknown.
-    pub fn epoch_at(&self, offset: i64) -> i32 {
-        self.epochs.load().at(offset)
-    }
-
     fn search(
-        &self,
+        self,
         segment: &Segment,
-        (timestamp, log_start): (i64, i64),
-        expanded_max: usize,
+        timestamp: i64,
+        log_start: i64,
     ) -> Result<Option<TimestampOffset>, ReadError> {
         // The entry means that no record up to its offset is later than its timestamp: begin after
         // it only if that is earlier.
-        let hint = segment.times.lookup(&*self.disk, timestamp.saturating_sub(1))?;
+        let hint = segment.times.lookup(&*self.log.disk, timestamp.saturating_sub(1))?;
         let start = match hint {
-            Some(entry) => segment.offsets.lookup(&*self.disk, entry.delta)?.position,
+            Some(entry) => segment.offsets.lookup(&*self.log.disk, entry.delta)?.position,
             None => 0,
         };
-        let mut scan = segment.scan(&*self.disk, start..segment.size(), SWEEP)?;
+        let mut scan = segment.scan(&*self.log.disk, start..segment.size(), SWEEP)?;
         while let Some(head) = scan.next()? {
             let (last_offset, too_early) = {
                 let header = scan.header(&head)?;
@@ -200,8 +194,8 @@ impl Partition {
                 continue;
             }
             let corrupt = scan.corrupt(head.position);
-            let found = first_at_or_after(scan.batch(&head)?, (timestamp, log_start), expanded_max);
-            let found = found.map_err(|error| unread(&error, expanded_max, corrupt))?;
+            let found = first_at_or_after(scan.batch(&head)?, (timestamp, log_start), self.expanded_max);
+            let found = found.map_err(|error| unread(&error, self.expanded_max, corrupt))?;
             if found.is_some() {
                 return Ok(found);
             }

@@ -47,7 +47,8 @@ impl Discarded {
 
     /// Renames the files, the oldest first, for removal later. Blocks.
     ///
-    /// # Errors A failing disk; remaining files are found again by the next opening.
+    /// # Errors
+    /// A failing disk; remaining files are found again by the next opening.
     pub fn retire(self) -> Result<Retired, LogError> {
         let _held = self.partition.hold_flushes();
         let disk = &self.partition.disk;
@@ -59,7 +60,8 @@ impl Discarded {
 
     /// Removes the files immediately, the oldest first. Blocks.
     ///
-    /// # Errors A failing disk; remaining files are found again by the next opening.
+    /// # Errors
+    /// A failing disk; remaining files are found again by the next opening.
     pub fn remove(self) -> Result<(), LogError> {
         let _held = self.partition.hold_flushes();
         let disk = &*self.partition.disk;

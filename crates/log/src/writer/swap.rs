@@ -25,7 +25,8 @@ pub struct Retired {
 impl Retired {
     /// Removes the files. Blocks.
     ///
-    /// # Errors A failing disk; the next opening removes the remaining files.
+    /// # Errors
+    /// A failing disk; the next opening removes the remaining files.
     pub fn remove(self) -> Result<(), LogError> {
         self.paths.iter().try_for_each(|path| remove_if_there(&*self.disk, path).map(drop))
     }

@@ -376,14 +376,14 @@ fn append_time_records_are_found_after_restart() {
     drop(writer);
     let partition = kit.open_with(config, 0).partition().clone();
     let at = |timestamp| {
-        let found = partition.offset_for_timestamp(timestamp).unwrap();
+        let found = partition.times().first_at(timestamp).unwrap();
         found.map(|found| (found.offset, found.timestamp))
     };
     assert_eq!(
         [at(0), at(1_001), at(3_000), at(3_001)],
         [Some((0, 1_000)), Some((2, 2_000)), Some((4, 3_000)), None]
     );
-    assert_eq!(partition.max_timestamp_offset().unwrap().unwrap().offset, 4);
+    assert_eq!(partition.times().latest().unwrap().unwrap().offset, 4);
 }
 
 #[test]

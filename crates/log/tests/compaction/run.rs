@@ -256,7 +256,7 @@ impl Life {
             let records = found.iter().flat_map(|item| &item.records);
             let mut later = records.filter(|one| one.offset >= list.log_start && one.timestamp >= timestamp);
             let wanted = later.next().map(|record| (record.offset, record.timestamp));
-            let found = partition.offset_for_timestamp(timestamp).unwrap();
+            let found = partition.times().first_at(timestamp).unwrap();
             assert_eq!(found.map(|found| (found.offset, found.timestamp)), wanted);
         }
     }
@@ -265,7 +265,7 @@ impl Life {
         let records = found.iter().flat_map(|item| &item.records);
         let records = records.filter(|one| one.offset >= self.list.log_start);
         let latest = records.map(|one| (one.timestamp, -one.offset)).max();
-        let found = partition.max_timestamp_offset().unwrap();
+        let found = partition.times().latest().unwrap();
         assert_eq!(found.map(|found| (found.timestamp, -found.offset)), latest);
     }
 

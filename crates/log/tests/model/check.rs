@@ -120,12 +120,12 @@ fn check_times(partition: &Partition, model: &Model) {
         .collect();
     for timestamp in [0, 1, 400, 1_000, 1_500, 1_990, 1_999, 2_000] {
         let wanted = records.iter().find(|(_, time)| *time >= timestamp).copied();
-        let found = partition.offset_for_timestamp(timestamp).unwrap();
+        let found = partition.times().first_at(timestamp).unwrap();
         assert_eq!(found.map(|found| (found.offset, found.timestamp)), wanted, "time {timestamp}");
     }
     let latest = records.iter().map(|(_, time)| *time).max().filter(|time| *time >= 0);
     let wanted = latest.and_then(|latest| records.iter().find(|(_, time)| *time == latest).copied());
-    let found = partition.max_timestamp_offset().unwrap();
+    let found = partition.times().latest().unwrap();
     assert_eq!(found.map(|found| (found.offset, found.timestamp)), wanted);
 }
 

@@ -68,7 +68,7 @@ fn lag(broker: &Broker, committed: Committed, times: &mut usize, now_ms: i64) ->
         _ if *times == 0 => None,
         _ => {
             *times -= 1;
-            let first = log.batch_timestamp(committed.max(log.log_start())).ok().flatten();
+            let first = log.times().of_batch(committed.max(log.log_start())).ok().flatten();
             first.filter(|ms| *ms >= 0).map(|ms| now_ms.saturating_sub(ms).max(0) as f64 / 1000.0)
         }
     };

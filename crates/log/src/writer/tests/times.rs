@@ -73,11 +73,11 @@ fn hidden_timestamps_in_old_logs_are_found() {
         for opened_anew in [false, true] {
             let partition =
                 if opened_anew { kit.open(0).partition().clone() } else { writer.partition().clone() };
-            let at = |time| partition.offset_for_timestamp(time).unwrap().map(|found| found.offset);
+            let at = |time| partition.times().first_at(time).unwrap().map(|found| found.offset);
             assert_eq!((at(0), at(said.max(0))), (Some(0), Some(0)), "{said}");
             if said == -1 {
                 assert_eq!([at(6_000), at(6_001), at(7_001)], [Some(0), Some(1), None]);
-                assert_eq!(partition.max_timestamp_offset().unwrap().map(|found| found.offset), Some(1));
+                assert_eq!(partition.times().latest().unwrap().map(|found| found.offset), Some(1));
             }
         }
     }
@@ -94,11 +94,9 @@ fn limited_timestamp_search_stops_at_oversized_batch() {
     append_at(&mut writer, builder.build().unwrap(), NOW_MS);
     let partition = writer.partition();
     let found = |found: Option<TimestampOffset>| found.map(|found| found.offset);
-    assert_eq!(found(partition.offset_for_timestamp_within(6, 20_000).unwrap()), Some(1));
-    assert_eq!(found(partition.max_timestamp_offset_within(20_000).unwrap()), Some(1));
-    for limited in
-        [partition.offset_for_timestamp_within(6, 5_000), partition.max_timestamp_offset_within(5_000)]
-    {
+    assert_eq!(found(partition.times().within(20_000).first_at(6).unwrap()), Some(1));
+    assert_eq!(found(partition.times().within(20_000).latest().unwrap()), Some(1));
+    for limited in [partition.times().within(5_000).first_at(6), partition.times().within(5_000).latest()] {
         assert!(matches!(limited, Err(ReadError::Expands { bytes_max: 5_000 })), "{limited:?}");
     }
 }
@@ -144,7 +142,7 @@ fn batch_timestamp_is_found_by_any_offset() {
     writer.roll(NOW_MS).unwrap();
     append_at(&mut writer, timed(&[5_000]), NOW_MS);
     let partition = writer.partition().clone();
-    let at = |offset| partition.batch_timestamp(offset).unwrap();
+    let at = |offset| partition.times().of_batch(offset).unwrap();
     assert_eq!([at(0), at(2), at(3), at(4)], [Some(3_000), Some(3_000), Some(5_000), None]);
 }
 
