@@ -5,8 +5,8 @@ use levada_log::{AppendError, Passing, ReadError};
 use levada_wire::error_code::{ErrorCode, Failure, sentence};
 
 use crate::remote_reads::RemoteFault;
-use crate::replica::lane::SubmitError;
 use crate::replica::led::CommitFailure;
+use crate::replica::submitted::SubmitError;
 
 /// The code for a failed read of a log.
 pub(crate) fn read_error(error: ReadError) -> ErrorCode {

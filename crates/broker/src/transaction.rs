@@ -23,7 +23,7 @@ use crate::controller::Controller;
 use crate::coordinator::{Coordinators, Job};
 use crate::live_config::LiveConfig;
 use crate::peers::PeerRequests;
-use crate::replica::lane::Submitted;
+use crate::replica::submitted::Submitted;
 use crate::replica::{OFFSETS_TOPIC, Partition, Replicas, TRANSACTIONS_TOPIC};
 
 mod markers;

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use crate::api::Context;
 use crate::api::changes::log_change;
 use crate::replica::Replicas;
-use crate::replica::lane::SubmitError;
+use crate::replica::submitted::SubmitError;
 use crate::replica::led::Led;
 
 /// Value for "unknown" in a response.
@@ -58,7 +58,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> 
             (topic.name, partitions)
         });
         let mut topics = topics.collect::<Vec<_>>();
-        let stored = replicas.store_misleading_checkpoints();
+        let stored = replicas.checkpoints().store_misleading();
         // On a full disk the next round of housekeeping has the room that this deletion makes.
         if stored.is_err_and(|error| !error.source_io().is_some_and(is_short)) {
             let all = topics.iter_mut().flat_map(|(_, partitions)| partitions);

@@ -6,8 +6,8 @@ use levada_coordination::machine::{Machine, PersistFailure, ReplayFault};
 use levada_log::{AppendError, LogError, ReadError};
 
 use crate::replica::Partition;
-use crate::replica::lane::{SubmitError, SubmitResult};
 use crate::replica::led::CommitFailure;
+use crate::replica::submitted::{SubmitError, SubmitResult};
 
 /// True if the log is unchanged after an append that failed with `error`, so that the append can be
 /// repeated: the disk was full. Any other failure has taken the partition offline.

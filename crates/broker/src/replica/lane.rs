@@ -14,22 +14,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use levada_log::{Append, AppendError, Appended, LogError, Writer};
+use levada_log::{Append, AppendError, LogError, Writer};
 use parking_lot::Mutex;
-use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Notify, oneshot};
-use tokio::time::Instant;
 
-use crate::replica::durability::{Synced, Syncs};
-use crate::replica::led::{CommitFailure, Led};
+use crate::replica::submitted::{AppendResult, Submitted, offline};
 
 mod holds;
 
 use self::holds::WriterHold;
 pub(super) use self::holds::last_for as holds_last_for;
-
-/// Result of the log for one batch.
-pub(crate) type AppendResult = Result<Appended, AppendError>;
 
 /// The lane of one partition. Shared by all shards.
 pub(crate) struct AppendLane {
@@ -71,148 +65,6 @@ struct Queue {
 struct Job {
     append: Append,
     done: oneshot::Sender<AppendResult>,
-}
-
-/// Result of [`AppendLane::submit`].
-pub(crate) enum Submitted {
-    /// The batch was written (or refused) by the calling thread.
-    Done(AppendResult),
-    /// Another thread is writing; it writes this batch with its next group.
-    Queued {
-        /// Result of the append; the channel closes without one if that thread fails.
-        answer: oneshot::Receiver<AppendResult>,
-        /// Log of the partition.
-        log: Arc<levada_log::Partition>,
-    },
-    /// One of the states above; the result waits until the device has the batch.
-    Durable(Box<Self>, Arc<Syncs>, Option<oneshot::Receiver<Synced>>),
-    /// One of the states above; the result waits for the replicas in sync, until the deadline if
-    /// there is one.
-    Committed(Box<Self>, Arc<Led>, Option<Instant>),
-}
-
-/// Reason for which a batch is not acknowledged.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SubmitError {
-    /// The batch was refused and is not in the log.
-    #[error(transparent)]
-    Refused(#[from] AppendError),
-    /// The batch is in the log, and may be committed later.
-    #[error(transparent)]
-    Uncommitted(#[from] CommitFailure),
-}
-
-impl From<LogError> for SubmitError {
-    fn from(error: LogError) -> Self {
-        Self::Refused(error.into())
-    }
-}
-
-/// Outcome of a batch for its producer.
-pub(crate) type SubmitResult = Result<Appended, SubmitError>;
-
-impl Submitted {
-    /// Waits for a queued batch; returns immediately for a finished one.
-    pub(crate) async fn wait(self) -> SubmitResult {
-        match self {
-            Self::Done(result) => Ok(result?),
-            Self::Queued { .. } => Ok(self.appended().await?),
-            Self::Durable(submitted, syncs, sync) => {
-                let appended = Box::pin(submitted.wait()).await?;
-                let durable = syncs.log().durable() > appended.last_offset;
-                let sync = match sync {
-                    Some(sync) => sync,
-                    None if durable || !syncs.is_due() => return Ok(appended),
-                    None => syncs.ask(),
-                };
-                let stopped = |_| Err(offline(syncs.log()));
-                sync.await.unwrap_or_else(stopped)?;
-                Ok(appended)
-            }
-            Self::Committed(submitted, led, deadline) => {
-                let appended = Box::pin(submitted.wait()).await?;
-                let end = appended.last_offset + 1;
-                match deadline {
-                    Some(deadline) => led.wait_for_high_watermark(end, deadline).await?,
-                    None => match led.wait_while_leading(end).await {
-                        Err(CommitFailure::LeadershipLost) => {
-                            return Err(CommitFailure::LeadershipLost.into());
-                        }
-                        // Committed, although replicas have fallen out of sync since.
-                        Ok(()) | Err(CommitFailure::NotEnoughReplicas { .. } | CommitFailure::TimedOut) => {}
-                    },
-                }
-                Ok(appended)
-            }
-        }
-    }
-
-    /// Waits until a batch is in the log, for a batch that waits for neither the device nor the
-    /// replicas.
-    async fn appended(self) -> AppendResult {
-        match self {
-            Self::Done(result) => result,
-            Self::Queued { answer, log } => answer.await.unwrap_or_else(|_| Err(offline(&log).into())),
-            Self::Durable(..) | Self::Committed(..) => unreachable!("these wait for more"),
-        }
-    }
-
-    /// The result, if nothing is left to wait for.
-    pub(crate) fn if_done(self) -> Result<AppendResult, Self> {
-        match self {
-            Self::Done(result) => Ok(result),
-            Self::Queued { mut answer, log } => match answer.try_recv() {
-                Ok(result) => Ok(result),
-                Err(TryRecvError::Empty) => Err(Self::Queued { answer, log }),
-                Err(TryRecvError::Closed) => Ok(Err(offline(&log).into())),
-            },
-            Self::Durable(submitted, syncs, None) => match submitted.if_done() {
-                Ok(Ok(appended)) if syncs.is_due() => Err(Self::Done(Ok(appended)).durable(&syncs)),
-                Ok(result) => Ok(result),
-                Err(submitted) => Err(Self::Durable(Box::new(submitted), syncs, None)),
-            },
-            other => Err(other),
-        }
-    }
-
-    /// Waits until a queued batch is written, or refused. Does not wait for a sync.
-    pub(crate) async fn written(self) -> Self {
-        match self {
-            Self::Queued { .. } => Self::Done(self.appended().await),
-            Self::Committed(submitted, led, deadline) => {
-                Self::Committed(Box::new(Box::pin(submitted.written()).await), led, deadline)
-            }
-            Self::Durable(submitted, syncs, None) => {
-                let written = Box::pin(submitted.written()).await;
-                if syncs.is_due() { written.durable(&syncs) } else { written }
-            }
-            done => done,
-        }
-    }
-
-    /// Makes the result wait for the replicas in sync, if there are others than this broker's.
-    pub(crate) fn committed(self, led: Option<Arc<Led>>, deadline: impl FnOnce() -> Instant) -> Self {
-        match led {
-            Some(led) => Self::Committed(Box::new(self), led, Some(deadline())),
-            None => self,
-        }
-    }
-
-    /// Like [`Submitted::committed`] without a deadline: the result arrives when the batch is
-    /// committed, or the leadership has ended.
-    pub(crate) fn committed_at_last(self, led: Option<Arc<Led>>) -> Self {
-        match led {
-            Some(led) => Self::Committed(Box::new(self), led, None),
-            None => self,
-        }
-    }
-
-    /// Makes the result wait for a sync. The sync begins immediately if the batch is in the log,
-    /// otherwise once it is, if one is due then.
-    pub(crate) fn durable(self, syncs: &Arc<Syncs>) -> Self {
-        let sync = matches!(self, Self::Done(Ok(_))).then(|| syncs.ask());
-        Self::Durable(Box::new(self), syncs.clone(), sync)
-    }
 }
 
 /// Purpose for which a lane's writer is held.
@@ -273,7 +125,7 @@ impl AppendLane {
             if queue.busy {
                 let (done, answer) = oneshot::channel();
                 queue.waiting.push_back(Job { append, done });
-                return (Submitted::Queued { answer, log: self.log.clone() }, Backlog::Empty);
+                return (Submitted::queued(answer, &self.log), Backlog::Empty);
             }
             queue.busy = true;
         }
@@ -281,7 +133,7 @@ impl AppendLane {
         let mut own = self.write(&mut [append], now_ms);
         wrote();
         let left = self.drain(now_ms, wrote);
-        (Submitted::Done(own.pop().expect("one batch in, one result out")), left)
+        (Submitted::written_now(own.pop().expect("one batch in, one result out")), left)
     }
 
     /// Queues a checked batch without a write, so that nothing blocks. True if the lane was idle:
@@ -291,7 +143,7 @@ impl AppendLane {
         let mut queue = self.queue.lock();
         queue.waiting.push_back(Job { append, done });
         let was_idle = !std::mem::replace(&mut queue.busy, true);
-        (Submitted::Queued { answer, log: self.log.clone() }, was_idle)
+        (Submitted::queued(answer, &self.log), was_idle)
     }
 
     /// Writes the backlog, group by group, until it is empty or other connections should continue.
@@ -411,10 +263,6 @@ impl AppendLane {
     pub(crate) fn take_writer(&self) -> Option<Writer> {
         self.writer.lock().take()
     }
-}
-
-fn offline(log: &levada_log::Partition) -> LogError {
-    LogError::Offline { dir: log.dir().to_path_buf() }
 }
 
 fn storage_error(result: &AppendResult) -> Option<&LogError> {

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::{Host, Slot, State};
 use crate::coordinator::replay::stored;
 use crate::replica::Partition;
-use crate::replica::lane::{SubmitError, Submitted};
+use crate::replica::submitted::{SubmitError, Submitted};
 
 /// Longest wait of a request for its response, and of the members of a group for its write, as
 /// Kafka's `offsets.commit.timeout.ms`. The coordinator waits longer: a write that is committed
@@ -115,11 +115,10 @@ impl<M: Machine> Slot<M> {
         if led.as_ref().is_some_and(|led| led.shortage().is_some()) {
             return Some(Err(PersistFailure::Unavailable));
         }
-        match partition.enqueue(batch) {
-            (Submitted::Done(result), _) => {
-                Some(stored::<M>(partition, result.map_err(SubmitError::Refused)))
-            }
-            (queued, is_ours) => {
+        let (submitted, is_ours) = partition.enqueue(batch);
+        match submitted.accepted() {
+            Err(refused) => Some(stored::<M>(partition, Err(SubmitError::Refused(refused)))),
+            Ok(queued) => {
                 let (partition, submitted) = (partition.clone(), queued.committed_at_last(led));
                 state.writes.push_back(Write { id, term: state.term, partition, submitted, is_ours });
                 None

@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use levada_base::batch::Builder;
 use levada_log::{Append, OpenOptions, Writer};
 
-use super::{AppendLane, Backlog, Submitted};
+use super::{AppendLane, Backlog};
+use crate::replica::submitted::Write;
 
 fn lane(dir: &tempfile::TempDir) -> AppendLane {
     let (writer, _) = Writer::open(OpenOptions::new(dir.path().join("topic-0")), 1_000).unwrap();
@@ -26,10 +27,9 @@ fn append(lane: &AppendLane) -> Option<i64> {
     while left == Backlog::Remaining {
         left = lane.drain(1_000, || {});
     }
-    let result = match submitted {
-        Submitted::Done(result) => result,
-        Submitted::Queued { answer, .. } => answer.blocking_recv().ok()?,
-        Submitted::Durable(..) | Submitted::Committed(..) => unreachable!("a lane waits for nothing else"),
+    let result = match submitted.write {
+        Write::Done(result) => result,
+        Write::Queued(result, _) => result.blocking_recv().ok()?,
     };
     result.ok().map(|appended| appended.base_offset)
 }

@@ -7,7 +7,8 @@ use levada_process::blocking::may_wait;
 use levada_process::clock::now_ms;
 
 use super::Partition;
-use crate::replica::lane::{Backlog, Submitted};
+use crate::replica::lane::Backlog;
+use crate::replica::submitted::Submitted;
 
 impl Partition {
     /// Appends a checked batch through the lane and wakes its waiters. If its topic requires it,
@@ -22,24 +23,21 @@ impl Partition {
             return submitted;
         }
         if let Some(refused) = self.without_lease(&append) {
-            return Submitted::Done(Err(refused));
+            return Submitted::written_now(Err(refused));
         }
         let (submitted, left) = self.lane.submit(append, now_ms, || self.wrote());
         self.write_later(left);
-        match submitted {
-            // Neither it nor the write before it is in the log yet: whether a sync is due shows
-            // once it is.
-            Submitted::Queued { .. } if self.syncs.may_be_due() => submitted.durable(&self.syncs),
-            Submitted::Done(_) if self.syncs.is_due() => submitted.durable(&self.syncs),
-            _ => submitted,
-        }
+        // Neither a queued batch nor the write before it is in the log yet: whether a sync is due
+        // shows once it is.
+        let may_wait = if submitted.is_queued() { self.syncs.may_be_due() } else { self.syncs.is_due() };
+        if may_wait { submitted.durable(&self.syncs) } else { submitted }
     }
 
     /// Like [`Partition::append`], but nothing is written, and nothing blocks. True if the caller
     /// has to call [`Partition::write_queued`].
     pub(crate) fn enqueue(&self, append: Append) -> (Submitted, bool) {
         if let Some(refused) = self.without_lease(&append) {
-            return (Submitted::Done(Err(refused)), false);
+            return (Submitted::written_now(Err(refused)), false);
         }
         let (queued, is_ours) = self.lane.enqueue(append);
         (if self.syncs.may_be_due() { queued.durable(&self.syncs) } else { queued }, is_ours)

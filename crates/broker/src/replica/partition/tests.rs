@@ -9,7 +9,7 @@ use levada_metadata::image::PartitionRegistration;
 use tempfile::TempDir;
 
 use super::*;
-use crate::replica::lane::Submitted;
+use crate::replica::submitted::Write;
 
 const NODE: i32 = 1;
 
@@ -41,7 +41,9 @@ fn append(partition: &Arc<Partition>, leader_epoch: i32) -> Result<i64, i32> {
     let mut batch = Builder::new();
     batch.push(1_000, None, Some(b"value"));
     let append = Append { leader_epoch, ..Append::client(batch.build().unwrap()) };
-    let Submitted::Done(result) = partition.append(append, 1_000) else { panic!("nobody else appends") };
+    let Write::Done(result) = partition.append(append, 1_000).write else {
+        panic!("no other thread appends")
+    };
     result.map(|appended| appended.base_offset).map_err(|error| match error {
         AppendError::LeaderEpoch { led, .. } => led,
         error => panic!("{error}"),
