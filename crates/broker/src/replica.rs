@@ -1,23 +1,23 @@
 //! The partitions of which this broker has a replica: their logs in the data directory, the table
 //! of served partitions, and background work on logs.
 //!
-//! `partition` is one of them, with its `leadership`, its append `lane`, the syncs that
-//! acknowledgements wait for (`durability`) and the `waiters` of long polls. `following` performs a
-//! follower's tasks on its log. `opening` opens logs, and `recovery` counts the logs to check
-//! first. `data_dirs` has the directories of all logs, and `failed_dirs` takes the partitions of
-//! failed directories out of service. `doubts` decides who leads a partition whose log lacks
-//! records that it has had. `moves` moves replicas from one directory to another. `tiered` keeps
-//! logs of topics with remote storage closed.
-//! `housekeeping`, `retention`, `expiry`, `compaction` (with the state of its `cleaner`) and
-//! `discarded` are background work.
+//! `partition` is one of them, with its `leadership`, its append `lane`, what the acknowledgements
+//! of `submitted` batches wait for, the syncs among it (`durability`), and the `waiters` of long
+//! polls. `following` performs a follower's tasks on its log. `opening` opens logs, and `recovery`
+//! counts the logs to check first. `data_dirs` has the directories of all logs, and `failed_dirs`
+//! takes the partitions of failed directories out of service. `doubts` decides who leads a
+//! partition whose log lacks records that it has had. `moves` moves replicas from one directory to
+//! another. `tiered` keeps logs of topics with remote storage closed. `housekeeping`, `retention`,
+//! `expiry`, `compaction` (with the state of its `cleaner`) and `discarded` are background work,
+//! `checkpoints` stores the offsets from which the next start continues, and `closing` closes all
+//! logs.
 //!
 //! `publishing` decides by the metadata which partitions this broker serves, and what their
 //! coordinators receive.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use levada_log::Shortfall;
 use levada_metadata::Metadata;
@@ -30,7 +30,9 @@ use tokio::sync::Notify;
 
 use crate::live_config::LiveConfig;
 
+mod checkpoints;
 mod cleaner;
+mod closing;
 mod compaction;
 pub(crate) mod data_dir;
 pub(crate) mod data_dirs;
@@ -54,6 +56,7 @@ mod partition;
 mod recovery;
 pub(crate) mod replication;
 mod retention;
+pub(crate) mod submitted;
 mod tally;
 mod throttle;
 pub(crate) mod tiered;
@@ -64,10 +67,13 @@ pub use self::lane::Work;
 pub use self::recovery::{Recovery, RecoveryProgress};
 pub use self::tally::TrafficTotals;
 
+pub(crate) use self::checkpoints::Checkpoints;
 use self::cleaner::Cleaner;
+pub(crate) use self::compaction::Compaction;
 use self::data_dirs::DataDirs;
-use self::discarded::PendingRemoval;
-use self::housekeeping::FailedUpkeep;
+use self::discarded::Removals;
+pub(crate) use self::following::FollowerTasks;
+pub(crate) use self::housekeeping::Housekeeping;
 use self::last_shutdown::{LastShutdown, UnservedPartitions, UnservedReason};
 pub(crate) use self::leadership::Leadership;
 pub(crate) use self::lease::{Lease, Witness};
@@ -87,25 +93,21 @@ pub(crate) struct Replicas {
     node_id: i32,
     config: Arc<LiveConfig>,
     metadata: Arc<Metadata>,
-    dirs: DataDirs,
-    partitions: Partitions,
-    unopened: Mutex<UnservedPartitions>,
+    dirs: Arc<DataDirs>,
+    partitions: Arc<Partitions>,
+    unopened: Arc<Mutex<UnservedPartitions>>,
     recovery: Arc<Recovery>,
-    cleaner: Cleaner,
+    checkpoints: Arc<Checkpoints>,
+    removals: Arc<Removals>,
+    housekeeping: Arc<Housekeeping>,
+    compaction: Arc<Compaction>,
+    cleaner: Arc<Cleaner>,
+    follower_tasks: FollowerTasks,
     moves: Moves,
-    /// Held while checkpoints are written, so that no older one comes later. Hash of the marks of
-    /// all partitions that are on the device, if known.
-    storing_checkpoint: Mutex<Option<u64>>,
-    /// A checkpoint misleads the next start until it is written again. Locked while it is.
-    is_misleading: Mutex<bool>,
     /// Served logs that lack records and have no other replicas, by topic id and index.
     losses: Mutex<BTreeMap<(Uuid, i32), Shortfall>>,
     /// Partitions whose logs lack segments before the last one, with the base offsets.
     gaps: Mutex<BTreeMap<(Uuid, i32), Vec<i64>>>,
-    /// Number of rounds of housekeeping so far.
-    rounds: AtomicUsize,
-    failed_upkeep: FailedUpkeep,
-    waiting: PendingRemoval,
     upkeep: Arc<Upkeep>,
     replication: Arc<Replication>,
     /// The right to act as a leader; none is needed while no other node can lead.
@@ -122,6 +124,29 @@ impl Replicas {
         dirs: DataDirs,
         left: &LastShutdown,
     ) -> Self {
+        let (dirs, partitions) = (Arc::new(dirs), Arc::new(Partitions::default()));
+        let (unopened, cleaner) = (Arc::default(), Arc::new(Cleaner::new(left.cleaned())));
+        let checkpoints = Arc::new(Checkpoints::new(
+            dirs.clone(),
+            partitions.clone(),
+            Arc::clone(&unopened),
+            cleaner.clone(),
+        ));
+        let (removals, upkeep) = (Arc::new(Removals::new(dirs.clone())), Arc::default());
+        let housekeeping =
+            Housekeeping::new(config.clone(), partitions.clone(), removals.clone(), Arc::clone(&upkeep));
+        let compaction = Compaction {
+            config: config.clone(),
+            partitions: partitions.clone(),
+            cleaner: cleaner.clone(),
+            checkpoints: checkpoints.clone(),
+            removals: removals.clone(),
+        };
+        let follower_tasks = FollowerTasks {
+            partitions: partitions.clone(),
+            checkpoints: checkpoints.clone(),
+            removals: removals.clone(),
+        };
         let lease = config.load().cluster.as_ref().map(|cluster| Lease::new(&cluster.times));
         Self {
             lease: lease.map(Arc::new),
@@ -130,19 +155,19 @@ impl Replicas {
             config,
             metadata,
             dirs,
-            partitions: Partitions::default(),
-            unopened: Mutex::default(),
+            partitions,
+            unopened,
             recovery: Arc::default(),
-            cleaner: Cleaner::new(left.cleaned()),
+            checkpoints,
+            removals,
+            housekeeping: Arc::new(housekeeping),
+            compaction: Arc::new(compaction),
+            cleaner,
+            follower_tasks,
             moves: Moves::default(),
-            storing_checkpoint: Mutex::default(),
-            is_misleading: Mutex::default(),
             losses: Mutex::default(),
             gaps: Mutex::default(),
-            rounds: AtomicUsize::new(0),
-            failed_upkeep: FailedUpkeep::default(),
-            waiting: PendingRemoval::default(),
-            upkeep: Arc::default(),
+            upkeep,
             blocked: Notify::new(),
         }
     }
@@ -217,7 +242,10 @@ impl Replicas {
     /// True if the partition serves, or will serve once its log is checked.
     pub(crate) fn may_serve(&self, topic: &str, index: i32) -> bool {
         let partition = self.partitions.by_name(topic, index);
-        partition.map_or_else(|| self.is_recovering(topic, index), |partition| !partition.log().is_offline())
+        partition.map_or_else(
+            || self.unopened.lock().is_recovering(topic, index),
+            |partition| !partition.log().is_offline(),
+        )
     }
 
     /// True if another broker of the cluster leads the partition, or will: this one has no replica.
@@ -227,17 +255,6 @@ impl Replicas {
         found.is_some_and(|partition| {
             if partition.has_leader() { partition.leader != own } else { !partition.replicas.contains(&own) }
         })
-    }
-
-    /// True if the partition's log could not or may not be opened, or its directory has failed.
-    pub(crate) fn is_unopened(&self, topic: &str, index: i32) -> bool {
-        let reason = self.unopened.lock().unserved_reason(topic, index);
-        matches!(reason, Some(UnservedReason::Failed | UnservedReason::Tiered))
-    }
-
-    /// True if the partition's log is being checked, or is yet to be checked.
-    pub(crate) fn is_recovering(&self, topic: &str, index: i32) -> bool {
-        self.unopened.lock().unserved_reason(topic, index) == Some(UnservedReason::Recovering)
     }
 
     /// Number of partitions that are offline after a failure of their storage.
@@ -264,11 +281,6 @@ impl Replicas {
         self.lease.as_ref()
     }
 
-    /// Begins to use the data directories: from now on they count as not cleanly shut down.
-    pub(crate) fn begin_use(&self) -> Result<LastShutdown, data_dir::DataDirError> {
-        self.dirs.begin()
-    }
-
     /// The partitions that are not served.
     pub(crate) fn unopened(&self) -> &Mutex<UnservedPartitions> {
         &self.unopened
@@ -277,6 +289,31 @@ impl Replicas {
     /// The recovery of this start.
     pub(crate) fn recovery(&self) -> &Arc<Recovery> {
         &self.recovery
+    }
+
+    /// The checkpoints in the data directories.
+    pub(crate) fn checkpoints(&self) -> &Checkpoints {
+        &self.checkpoints
+    }
+
+    /// Files that are to be removed.
+    pub(crate) fn removals(&self) -> &Removals {
+        &self.removals
+    }
+
+    /// The upkeep of the logs.
+    pub(crate) fn housekeeping(&self) -> &Arc<Housekeeping> {
+        &self.housekeeping
+    }
+
+    /// The compaction of the logs.
+    pub(crate) fn compaction(&self) -> &Arc<Compaction> {
+        &self.compaction
+    }
+
+    /// The tasks of followers.
+    pub(crate) fn follower_tasks(&self) -> &FollowerTasks {
+        &self.follower_tasks
     }
 
     /// The state of compaction.
@@ -294,16 +331,8 @@ impl Replicas {
         &self.dirs
     }
 
-    /// Finishes interrupted deletions, and renames directories of partitions that are not `known`.
-    pub(crate) fn quarantine_strays(
-        &self,
-        known: impl Fn(&str, i32) -> Option<Uuid>,
-    ) -> Result<(), data_dir::DataDirError> {
-        self.dirs.quarantine_strays(known)
-    }
-
     /// Closes the logs of partitions of a deleted topic and takes the names from their directories;
-    /// returns the directories for [`Replicas::remove_directory`]. Only as part of the change that
+    /// returns the directories for [`DataDirs::remove`]. Only as part of the change that
     /// deletes the topic: later the name may be another topic's.
     pub(crate) fn mark_deleted(&self, partitions: &[Arc<Partition>]) -> Vec<PathBuf> {
         let mut marked = Vec::with_capacity(partitions.len());
@@ -312,29 +341,24 @@ impl Replicas {
             drop(partition.lane().take_writer());
             self.losses.lock().remove(&(partition.topic_id(), partition.index()));
             self.gaps.lock().remove(&(partition.topic_id(), partition.index()));
-            let key = (partition.topic().to_owned(), partition.index());
+            let key = partition.key();
             was_compacted |= self.cleaner.forget(&key);
             marked.extend(partition.log().leave(|| self.dirs.mark_deleted(&key)));
         }
         if was_compacted {
             // A new topic of that name has not been compacted.
-            self.store_cleaner_checkpoint();
+            self.checkpoints.store_cleaner();
         }
         marked
     }
 
-    /// Removes a directory that [`Replicas::mark_deleted`] returned.
-    pub(crate) fn remove_directory(&self, dir: &Path) {
-        self.dirs.remove(dir);
-    }
-
     /// Renames the directory of a partition that is not served, if it has one, and returns the
-    /// directory for [`Replicas::remove_directory`]. The partition's log must not be open.
+    /// directory for [`DataDirs::remove`]. The partition's log must not be open.
     pub(crate) fn mark_unserved_deleted(&self, topic: &str, index: i32) -> Option<PathBuf> {
         let key = (topic.to_owned(), index);
         self.unopened.lock().forget(&key);
         if self.cleaner.forget(&key) {
-            self.store_cleaner_checkpoint();
+            self.checkpoints.store_cleaner();
         }
         self.dirs.mark_deleted_if_found(&key)
     }

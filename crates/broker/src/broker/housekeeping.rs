@@ -14,13 +14,13 @@ type Work = fn(&Broker);
 /// The subjects and their work, in this order. Work that panics runs again in the next round, and
 /// does not delay the others.
 const ROOMS: [(&str, Work); 15] = [
-    ("upkeep of logs", |broker| broker.replicas.keep_logs()),
+    ("upkeep of logs", |broker| broker.replicas.housekeeping().keep_logs()),
     ("opening of partitions", |broker| broker.publisher.open_unopened()),
     ("threads that follow other brokers", |broker| broker.publisher.follow_pending()),
     ("leader epochs not stored", |broker| broker.publisher.lead_unstored()),
     ("records of directories", |broker| broker.controller.record_directories()),
-    ("checkpoints", |broker| broker.replicas.store_checkpoints()),
-    ("removal of files", |broker| broker.replicas.remove_discarded()),
+    ("checkpoints", |broker| broker.replicas.checkpoints().store()),
+    ("removal of files", |broker| broker.replicas.removals().remove_due()),
     ("snapshot of the metadata", |broker| broker.controller.shorten()),
     ("expiry of delegation tokens", |broker| broker.controller.sweep_tokens(steady_ms(), now_ms())),
     ("reload of certificates", |broker| broker.tls.refresh(&broker.config())),

@@ -176,7 +176,7 @@ impl Following {
         let image = self.latest.take().unwrap_or_else(Image::empty);
         let begun = Instant::now();
         let has_logs = self.broker.replicas().dirs().have_partitions();
-        let left = self.broker.replicas().begin_use()?;
+        let left = self.broker.replicas().dirs().begin()?;
         let clean = left.clean;
         self.broker.publisher().begin_shared(&image, left)?;
         self.membership.published(begun.elapsed(), true);
@@ -221,7 +221,7 @@ impl Following {
             let actual = |name: &str, index| replicas.directory_of(name, index);
             changed.flat_map(|topic| misplaced(topic, self.broker.node_id(), actual)).collect()
         };
-        let placed = replicas.take_placed();
+        let placed = replicas.dirs().take_placed();
         let (earlier, now) = (of(before, image), of(image, before));
         for (replica, at) in earlier.iter().filter(|(replica, _)| !now.contains_key(replica)) {
             if awaits_election(image, *replica, self.broker.node_id()) {
@@ -241,7 +241,7 @@ impl Following {
 
     /// Reports replicas that entered service since the last image.
     fn report_placed(&self) {
-        self.report(self.broker.replicas().take_placed(), |_| false);
+        self.report(self.broker.replicas().dirs().take_placed(), |_| false);
     }
 
     /// Reports replicas whose logs cannot serve, so that the controllers elect other leaders.

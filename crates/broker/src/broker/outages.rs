@@ -46,7 +46,7 @@ impl Broker {
     /// Acts on directories that fail; never returns.
     pub(crate) async fn run_outages(self: Arc<Self>) {
         loop {
-            self.replicas.failures().notified().await;
+            self.replicas.dirs().news().notified().await;
             let broker = self.clone();
             off_shard(move || broker.act_on_failures()).await;
         }

@@ -101,7 +101,7 @@ impl Embedded {
 
     /// Records the directories of partitions that entered service, where there are several. Blocks.
     pub(super) fn record_directories(&self) {
-        let placed = self.publisher.replicas.take_placed();
+        let placed = self.publisher.replicas.dirs().take_placed();
         if placed.is_empty() {
             return;
         }

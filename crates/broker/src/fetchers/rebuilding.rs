@@ -65,7 +65,11 @@ impl Follow {
             return Outcome::Refused(ErrorCode::OffsetMovedToTieredStorage.code());
         };
         match self.state_behind(&remote, task, start) {
-            Ok(state) => self.rooms.replicas.begin_behind(&partition, (task.leader_epoch, task.end), &state),
+            Ok(state) => self.rooms.replicas.follower_tasks().begin_behind(
+                &partition,
+                (task.leader_epoch, task.end),
+                &state,
+            ),
             Err(error) => {
                 if partition.take_replication_warning(now_ms()) {
                     tracing::warn!(

@@ -181,7 +181,7 @@ impl Follow {
             };
             commands.into_iter().for_each(|command| self.take(&command));
             // The next fetch shows log starts to the leader. A failure is in the log.
-            let _ = self.rooms.replicas.store_misleading_checkpoints();
+            let _ = self.rooms.replicas.checkpoints().store_misleading();
             match self.fetcher.poll(&self.rooms, steady_ms()) {
                 Some(request) => {
                     let target = self.target();
@@ -197,18 +197,20 @@ impl Follow {
     fn take(&mut self, command: &Command) {
         match command {
             Command::Forget(partition) => self.forget(partition),
-            Command::Follow(partition) => match self.rooms.replicas.follow_start(partition, self.leader) {
-                None => self.forget(partition),
-                Some(start) => {
-                    let held = self.partitions.insert(*partition, start.partition.clone());
-                    if held.is_some_and(|held| !Arc::ptr_eq(&held, &start.partition)) {
-                        // The replica was removed and added again with another log.
-                        self.fetcher.forget(partition);
+            Command::Follow(partition) => {
+                match self.rooms.replicas.follower_tasks().follow_start(partition, self.leader) {
+                    None => self.forget(partition),
+                    Some(start) => {
+                        let held = self.partitions.insert(*partition, start.partition.clone());
+                        if held.is_some_and(|held| !Arc::ptr_eq(&held, &start.partition)) {
+                            // The replica was removed and added again with another log.
+                            self.fetcher.forget(partition);
+                        }
+                        let task = self.fetcher.follow(*partition, start.leader_epoch, start.log);
+                        task.into_iter().for_each(|task| self.work(task));
                     }
-                    let task = self.fetcher.follow(*partition, start.leader_epoch, start.log);
-                    task.into_iter().for_each(|task| self.work(task));
                 }
-            },
+            }
         }
     }
 
@@ -271,7 +273,7 @@ impl Follow {
                     None => Outcome::Superseded,
                     Some(partition) => {
                         let decided_in = (task.leader_epoch, task.end);
-                        self.rooms.replicas.carry_out(partition, decided_in, other)
+                        self.rooms.replicas.follower_tasks().carry_out(partition, decided_in, other)
                     }
                 },
             };
@@ -401,7 +403,7 @@ impl Local for Rooms {
         if let Some(pause_ms) = throttle.pause_ms(&partition).filter(|_| !is_in_sync) {
             return Readiness::Throttled { pause_ms };
         }
-        match self.replicas.prepare_fetch(&partition) {
+        match self.replicas.follower_tasks().prepare_fetch(&partition) {
             Some(log_start) => Readiness::Ready { log_start },
             None => Readiness::Missing,
         }

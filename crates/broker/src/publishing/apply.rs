@@ -73,7 +73,7 @@ impl Publisher {
         if has_topics_changed {
             self.coordinators.topics_changed(|| self.metadata.image());
         }
-        doomed.iter().for_each(|dir| self.replicas.remove_directory(dir));
+        doomed.iter().for_each(|dir| self.replicas.dirs().remove(dir));
         self.coordinators.tell_resigned();
         failure.map_or(Ok(()), Err)
     }
@@ -181,12 +181,12 @@ impl Publisher {
             } else {
                 doomed.extend(self.stop_unserved(topic, *index));
             }
-            self.replicas.forget_failed(topic.name(), *index);
+            self.replicas.dirs().forget_if_failed(&(topic.name().to_string(), *index));
         }
         self.unfollow(&stopped);
         doomed.extend(self.replicas.mark_deleted(&stopped));
         // As with a deleted topic: the replica may be assigned again, and then begins empty.
-        self.replicas.store_checkpoints();
+        self.replicas.checkpoints().store();
         doomed
     }
 
@@ -196,7 +196,7 @@ impl Publisher {
         let doomed: Vec<PathBuf> = topics.iter().flat_map(|topic| self.drop_topic(topic)).collect();
         // Otherwise, after a crash, a new topic of the same name would start at the old offset, and
         // use the old recovery point.
-        self.replicas.store_checkpoints();
+        self.replicas.checkpoints().store();
         doomed
     }
 }

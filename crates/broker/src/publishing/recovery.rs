@@ -86,13 +86,13 @@ impl Publisher {
             }
             let (topic, index) = (&key.0, key.1);
             let is_served = self.replicas.partitions().by_name(topic, index).is_some();
-            if !self.replicas.is_recovering(topic, index) && !is_served {
+            if !self.replicas.unopened().lock().is_recovering(topic, index) && !is_served {
                 self.coordinators.give_up(&key);
             }
             recovery.partition_done();
         }
         // A failure is in the log.
-        let _ = self.replicas.store_misleading_checkpoints();
+        let _ = self.replicas.checkpoints().store_misleading();
     }
 
     fn recover_one(&self, one: Missing, left: &LastShutdown) {
@@ -126,7 +126,7 @@ impl Publisher {
         let (topic, index) = (opened.topic().to_owned(), opened.index());
         drop(opened);
         let doomed = self.replicas.mark_unserved_deleted(&topic, index);
-        doomed.iter().for_each(|dir| self.replicas.remove_directory(dir));
+        doomed.iter().for_each(|dir| self.replicas.dirs().remove(dir));
         let namesake: Option<Uuid> = image.topic(&topic).map(|topic| topic.id());
         let missing = self.replicas.missing(image, namesake.into_iter());
         // The other side reports a failure.
@@ -140,7 +140,7 @@ impl Publisher {
         let recovery = self.replicas.recovery();
         if recovery.withdraw(topic.id(), index) {
             recovery.partition_done();
-        } else if self.replicas.is_recovering(topic.name(), index) {
+        } else if self.replicas.unopened().lock().is_recovering(topic.name(), index) {
             return None;
         }
         self.replicas.mark_unserved_deleted(topic.name(), index)
@@ -150,7 +150,7 @@ impl Publisher {
     /// another broker.
     pub(super) fn lead_unserved(&self, topic: &Topic, index: i32, leadership: &Leadership) {
         let key = (topic.name().to_string(), index);
-        if self.replicas.is_recovering(&key.0, key.1) {
+        if self.replicas.unopened().lock().is_recovering(&key.0, key.1) {
             if leadership.is_leader() {
                 self.coordinators.expect(&key);
             } else {

@@ -42,7 +42,7 @@ impl Publisher {
             let topic = image.topic(name)?;
             topic.partition(index)?.replicas.contains(&node_id).then(|| topic.id())
         };
-        self.replicas.quarantine_strays(known)?;
+        self.replicas.dirs().quarantine_strays(known)?;
         let stale = left.is_stale(|topic, index| known(topic, index).is_some());
         self.replicas.set_tiered_aside(&mut missing, |key| left.of(key));
         if !left.clean && !missing.is_empty() {
@@ -53,7 +53,7 @@ impl Publisher {
         }
         if stale {
             // Before a new topic gets the name of a topic that was deleted just before a crash.
-            self.replicas.store_checkpoints();
+            self.replicas.checkpoints().store();
         }
         Ok(())
     }
@@ -83,7 +83,7 @@ impl Publisher {
             let left = self.replicas.unopened().lock().clone();
             let missing = self.replicas.missing(image, image.topics().iter().map(|topic| topic.id()));
             let is_wanted = |key: &TopicPartition| {
-                missing.iter().any(|one| one.is(key)) || self.replicas.is_in_failed_directory(key)
+                missing.iter().any(|one| one.is(key)) || self.replicas.dirs().is_in_failed(key)
             };
             self.replicas.unopened().lock().keep(is_wanted);
             self.open_and_serve(missing, |key| left.of(key))
@@ -105,7 +105,7 @@ impl Publisher {
         let (opened, failure) = self.replicas.open(missing, &left);
         let served = self.serve(opened);
         // A failure is in the log.
-        let _ = self.replicas.store_misleading_checkpoints();
+        let _ = self.replicas.checkpoints().store_misleading();
         failure.map_or(served, Err)
     }
 
@@ -240,12 +240,15 @@ impl Publisher {
             .for_each(|partition| self.share_partitions.partition_left((topic.id, partition.index())));
         self.unfollow(&removed);
         self.coordinators.resign(&topic.name);
-        let is_unopened = |index: &&i32| self.replicas.is_unopened(&topic.name, **index);
+        let is_unopened = |index: &&i32| self.replicas.unopened().lock().is_closed(&topic.name, **index);
         let unopened = topic.partitions.iter().filter(is_unopened);
         // Of a log that is being checked, the thread that checks it removes the directory.
         let mut doomed: Vec<PathBuf> =
             unopened.filter_map(|index| self.replicas.mark_unserved_deleted(&topic.name, *index)).collect();
-        topic.partitions.iter().for_each(|index| self.replicas.forget_failed(&topic.name, *index));
+        topic
+            .partitions
+            .iter()
+            .for_each(|index| self.replicas.dirs().forget_if_failed(&(topic.name.to_string(), *index)));
         // Includes partitions not in service yet: recovery checks their logs, or cannot open them.
         self.coordinators.topics_deleted(&[GoneTopic {
             name: topic.name.clone(),

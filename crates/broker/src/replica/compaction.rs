@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use levada_log::LogError;
-use levada_log::checkpoint::OffsetCheckpoint;
 use levada_log::compact::{CleanError, Cleaning, Counts, DirtySection, Job};
 use levada_log::disk::is_short;
 use levada_process::blocking::off_shard;
@@ -15,8 +14,11 @@ use levada_process::clock::now_ms;
 use levada_process::tasks::guarded;
 use tokio::task::JoinSet;
 
+use crate::live_config::LiveConfig;
+use crate::replica::cleaner::Cleaner;
+use crate::replica::discarded::Removals;
 use crate::replica::log_config::log_config;
-use crate::replica::{Partition, Replicas, TopicPartition};
+use crate::replica::{Checkpoints, Partition, Partitions};
 
 /// A log that is to be compacted.
 pub(crate) struct Chosen {
@@ -34,19 +36,28 @@ enum CompactionOutcome {
     Failed,
 }
 
-impl Replicas {
+/// Compacts the logs of topics whose policy says so.
+pub(crate) struct Compaction {
+    pub(super) config: Arc<LiveConfig>,
+    pub(super) partitions: Arc<Partitions>,
+    pub(super) cleaner: Arc<Cleaner>,
+    pub(super) checkpoints: Arc<Checkpoints>,
+    pub(super) removals: Arc<Removals>,
+}
+
+impl Compaction {
     /// Compacts logs as they need it, `log.cleaner.threads` at a time; returns only if there is no
     /// compaction here.
-    pub(crate) async fn run_cleaner(self: Arc<Self>) {
+    pub(crate) async fn run(self: Arc<Self>) {
         let mut running = JoinSet::new();
         let mut changes = self.config.changes();
         while self.config.load().cleaner.enabled {
             let backoff = Duration::from_millis(self.config.load().cleaner.backoff_ms.unsigned_abs());
             while running.len() < self.config.load().cleaner.threads as usize {
-                let replicas = self.clone();
-                let Some(chosen) = off_shard(move || replicas.choose()).await else { break };
-                let replicas = self.clone();
-                running.spawn_blocking(move || replicas.compact_guarded(&chosen));
+                let compaction = self.clone();
+                let Some(chosen) = off_shard(move || compaction.choose()).await else { break };
+                let compaction = self.clone();
+                running.spawn_blocking(move || compaction.compact_guarded(&chosen));
             }
             tokio::select! {
                 Some(went_well) = running.join_next(), if !running.is_empty() => {
@@ -67,7 +78,7 @@ impl Replicas {
         let now_ms = now_ms();
         let (mut dirtiest, mut backlog, mut chosen): (f64, u64, Option<Chosen>) = (0.0, 0, None);
         for partition in self.partitions.all() {
-            let (config, key) = (partition.config(), key(&partition));
+            let (config, key) = (partition.config(), partition.key());
             let idle = partition.is_deleted() || partition.log().is_offline() || !self.cleaner.is_free(&key);
             if !config.cleanup_policy.compact || idle {
                 continue;
@@ -90,13 +101,13 @@ impl Replicas {
             }
         }
         self.cleaner.note_dirt(dirtiest, backlog);
-        chosen.filter(|chosen| self.cleaner.take(&key(&chosen.partition)))
+        chosen.filter(|chosen| self.cleaner.take(&chosen.partition.key()))
     }
 
-    /// Like [`Replicas::compact`]. A log whose compaction panics counts as damaged.
+    /// Like [`Compaction::compact`]. A log whose compaction panics counts as damaged.
     pub(crate) fn compact_guarded(&self, chosen: &Chosen) -> bool {
         guarded("compaction", || self.compact(chosen)).unwrap_or_else(|panicked| {
-            let key = key(&chosen.partition);
+            let key = chosen.partition.key();
             self.give_up(&chosen.partition, &panicked);
             self.cleaner.give_back(&key);
             false
@@ -106,12 +117,12 @@ impl Replicas {
     /// Compacts a log; returns true if the next compaction need not wait. Blocks.
     pub(crate) fn compact(&self, chosen: &Chosen) -> bool {
         let partition = &chosen.partition;
-        let key = key(partition);
+        let key = partition.key();
         match self.compact_log(chosen) {
             Ok(CompactionOutcome::Done(end, counts)) => {
                 self.cleaner.count(&counts);
                 self.cleaner.done(&key, end, || partition.is_deleted());
-                self.store_cleaner_checkpoint();
+                self.checkpoints.store_cleaner();
                 let (from, to) = (chosen.dirt.first_dirty, end);
                 let (read, written) = (counts.read_bytes, counts.written_bytes);
                 tracing::info!(partition = partition.name(), from, to, read, written, "log compacted");
@@ -179,7 +190,7 @@ impl Replicas {
                 unused.discard()?;
             }
             match replaced.transpose()?.flatten().flatten() {
-                Some(retired) => self.discard(partition, retired),
+                Some(retired) => self.removals.discard(partition, retired),
                 None => return Ok(CompactionOutcome::Dropped),
             }
         }
@@ -188,27 +199,9 @@ impl Replicas {
 
     /// Excludes a damaged log from compaction until the next start.
     fn give_up(&self, partition: &Partition, error: &dyn std::error::Error) {
-        self.cleaner.exclude(&key(partition));
+        self.cleaner.exclude(&partition.key());
         tracing::error!(partition = partition.name(), %error, "log cannot be compacted; the broker retries after the next start");
     }
-
-    /// Lowers the checkpoint of compaction to the end of a truncated log, at most.
-    pub(crate) fn lower_cleaner_checkpoint(&self, partition: &Partition, log_end: i64) {
-        if self.cleaner.lower(&key(partition), log_end) {
-            self.store_cleaner_checkpoint();
-        }
-    }
-
-    /// Stores the offsets at which compaction continues. Blocks.
-    pub(crate) fn store_cleaner_checkpoint(&self) {
-        let _storing = self.storing_checkpoint.lock();
-        // A failure is in the log.
-        let _ = self.dirs.store(OffsetCheckpoint::Cleaner, self.cleaner.checkpoints());
-    }
-}
-
-fn key(partition: &Partition) -> TopicPartition {
-    (partition.topic().to_owned(), partition.index())
 }
 
 /// True if space, descriptors or memory were short: a later compaction may have them.

@@ -319,7 +319,7 @@ impl DataDirs {
     }
 
     /// True if the partition is in a directory that has failed.
-    pub(super) fn is_in_failed(&self, key: &TopicPartition) -> bool {
+    pub(crate) fn is_in_failed(&self, key: &TopicPartition) -> bool {
         self.is_several() && self.of(key).is_some_and(DataDir::has_failed)
     }
 
@@ -329,7 +329,7 @@ impl DataDirs {
     }
 
     /// Removes a partition that has left the broker while its directory was offline.
-    pub(super) fn forget_if_failed(&self, key: &TopicPartition) {
+    pub(crate) fn forget_if_failed(&self, key: &TopicPartition) {
         if self.is_in_failed(key) {
             self.forget(key);
         }
@@ -344,14 +344,14 @@ impl DataDirs {
     }
 
     /// Partitions that entered service since the last call, with the ids of their directories.
-    pub(super) fn take_placed(&self) -> Vec<(TopicPartition, Uuid)> {
+    pub(crate) fn take_placed(&self) -> Vec<(TopicPartition, Uuid)> {
         let placed = std::mem::take(&mut *self.placed.lock());
         let identified = |key: TopicPartition| self.announced(&key).map(DataDir::id).map(|id| (key, id));
         placed.into_iter().filter_map(identified).collect()
     }
 
     /// Wakes when a directory has failed.
-    pub(super) fn news(&self) -> &Arc<Notify> {
+    pub(crate) fn news(&self) -> &Arc<Notify> {
         &self.news
     }
 
@@ -392,7 +392,7 @@ impl DataDirs {
 
     /// Finishes interrupted deletions, and moves directories of partitions out of the way that no
     /// `known` topic has, or only one of another id.
-    pub(super) fn quarantine_strays(
+    pub(crate) fn quarantine_strays(
         &self,
         known: impl Fn(&str, i32) -> Option<Uuid>,
     ) -> Result<(), DataDirError> {

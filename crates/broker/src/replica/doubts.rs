@@ -77,7 +77,7 @@ impl Replicas {
         });
         let unopened = self.unopened.lock().clone();
         let tiered = unopened.tiered().map(|(topic, index)| {
-            format!("{topic}-{index} is not served: its topic has remote storage, which this version does not read")
+            format!("{topic}-{index} is not served: its topic has remote storage, and remote.log.storage.system.enable is off")
         });
         in_doubt.chain(lost).chain(gaps).chain(tiered).collect()
     }
@@ -119,14 +119,13 @@ impl Replicas {
                         "records are lost: no replica of a registered broker has more, and this one leads"
                     );
                     partition.accept_loss();
-                    self.store_checkpoints();
+                    self.checkpoints.store();
                     leads = true;
                 }
             }
         }
         // The controllers may have a former report of the directory.
-        let keys: Vec<_> =
-            in_doubt.iter().map(|partition| (partition.topic().to_owned(), partition.index())).collect();
+        let keys: Vec<_> = in_doubt.iter().map(|partition| partition.key()).collect();
         self.dirs.note_placed(&keys);
         leads
     }

@@ -8,17 +8,17 @@ use std::time::Duration;
 use levada_process::blocking::off_shard;
 use levada_process::clock::now_ms;
 
-use crate::replica::Replicas;
+use crate::replica::housekeeping::Housekeeping;
 
-impl Replicas {
+impl Housekeeping {
     /// Searches for silent producers every `producer.id.expiration.check.interval.ms`; never
     /// returns.
     pub(crate) async fn run_producer_expiry(self: Arc<Self>) {
         loop {
             let interval_ms = self.config.load().producer_id_expiration_check_interval_ms.unsigned_abs();
             tokio::time::sleep(Duration::from_millis(interval_ms)).await;
-            let replicas = self.clone();
-            off_shard(move || replicas.expire_producers(now_ms())).await;
+            let housekeeping = self.clone();
+            off_shard(move || housekeeping.expire_producers(now_ms())).await;
         }
     }
 

@@ -27,11 +27,6 @@ pub(crate) struct FailedDir {
 }
 
 impl Replicas {
-    /// Wakes when a directory has failed.
-    pub(crate) fn failures(&self) -> &Arc<Notify> {
-        self.dirs.news()
-    }
-
     /// Directories that failed since the last call.
     pub(crate) fn take_failed_directories(&self) -> Vec<FailedDir> {
         let failed = self.dirs.take_failed().into_iter();
@@ -50,25 +45,9 @@ impl Replicas {
         let log = partition.log();
         log.abandon();
         let left = PartitionAtShutdown::of(log);
-        self.unopened.lock().note(&(partition.topic().to_owned(), partition.index()), left);
+        self.unopened.lock().note(&partition.key(), left);
         self.partitions.remove_one(partition.topic_id(), partition.index());
         drop(partition.lane().take_writer());
-    }
-
-    /// True if the partition is in a directory that has failed.
-    pub(crate) fn is_in_failed_directory(&self, key: &TopicPartition) -> bool {
-        self.dirs.is_in_failed(key)
-    }
-
-    /// Drops the directory of a partition that has left this broker, if the directory has failed:
-    /// the next partition of the name gets another one.
-    pub(crate) fn forget_failed(&self, topic: &str, index: i32) {
-        self.dirs.forget_if_failed(&(topic.to_owned(), index));
-    }
-
-    /// Partitions that entered service since the last call, with the ids of their directories.
-    pub(crate) fn take_placed(&self) -> Vec<(TopicPartition, Uuid)> {
-        self.dirs.take_placed()
     }
 
     /// Makes directories refuse records if an append, or work that delays appends, has not returned
@@ -110,8 +89,7 @@ impl Replicas {
 
     /// Reports the directory of these partitions to the metadata again.
     pub(crate) fn report_placed(&self, partitions: &[Arc<Partition>]) {
-        let key = |partition: &Arc<Partition>| (partition.topic().to_owned(), partition.index());
-        self.dirs.note_placed(&partitions.iter().map(key).collect::<Vec<_>>());
+        self.dirs.note_placed(&partitions.iter().map(|one| one.key()).collect::<Vec<_>>());
     }
 
     /// Partitions whose logs cannot serve although their directories work: a log went offline, for
@@ -122,8 +100,7 @@ impl Replicas {
     pub(crate) fn lost(&self, now_ms: i64) -> Vec<TopicPartition> {
         let any_refuses = self.dirs.iter().any(DataDir::refuses_records);
         let lost = self.partitions.find(|partition| self.cannot_serve(partition, now_ms, any_refuses));
-        let key = |partition: &Arc<Partition>| (partition.topic().to_owned(), partition.index());
-        let mut lost: Vec<TopicPartition> = lost.iter().map(key).collect();
+        let mut lost: Vec<TopicPartition> = lost.iter().map(|one| one.key()).collect();
         lost.extend(self.unopened.lock().tiered().cloned());
         // A directory that is out of use may have the log.
         if !self.dirs.has_closed() {
@@ -166,7 +143,7 @@ impl Replicas {
         if self.is_lost(&key, uptime_ms()) {
             return Some(LOST_DIRECTORY);
         }
-        if self.is_unopened(topic, index) {
+        if self.unopened.lock().is_closed(topic, index) {
             return None;
         }
         let dir = self.dirs.announced(&key)?;

@@ -9,7 +9,8 @@ use levada_cluster::replication::follower::{FollowedLog, LogEnd, Outcome, Task};
 use levada_log::{AppendError, Discarded, LogError, TieredState, Writer};
 use levada_process::clock::now_ms;
 
-use crate::replica::{Partition, Replicas};
+use crate::replica::discarded::Removals;
+use crate::replica::{Checkpoints, Partition, Partitions};
 
 /// Position of a log that begins to follow a leader.
 pub(crate) struct FollowStart {
@@ -18,7 +19,14 @@ pub(crate) struct FollowStart {
     pub(crate) log: FollowedLog,
 }
 
-impl Replicas {
+/// Does the tasks of followers on their logs.
+pub(crate) struct FollowerTasks {
+    pub(super) partitions: Arc<Partitions>,
+    pub(super) checkpoints: Arc<Checkpoints>,
+    pub(super) removals: Arc<Removals>,
+}
+
+impl FollowerTasks {
     /// The position of a partition that `leader` leads, another node than this one; none if the
     /// partition is not served, or has another leader by now.
     pub(crate) fn follow_start(&self, key: &PartitionKey, leader: i32) -> Option<FollowStart> {
@@ -56,16 +64,16 @@ impl Replicas {
             Ok(Attempt::Applied(applied)) => applied,
             Ok(Attempt::Emptied(discarded)) => {
                 self.retire_deleted(partition, discarded);
-                self.store_checkpoints();
+                self.checkpoints.store();
                 return self.carry_out(partition, (leader_epoch, end), task);
             }
             Err(outcome) => return outcome,
         };
         if applied.end.offset < end.offset {
             // The recovery point is beyond the end.
-            self.note_misleading_checkpoint();
+            self.checkpoints.note_misleading();
             // Before anything is appended there.
-            self.lower_cleaner_checkpoint(partition, applied.end.offset);
+            self.checkpoints.lower_cleaner(partition, applied.end.offset);
             if !matches!(task, Task::Lower(_)) {
                 log_truncation(partition, (end.offset, applied.end.offset), high_watermark);
             }
@@ -73,13 +81,13 @@ impl Replicas {
         if partition.log().high_watermark() < high_watermark {
             // With the old one, the log would open after another crash as if the records that come
             // there were committed.
-            self.store_checkpoints();
+            self.checkpoints.store();
         }
         self.clear_away(partition, applied)
     }
 
     /// Begins the log of a follower after its remote part, under the conditions of
-    /// [`Replicas::carry_out`]. Blocks on the disk.
+    /// [`FollowerTasks::carry_out`]. Blocks on the disk.
     pub(crate) fn begin_behind(
         &self,
         partition: &Partition,
@@ -98,7 +106,7 @@ impl Replicas {
                     "the log begins after the records that only remote storage has"
                 );
                 // The recovery point and the log start are those of the former log.
-                self.store_checkpoints();
+                self.checkpoints.store();
                 self.clear_away(partition, applied)
             }
             Ok(Attempt::Emptied(_)) => unreachable!("only a task with marks empties a log"),
@@ -114,7 +122,7 @@ impl Replicas {
         work: impl FnOnce(&mut Writer) -> Result<Attempt, AppendError>,
     ) -> Result<Attempt, Outcome> {
         if partition.drop_claims() {
-            self.store_checkpoints();
+            self.checkpoints.store();
         }
         match partition.follow(leader_epoch, work) {
             None if partition.log().is_offline() => Err(Outcome::Offline),
@@ -131,11 +139,11 @@ impl Replicas {
             // broker does not find the log's start by itself.
             let log = partition.log();
             if log.log_start() > log.first_base() || partition.config().tiers.is_enabled {
-                self.note_misleading_checkpoint();
+                self.checkpoints.note_misleading();
             }
             self.retire_deleted(partition, discarded);
         }
-        applied.retired.into_iter().for_each(|retired| self.discard(partition, retired));
+        applied.retired.into_iter().for_each(|retired| self.removals.discard(partition, retired));
         partition.waiters().wake();
         Outcome::Done(applied.end)
     }
@@ -156,7 +164,7 @@ impl Replicas {
 
     /// Removes the segments from the log that the leader has deleted.
     fn retire_deleted(&self, partition: &Partition, discarded: Discarded) {
-        if let Err(error) = self.retire(partition, discarded) {
+        if let Err(error) = self.removals.retire(partition, discarded) {
             tracing::warn!(partition = partition.name(), %error, "cannot remove segments below the leader's log start");
         }
     }

@@ -197,6 +197,16 @@ impl UnservedPartitions {
         self.0.get(&(topic.to_owned(), index)).map(|unserved| unserved.reason)
     }
 
+    /// True if the partition's log is being checked, or is yet to be checked.
+    pub(crate) fn is_recovering(&self, topic: &str, index: i32) -> bool {
+        self.unserved_reason(topic, index) == Some(UnservedReason::Recovering)
+    }
+
+    /// True if the partition's log could not or may not be opened, or its directory has failed.
+    pub(crate) fn is_closed(&self, topic: &str, index: i32) -> bool {
+        matches!(self.unserved_reason(topic, index), Some(UnservedReason::Failed | UnservedReason::Tiered))
+    }
+
     pub(crate) fn of(&self, key: &TopicPartition) -> PartitionAtShutdown {
         self.0.get(key).map(|unserved| unserved.left).unwrap_or_default()
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use levada_config::BrokerConfig;
 use levada_log::checkpoint::PartitionMetadata;
 use levada_process::blocking::off_shard;
 use levada_wire::error_code::ErrorCode;
@@ -20,11 +21,14 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::replica::data_dir::{DataDir, Found};
+use crate::replica::data_dirs::DataDirs;
 use crate::replica::pace::Pace;
 use crate::replica::{Partition, Replicas, TopicPartition};
 
 mod copy;
 mod switch;
+
+use self::copy::Job;
 
 /// Pause before the next check of unfinished moves whose partitions are not served yet.
 const RESUME: Duration = Duration::from_secs(1);
@@ -75,6 +79,18 @@ impl Moves {
     /// Stops all work soon; the next start begins the moves again.
     pub(crate) fn halt(&self) {
         self.pace.halt();
+    }
+
+    /// Begins a move of this partition to a directory.
+    fn begin(&self, partition: Arc<Partition>, future: Found, dir: &DataDir) {
+        self.add(Move {
+            partition,
+            future,
+            to: dir.path().to_owned(),
+            copy: ArcSwapOption::empty(),
+            has_begun: AtomicBool::new(false),
+            cancelled: Mutex::new(false),
+        });
     }
 
     /// Registers a move, unless the partition is already moving to the same directory: the second
@@ -144,7 +160,7 @@ impl Replicas {
         let key = (topic.to_owned(), index);
         let known = self.moves.of(&key).filter(|one| !one.partition.is_deleted());
         if let Some(other) = known.as_ref().filter(|one| one.to != dir.path()) {
-            self.cancel(other);
+            Job::new(self, other).cancel();
         }
         let partition = self.partition(topic, index).map_err(|error| {
             if error == ErrorCode::KafkaStorageError {
@@ -170,28 +186,8 @@ impl Replicas {
             return Err(ErrorCode::KafkaStorageError);
         }
         tracing::info!(partition = partition.name(), to = %dir.path().display(), "the replica moves to another directory");
-        self.begin_move(partition, dir.new_future(&key), dir);
+        self.moves.begin(partition, dir.new_future(&key), dir);
         Ok(())
-    }
-
-    fn begin_move(&self, partition: Arc<Partition>, future: Found, dir: &DataDir) {
-        self.moves.add(Move {
-            partition,
-            future,
-            to: dir.path().to_owned(),
-            copy: ArcSwapOption::empty(),
-            has_begun: AtomicBool::new(false),
-            cancelled: Mutex::new(false),
-        });
-    }
-
-    /// Ends a move. If its last step runs, that is waited for.
-    fn cancel(&self, one: &Arc<Move>) {
-        *one.cancelled.lock() = true;
-        self.moves.forget(one);
-        if !one.has_begun.swap(true, Ordering::AcqRel) {
-            self.leave(one);
-        }
     }
 
     /// Runs requested moves; never returns.
@@ -202,10 +198,10 @@ impl Replicas {
         loop {
             let replicas = self.clone();
             unfinished = off_shard(move || replicas.resume(unfinished)).await;
-            while running.len() < self.move_threads() {
+            while running.len() < threads(&self.config.load(), &self.dirs) {
                 let Some(next) = self.moves.next() else { break };
                 let replicas = self.clone();
-                running.spawn_blocking(move || replicas.carry_out_move(&next));
+                running.spawn_blocking(move || Job::new(&replicas, &next).carry_out());
             }
             tokio::select! {
                 Some(_) = running.join_next(), if !running.is_empty() => {}
@@ -213,11 +209,6 @@ impl Replicas {
                 () = tokio::time::sleep(RESUME), if !unfinished.is_empty() => {}
             }
         }
-    }
-
-    fn move_threads(&self) -> usize {
-        let set = self.config.load().settings().text("num.replica.alter.log.dirs.threads").map(str::parse);
-        set.and_then(Result::ok).unwrap_or_else(|| self.dirs.iter().count()).max(1)
     }
 
     /// Restarts the moves of the former process whose partitions are served by now; returns the
@@ -231,24 +222,31 @@ impl Replicas {
             match self.partitions.by_name(&topic, index) {
                 None if self.metadata.has_partition(&topic, index) => waiting.push((found, id)),
                 served => {
-                    let resumed = served.filter(|served| self.is_resumable(served, &found, dir));
-                    self.remove_directory(&found.path);
+                    let resumed = served.filter(|served| {
+                        self.moves.of(&found.key).is_none() && is_resumable(served, &found, dir)
+                    });
+                    self.dirs.remove(&found.path);
                     if let Some(partition) = resumed {
                         tracing::info!(partition = partition.name(), to = %dir.path().display(), "the move of the replica begins again");
-                        self.begin_move(partition, dir.new_future(&found.key), dir);
+                        self.moves.begin(partition, dir.new_future(&found.key), dir);
                     }
                 }
             }
         }
         waiting
     }
+}
 
-    fn is_resumable(&self, partition: &Partition, found: &Found, dir: &DataDir) -> bool {
-        let metadata = PartitionMetadata::load(&**dir.disk(), &found.path).ok().flatten();
-        let is_of_topic = metadata.is_some_and(|found| found.topic_id == partition.topic_id().to_bytes());
-        let is_elsewhere = partition.log().dir().parent() != Some(dir.path());
-        is_of_topic && is_elsewhere && self.moves.of(&found.key).is_none()
-    }
+fn threads(config: &BrokerConfig, dirs: &DataDirs) -> usize {
+    let set = config.settings().text("num.replica.alter.log.dirs.threads").map(str::parse);
+    set.and_then(Result::ok).unwrap_or_else(|| dirs.iter().count()).max(1)
+}
+
+/// True if the copy in this directory belongs to the partition, which is still elsewhere.
+fn is_resumable(partition: &Partition, found: &Found, dir: &DataDir) -> bool {
+    let metadata = PartitionMetadata::load(&**dir.disk(), &found.path).ok().flatten();
+    let is_of_topic = metadata.is_some_and(|found| found.topic_id == partition.topic_id().to_bytes());
+    is_of_topic && partition.log().dir().parent() != Some(dir.path())
 }
 
 #[cfg(test)]

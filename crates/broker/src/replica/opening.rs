@@ -45,7 +45,7 @@ impl Replicas {
             for (index, partition) in topic.partitions() {
                 let is_absent = || {
                     self.partitions.by_id(topic.id(), index).is_none()
-                        && !self.is_recovering(topic.name(), index)
+                        && !self.unopened.lock().is_recovering(topic.name(), index)
                 };
                 let at = partition.replicas.iter().position(|replica| *replica == self.node_id);
                 let is_lost = || self.dirs.is_in_failed(&(topic.name().to_string(), index));
@@ -172,14 +172,14 @@ impl Replicas {
             writer.partition().flush()?;
         }
         if doubt.is_some() || writer.partition().high_watermark() < left.high_watermark {
-            self.note_misleading_checkpoint();
+            self.checkpoints.note_misleading();
         }
         if doubt.is_some() && identity.leadership.is_leader() {
             identity.leadership = identity.leadership.unstored();
         }
         // A process that ended between a truncation and its note left a checkpoint beyond the end.
         if self.cleaner.lower(&key, writer.partition().log_end()) {
-            self.store_cleaner_checkpoint();
+            self.checkpoints.store_cleaner();
         }
         let partition = Partition::new(identity, writer, config, self.upkeep.clone());
         let partition = partition.leased(self.lease.clone()).replicated(self.replication.clone());
@@ -208,11 +208,7 @@ impl Replicas {
                 return Ok(true);
             }
             // Before there is a directory: no start after a crash finds it with the offsets.
-            let mut stored_marks = self.storing_checkpoint.lock();
-            *stored_marks = None;
-            self.unopened.lock().reset(key);
-            self.cleaner.forget(key);
-            dir.forget_offsets(key)?;
+            self.checkpoints.forget(dir, key)?;
             *left = PartitionAtShutdown::default();
             return Ok(!was_displaced);
         }
@@ -245,7 +241,7 @@ impl Replicas {
                 dir.report(&error);
                 let held_back = opened.extract_if(.., |one| is_here(one));
                 held_back.for_each(|one| {
-                    self.unopened.lock().note(&key_of(&one), PartitionAtShutdown::of(one.log()));
+                    self.unopened.lock().note(&one.key(), PartitionAtShutdown::of(one.log()));
                 });
                 failure = Some(error);
             }
@@ -253,15 +249,11 @@ impl Replicas {
         if let (true, Some(error)) = (opened.is_empty(), failure) {
             return Err(error);
         }
-        let keys: Vec<TopicPartition> = opened.iter().map(key_of).collect();
+        let keys: Vec<TopicPartition> = opened.iter().map(Partition::key).collect();
         self.partitions.add(opened);
         keys.iter().for_each(|key| self.unopened.lock().forget(key));
         self.dirs.note_placed(&keys);
         let served = keys.iter().filter_map(|(topic, index)| self.partitions.by_name(topic, *index));
         Ok(served.collect())
     }
-}
-
-fn key_of(partition: &Partition) -> TopicPartition {
-    (partition.topic().to_owned(), partition.index())
 }

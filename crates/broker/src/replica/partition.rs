@@ -152,6 +152,11 @@ impl Partition {
         self.index
     }
 
+    /// Topic and index.
+    pub(crate) fn key(&self) -> TopicPartition {
+        (self.topic.to_string(), self.index)
+    }
+
     /// `topic-index`, as directories and messages name it.
     pub(crate) fn name(&self) -> String {
         format!("{}-{}", self.topic, self.index)

@@ -7,6 +7,7 @@ use levada_process::blocking::off_shard;
 use levada_process::clock::now_ms;
 use levada_wire::error_code::ErrorCode;
 
+use crate::replica::housekeeping::Housekeeping;
 use crate::replica::{Partition, Replicas};
 
 /// Value for the high watermark in a request to delete records.
@@ -15,7 +16,9 @@ const HIGH_WATERMARK: i64 = -1;
 impl Replicas {
     /// Deletes the records of a partition before an offset (-1: the high watermark), and returns
     /// the partition's first offset afterwards. The caller then has it stored, with those of other
-    /// partitions: [`Replicas::store_misleading_checkpoints`]. Blocks.
+    /// partitions, by [`Checkpoints::store_misleading`]. Blocks.
+    ///
+    /// [`Checkpoints::store_misleading`]: crate::replica::Checkpoints::store_misleading
     ///
     /// # Errors
     /// This broker does not lead the partition, its topic keeps records by their keys, or the
@@ -33,9 +36,9 @@ impl Replicas {
         }
         let advanced = partition.lane().with_writer(|writer| writer.advance_log_start(offset));
         let discarded = advanced.ok_or(ErrorCode::NotLeaderOrFollower)?;
-        self.note_misleading_checkpoint();
+        self.checkpoints.note_misleading();
         // Files are renamed outside the lane: appends continue at the same time.
-        let removed = discarded.and_then(|discarded| self.retire(partition, discarded));
+        let removed = discarded.and_then(|discarded| self.removals.retire(partition, discarded));
         partition.waiters().wake();
         match removed {
             Ok(()) => Ok(partition.log().log_start()),
@@ -45,16 +48,18 @@ impl Replicas {
             }
         }
     }
+}
 
+impl Housekeeping {
     /// Checks for old segments every `log.retention.check.interval.ms`; never returns.
     pub(crate) async fn run_retention(self: Arc<Self>) {
         loop {
             let interval_ms = self.config.load().retention_check_interval_ms.unsigned_abs();
             tokio::time::sleep(Duration::from_millis(interval_ms)).await;
-            let replicas = self.clone();
+            let housekeeping = self.clone();
             off_shard(move || {
-                for partition in replicas.partitions.all() {
-                    replicas.delete_old_segments(&partition);
+                for partition in housekeeping.partitions.all() {
+                    housekeeping.delete_old_segments(&partition);
                 }
             })
             .await;
@@ -67,7 +72,7 @@ impl Replicas {
         let retired = discarded.map(|discarded| {
             let discarded = discarded?;
             let (segments, bytes) = (discarded.count(), discarded.size_bytes());
-            self.retire(partition, discarded).map(|()| (segments, bytes))
+            self.removals.retire(partition, discarded).map(|()| (segments, bytes))
         });
         match retired {
             None | Some(Ok((0, _))) => {}

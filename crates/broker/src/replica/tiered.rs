@@ -54,7 +54,7 @@ impl Replicas {
     pub(crate) fn close_tiered(&self, partition: &Partition) {
         self.abandon(partition);
         let left = PartitionAtShutdown::of(partition.log());
-        self.unopened.lock().refuse(&(partition.topic().to_owned(), partition.index()), left);
+        self.unopened.lock().refuse(&partition.key(), left);
     }
 }
 

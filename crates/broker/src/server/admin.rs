@@ -160,11 +160,11 @@ fn start_upkeep(broker: &Arc<Broker>) {
         lasting(replicas, "checks of lagging replicas", |replicas| replicas.run_lag_checks());
     }
     lasting(broker, "rates of clients", sample_clients);
-    lasting(replicas, "retention", |replicas| replicas.run_retention());
-    lasting(replicas, "flushes", |replicas| replicas.run_flushes());
-    lasting(replicas, "expiry of producers", |replicas| replicas.run_producer_expiry());
+    lasting(replicas.housekeeping(), "retention", |logs| logs.run_retention());
+    lasting(replicas.housekeeping(), "flushes", |logs| logs.run_flushes());
+    lasting(replicas.housekeeping(), "expiry of producers", |logs| logs.run_producer_expiry());
     lasting(broker.tiers(), "tiered storage", |tiers| tiers.run());
-    lasting(replicas, "compaction", |replicas| replicas.run_cleaner());
+    lasting(replicas.compaction(), "compaction", |compaction| compaction.run());
     lasting(replicas, "moves between directories", |replicas| replicas.run_moves());
     lasting(broker, "records of directories", |broker| broker.run_directory_records());
     lasting(broker.access().signing_keys(), "signing keys", |keys| keys.run());

@@ -107,10 +107,10 @@ impl Tiers {
         off_shard(move || {
             let advanced = partition.lane().with_writer(|writer| writer.advance_log_start(log_start));
             let Some(discarded) = advanced.transpose()? else { return Ok(()) };
-            own.replicas.note_misleading_checkpoint();
-            own.replicas.retire(&partition, discarded)?;
+            own.replicas.checkpoints().note_misleading();
+            own.replicas.removals().retire(&partition, discarded)?;
             partition.waiters().wake();
-            own.replicas.store_misleading_checkpoints()
+            own.replicas.checkpoints().store_misleading()
         })
         .await
     }

@@ -21,7 +21,7 @@ use levada_wire::fetch::{FetchRequest, FetchedPartition};
 use tokio::time::Instant;
 
 use crate::replica::Partition;
-use crate::replica::lane::Submitted;
+use crate::replica::submitted::Submitted;
 
 mod answers;
 mod coordinators;
@@ -478,8 +478,9 @@ fn task_of_removed_replica_leaves_successor_unchanged() {
     let (successor, restart) = (rig.partition(), Task::Restart(5));
     let epoch = successor.leadership().leader_epoch();
     let end = log_end(successor.log());
-    let carry_out =
-        |partition: &Partition| rig.broker.replicas().carry_out(partition, (epoch, end), &restart);
+    let carry_out = |partition: &Partition| {
+        rig.broker.replicas().follower_tasks().carry_out(partition, (epoch, end), &restart)
+    };
     assert_eq!(carry_out(&removed), Outcome::Superseded);
     assert_eq!(successor.log().log_end(), 0);
     assert!(matches!(carry_out(&successor), Outcome::Done(end) if end.offset == 5));
@@ -517,7 +518,8 @@ fn outdated_follower_task_leaves_log_unchanged() {
     rig.publish(&[PartitionChangeRecord { leader, isr, ..change(TOPIC) }.into()]);
     let partition = rig.partition();
     let (epoch, end) = (partition.leadership().leader_epoch(), log_end(partition.log()));
-    let carry_out = |end, task: &Task| rig.broker.replicas().carry_out(&partition, (epoch, end), task);
+    let carry_out =
+        |end, task: &Task| rig.broker.replicas().follower_tasks().carry_out(&partition, (epoch, end), task);
     let mut batch = Builder::new().base_offset(50).leader_epoch(epoch);
     batch.push(0, None, Some(b"behind a gap"));
     let marks = LeaderMarks { high_watermark: 60, log_start: 0 };
@@ -542,7 +544,7 @@ fn resigned() -> Rig {
         }
     });
     rig.partition().log().raise_high_watermark(3);
-    rig.broker.replicas().store_checkpoints();
+    rig.broker.replicas().checkpoints().store();
     let (leader, isr) = (OTHER, Some(vec![OTHER]));
     rig.publish(&[PartitionChangeRecord { leader, isr, ..change(TOPIC) }.into()]);
     rig
@@ -559,7 +561,7 @@ fn preferred_leadership_of_another_broker_is_counted() {
 fn carried_out(rig: &Rig, task: &Task, checkpoint: &str) -> (i64, Option<String>) {
     let (partition, end) = (rig.partition(), log_end(rig.partition().log()));
     let epoch = partition.leadership().leader_epoch();
-    let done = rig.broker.replicas().carry_out(&partition, (epoch, end), task);
+    let done = rig.broker.replicas().follower_tasks().carry_out(&partition, (epoch, end), task);
     let Outcome::Done(end) = done else { panic!("{done:?}") };
     let text = fs::read_to_string(rig.home.path().join(checkpoint)).unwrap();
     (end.offset, text.lines().find_map(|line| line.strip_prefix("t 0 ")).map(str::to_owned))
@@ -596,7 +598,7 @@ fn lowered_empty_log_updates_its_checkpoints() {
     let rig = resigned();
     for (checkpoint, offset) in [("log-start-offset-checkpoint", 4), ("replication-offset-checkpoint", 2)] {
         assert_eq!(carried_out(&rig, &Task::Restart(5), checkpoint).0, 5);
-        rig.broker.replicas().store_checkpoints();
+        rig.broker.replicas().checkpoints().store();
         let carried_out = carried_out(&rig, &Task::Lower(offset), checkpoint);
         assert_eq!(carried_out, (offset, Some(offset.to_string())), "{checkpoint}");
     }
@@ -619,7 +621,7 @@ fn truncation_lowers_the_compaction_checkpoint() {
     let epoch = rig.partition().leadership().leader_epoch();
     let truncate = Task::Truncate(1);
     let end = log_end(rig.partition().log());
-    let done = rig.broker.replicas().carry_out(&rig.partition(), (epoch, end), &truncate);
+    let done = rig.broker.replicas().follower_tasks().carry_out(&rig.partition(), (epoch, end), &truncate);
     assert!(matches!(done, Outcome::Done(end) if end.offset == 1), "{done:?}");
     assert_eq!(cleaner(&rig), Some(1));
 }

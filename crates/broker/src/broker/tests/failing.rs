@@ -346,7 +346,7 @@ fn failed_checkpoint_write_is_retried_while_serving() {
         life.append(0);
         life.partition(0).unwrap().log().flush().unwrap();
         begin();
-        life.broker.replicas().store_checkpoints();
+        life.broker.replicas().checkpoints().store();
         let was_hit = disk.heal();
         keep_house(&life);
         let stored = std::fs::read_to_string(home.path().join("a/recovery-point-offset-checkpoint")).unwrap();

@@ -206,7 +206,7 @@ fn moving_life(home: &TempDir, recorder: &Arc<Recorder>) -> (usize, Promises, [&
     let held = life.partition(0).unwrap();
     held.log().flush().unwrap();
     held.lane().with_writer(|writer| writer.advance_log_start(5).unwrap().remove().unwrap());
-    life.broker.replicas().store_checkpoints();
+    life.broker.replicas().checkpoints().store();
     let dirs = if life.is_in(home, "a") { ["a", "b"] } else { ["b", "a"] };
     let (begun, mut promises) = (recorder.count(), Promises::default());
     promises.note(recorder, &life);

@@ -92,7 +92,7 @@ impl Member {
         (0..3).for_each(|offset| assert_eq!(self.write("t"), Ok(offset)));
         let partition = self.now.broker.replicas().partition("t", 0).unwrap();
         self.now.broker.replicas().delete_records(&partition, 2).unwrap();
-        self.now.broker.replicas().store_checkpoints();
+        self.now.broker.replicas().checkpoints().store();
         partition
     }
 

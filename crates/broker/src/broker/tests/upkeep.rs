@@ -137,7 +137,7 @@ fn idle_producers_expire_unless_in_transaction() {
     // The producer was active a moment ago, in spite of the timestamps of its records.
     append(&now, &partition, Builder::new().producer(3, 0, 0), (present - 30 * DAY_MS, present));
     assert_eq!(known(), [1, 2, 3]);
-    now.broker.replicas().expire_producers(present);
+    now.broker.replicas().housekeeping().expire_producers(present);
     assert_eq!(known(), [2, 3]);
     let shorter = AlterConfig {
         key: "producer.id.expiration.ms".to_owned(),
@@ -145,9 +145,9 @@ fn idle_producers_expire_unless_in_transaction() {
     };
     let changes = ConfigChanges::Single(vec![(ConfigResource::all_brokers(), vec![shorter])]);
     assert!(now.run(now.broker.controller().change_configs(changes, false)).pop().unwrap().is_ok());
-    now.broker.replicas().expire_producers(present + 999);
+    now.broker.replicas().housekeeping().expire_producers(present + 999);
     assert_eq!(known(), [2, 3]);
-    now.broker.replicas().expire_producers(present + 1_000);
+    now.broker.replicas().housekeeping().expire_producers(present + 1_000);
     assert_eq!(known(), [2]);
 }
 
@@ -161,7 +161,7 @@ fn search_by_time_does_not_block_shard() {
     let search = now.broker.turns().searches.large.run(requester, move || {
         // Comes only if the requesting thread continues meanwhile.
         waits.recv_timeout(Duration::from_secs(60)).expect("the shard goes on");
-        log.offset_for_timestamp(1)
+        log.times().first_at(1)
     });
     let (found, ()) = now.run(async { tokio::join!(search, async { others.send(()).unwrap() }) });
     assert_eq!(found.unwrap().unwrap().offset, 0);
@@ -180,7 +180,10 @@ fn housekeeping_panic_does_not_skip_other_tasks() {
     let written = || std::fs::read_to_string(&checkpoint).unwrap_or_default().contains("t 0 2");
     assert!(!written());
     disk.break_down(Some("t-0"));
-    assert!(std::panic::catch_unwind(AssertUnwindSafe(|| now.broker.replicas().keep_logs())).is_err());
+    assert!(
+        std::panic::catch_unwind(AssertUnwindSafe(|| now.broker.replicas().housekeeping().keep_logs()))
+            .is_err()
+    );
     now.run(now.broker.keep_house());
     assert!(written(), "checkpoints come after the room that panics");
     disk.break_down(None);

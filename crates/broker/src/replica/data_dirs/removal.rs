@@ -42,7 +42,7 @@ impl DataDirs {
     }
 
     /// Removes a directory that [`DataDirs::mark_deleted`] returned, or a copy that is not needed.
-    pub(in crate::replica) fn remove(&self, path: &Path) {
+    pub(crate) fn remove(&self, path: &Path) {
         if let Err(error) = self.first().disk().remove_dir(path) {
             self.note_unremoved(Unremoved { path: path.to_owned(), topic_id: None }, &error);
         }

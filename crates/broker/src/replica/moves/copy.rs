@@ -1,5 +1,6 @@
 //! The copy of a log: reads batches of the log and appends them as a follower does.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use levada_log::checkpoint::PartitionMetadata;
@@ -59,19 +60,30 @@ pub(super) enum Step {
     CaughtUp,
 }
 
-impl Replicas {
-    /// Carries out one move. Blocks until it has ended.
-    pub(super) fn carry_out_move(&self, one: &Move) {
-        let (name, to) = (one.partition.name(), one.to.display());
-        let ending = if self.await_cleaner(one) {
-            let ending = guarded("move of a replica", || self.copy_log(one));
+/// A move, and the replicas that it belongs to.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) replicas: &'a Replicas,
+    pub(super) one: &'a Move,
+}
+
+impl<'a> Job<'a> {
+    pub(super) fn new(replicas: &'a Replicas, one: &'a Move) -> Self {
+        Self { replicas, one }
+    }
+
+    /// Carries out the move. Blocks until it has ended.
+    pub(super) fn carry_out(self) {
+        let (name, to) = (self.one.partition.name(), self.one.to.display());
+        let ending = if self.await_cleaner() {
+            let ending = guarded("move of a replica", || self.copy_log());
             let ending = ending.unwrap_or_else(|panicked| Err(MoveError::Panicked(panicked)));
-            self.cleaner.give_back(&one.future.key);
+            self.replicas.cleaner.give_back(&self.one.future.key);
             ending
         } else {
             Ok(Ending::Ended)
         };
-        self.moves.forget(one);
+        self.replicas.moves.forget(self.one);
         match &ending {
             Ok(Ending::Moved) => {
                 tracing::info!(partition = name, %to, "the replica has moved to another directory");
@@ -81,9 +93,9 @@ impl Replicas {
                 tracing::info!(partition = name, %to, "the move of the replica ended before the copy was complete")
             }
             Err(error) => {
-                if self.dirs.around(one.partition.log()).has_failed() {
+                if self.replicas.dirs.around(self.one.partition.log()).has_failed() {
                     tracing::error!(partition = name, %to, %error, "cannot move the replica: its directory has failed");
-                } else if one.partition.log().is_offline() {
+                } else if self.one.partition.log().is_offline() {
                     tracing::error!(partition = name, %to, %error, "cannot move the replica: its log is offline; free disk space, then restart the broker");
                 } else {
                     tracing::error!(partition = name, %to, %error, "cannot move the replica; it stays in its directory until another request");
@@ -91,71 +103,84 @@ impl Replicas {
             }
         }
         if let Err(MoveError::Storage(error) | MoveError::Write(AppendError::Storage(error))) = &ending
-            && let Some(dir) = self.destination(one)
+            && let Some(dir) = self.destination()
             && matches!(error, LogError::Io { path, .. } if path.starts_with(dir.path()))
         {
             dir.report(error);
         }
-        self.leave(one);
+        self.leave();
+    }
+
+    /// Ends the move. If its last step runs, that is waited for.
+    pub(super) fn cancel(self) {
+        *self.one.cancelled.lock() = true;
+        self.replicas.moves.forget(self.one);
+        if !self.one.has_begun.swap(true, Ordering::AcqRel) {
+            self.leave();
+        }
     }
 
     /// Removes the copy of a move that has ended, unless a later start may need it.
-    pub(super) fn leave(&self, one: &Move) {
-        let Some(dir) = self.dirs.iter().find(|dir| dir.path() == one.to) else { return };
-        let log = one.partition.log();
+    pub(super) fn leave(self) {
+        let Some(dir) = self.replicas.dirs.iter().find(|dir| dir.path() == self.one.to) else { return };
+        let log = self.one.partition.log();
         // If a log is offline in a working directory, the last step has failed: the next start may
         // find it in either place, and must not create a new one as well.
-        let is_in_doubt = log.is_offline() && !self.dirs.around(log).has_failed();
-        if !is_in_doubt && self.dirs.stay(&one.future.key, dir) {
-            self.dirs.note_placed(std::slice::from_ref(&one.future.key));
-            self.moves.announced.notify_one();
+        let is_in_doubt = log.is_offline() && !self.replicas.dirs.around(log).has_failed();
+        if !is_in_doubt && self.replicas.dirs.stay(&self.one.future.key, dir) {
+            self.replicas.dirs.note_placed(std::slice::from_ref(&self.one.future.key));
+            self.replicas.moves.announced.notify_one();
         }
-        let is_kept = self.moves.pace.is_halted() || log.is_offline() || dir.has_failed();
-        if !is_kept && dir.disk().list(&one.future.path).is_ok() {
-            self.remove_directory(&one.future.path);
+        let is_kept = self.replicas.moves.pace.is_halted() || log.is_offline() || dir.has_failed();
+        if !is_kept && dir.disk().list(&self.one.future.path).is_ok() {
+            self.replicas.dirs.remove(&self.one.future.path);
         }
     }
 
     /// True if the move no longer has a goal.
-    pub(super) fn has_ended(&self, one: &Move) -> bool {
-        let is_out = one.partition.is_deleted() || one.partition.log().is_offline() || one.is_over();
-        is_out || one.is_cancelled() || self.moves.pace.is_halted() || self.destination(one).is_none()
+    pub(super) fn has_ended(self) -> bool {
+        let is_out =
+            self.one.partition.is_deleted() || self.one.partition.log().is_offline() || self.one.is_over();
+        is_out
+            || self.one.is_cancelled()
+            || self.replicas.moves.pace.is_halted()
+            || self.destination().is_none()
     }
 
-    pub(super) fn destination(&self, one: &Move) -> Option<&DataDir> {
-        self.dirs.online().find(|dir| dir.path() == one.to)
+    pub(super) fn destination(self) -> Option<&'a DataDir> {
+        self.replicas.dirs.online().find(|dir| dir.path() == self.one.to)
     }
 
     /// Excludes the log from compaction, which would change the copied segments.
-    fn await_cleaner(&self, one: &Move) -> bool {
-        while !self.has_ended(one) {
-            if self.cleaner.take(&one.future.key) {
+    fn await_cleaner(self) -> bool {
+        while !self.has_ended() {
+            if self.replicas.cleaner.take(&self.one.future.key) {
                 return true;
             }
-            self.moves.pace.rest(REST);
+            self.replicas.moves.pace.rest(REST);
         }
         false
     }
 
-    fn copy_log(&self, one: &Move) -> Result<Ending, MoveError> {
-        let (log, mut rests) = (one.partition.shared_log(), 0);
-        let Some(mut copy) = self.open_copy(one)? else { return Ok(Ending::Ended) };
-        one.copy.store(Some(copy.partition().clone()));
-        while !self.has_ended(one) {
+    fn copy_log(self) -> Result<Ending, MoveError> {
+        let (log, mut rests) = (self.one.partition.shared_log(), 0);
+        let Some(mut copy) = self.open_copy()? else { return Ok(Ending::Ended) };
+        self.one.copy.store(Some(copy.partition().clone()));
+        while !self.has_ended() {
             match advance(&log, &mut copy, self.step_bytes())? {
-                Step::Copied(bytes) => self.pay(one, bytes),
+                Step::Copied(bytes) => self.pay(bytes),
                 Step::Again => {}
-                Step::CaughtUp if !self.is_expected(one) => {
+                Step::CaughtUp if !self.is_expected() => {
                     if rests % RESTS_PER_REQUEST == 0 {
-                        self.announce(one);
+                        self.announce();
                     }
                     rests += 1;
-                    self.moves.pace.rest(REST);
+                    self.replicas.moves.pace.rest(REST);
                 }
                 Step::CaughtUp => {
                     // Most of it now: appends wait for the rest.
                     copy.flush()?;
-                    match self.switch(one, copy)? {
+                    match self.switch(copy)? {
                         Switched::Ended(ending) => return Ok(ending),
                         Switched::Behind(behind) => copy = *behind,
                     }
@@ -166,59 +191,59 @@ impl Replicas {
     }
 
     /// Creates the copy, without batches.
-    fn open_copy(&self, one: &Move) -> Result<Option<Writer>, LogError> {
-        let Some(dir) = self.destination(one) else { return Ok(None) };
-        let (log, topic) = (one.partition.log(), one.partition.config());
+    fn open_copy(self) -> Result<Option<Writer>, LogError> {
+        let Some(dir) = self.destination() else { return Ok(None) };
+        let (log, topic) = (self.one.partition.log(), self.one.partition.config());
         let options = OpenOptions {
-            config: log_config(&self.config.load(), &topic),
+            config: log_config(&self.replicas.config.load(), &topic),
             log_start: log.log_start(),
             high_watermark: Some(0),
             disk: dir.disk().clone(),
             background: dir.background().clone(),
             watch: dir.watch(),
-            ..OpenOptions::new(&one.future.path)
+            ..OpenOptions::new(&self.one.future.path)
         };
         let (mut copy, _) = Writer::open(options, now_ms())?;
         copy.resign();
-        let metadata = PartitionMetadata { topic_id: one.partition.topic_id().to_bytes() };
-        metadata.store(&**dir.disk(), &one.future.path)?;
+        let metadata = PartitionMetadata { topic_id: self.one.partition.topic_id().to_bytes() };
+        metadata.store(&**dir.disk(), &self.one.future.path)?;
         Ok(Some(copy))
     }
 
     /// Reports to the metadata that the replica is about to be in its new directory.
-    fn announce(&self, one: &Move) {
-        if let Some(dir) = self.destination(one) {
-            self.dirs.arrive(&one.future.key, dir);
-            self.dirs.note_placed(std::slice::from_ref(&one.future.key));
-            self.moves.announced.notify_one();
+    fn announce(self) {
+        if let Some(dir) = self.destination() {
+            self.replicas.dirs.arrive(&self.one.future.key, dir);
+            self.replicas.dirs.note_placed(std::slice::from_ref(&self.one.future.key));
+            self.replicas.moves.announced.notify_one();
         }
     }
 
     /// True if the metadata names the new directory.
-    fn is_expected(&self, one: &Move) -> bool {
-        let image = self.metadata.image();
-        let topic = image.topic_by_id(one.partition.topic_id());
-        let Some(found) = topic.and_then(|topic| topic.partition(one.partition.index())) else {
+    fn is_expected(self) -> bool {
+        let image = self.replicas.metadata.image();
+        let topic = image.topic_by_id(self.one.partition.topic_id());
+        let Some(found) = topic.and_then(|topic| topic.partition(self.one.partition.index())) else {
             return false;
         };
-        let at = found.replicas.iter().position(|replica| *replica == self.node_id);
+        let at = found.replicas.iter().position(|replica| *replica == self.replicas.node_id);
         let named = at.and_then(|at| found.directories.get(at));
-        self.destination(one).is_some_and(|dir| named == Some(&dir.id()))
+        self.destination().is_some_and(|dir| named == Some(&dir.id()))
     }
 
-    fn rate(&self) -> f64 {
-        number(&self.config.load(), "replica.alter.log.dirs.io.max.bytes.per.second") as f64
+    fn rate(self) -> f64 {
+        number(&self.replicas.config.load(), "replica.alter.log.dirs.io.max.bytes.per.second") as f64
     }
 
-    fn step_bytes(&self) -> u32 {
+    fn step_bytes(self) -> u32 {
         ((self.rate() / 4.0) as u32).clamp(STEP_MIN, STEP_MAX)
     }
 
     /// Waits until copied bytes are paid for, at the rate in force.
-    fn pay(&self, one: &Move, bytes: u64) {
-        let (pace, rate) = (&self.moves.pace, self.rate());
+    fn pay(self, bytes: u64) {
+        let (pace, rate) = (&self.replicas.moves.pace, self.rate());
         pace.go_on(bytes, rate);
-        while !pace.debt().is_zero() && !self.has_ended(one) {
+        while !pace.debt().is_zero() && !self.has_ended() {
             if self.rate() != rate {
                 pace.forgive();
             }

@@ -39,7 +39,7 @@ fn append(rig: &Rig, records: usize) -> Task {
 fn carried_out(rig: &Rig, task: &Task) -> Outcome {
     let (partition, end) = (rig.partition(), log_end(rig.partition().log()));
     let epoch = partition.leadership().leader_epoch();
-    rig.broker.replicas().carry_out(&partition, (epoch, end), task)
+    rig.broker.replicas().follower_tasks().carry_out(&partition, (epoch, end), task)
 }
 
 /// A broker that has opened a log with three records, whose checkpoints have offsets up to 9.
@@ -87,7 +87,7 @@ fn incomplete_replica_is_lost_until_in_sync() {
     assert_eq!(rig.run(rig.produce(1, LONG_MS)).0, NOT_LEADER);
     let warnings = rig.broker.replicas().warnings();
     assert!(warnings.len() == 1 && warnings[0].contains("t-0"), "{warnings:?}");
-    rig.broker.replicas().store_checkpoints();
+    rig.broker.replicas().checkpoints().store();
     assert_eq!(stored(&rig, HIGH_WATERMARKS), Some(9), "the next start has to find the same");
     let led_by_other = |isr: &[i32], eligible: &[i32]| PartitionChangeRecord {
         leader: OTHER,
@@ -164,7 +164,7 @@ fn follower_syncs_records_before_next_fetch() {
     let appended = partition.follow(epoch, |writer| apply(writer, &task, epoch, end, now_ms()));
     assert!(appended.is_some_and(|appended| appended.is_ok()));
     assert!(partition.log().durable() < 2);
-    assert_eq!(rig.broker.replicas().prepare_fetch(&partition), Some(0));
+    assert_eq!(rig.broker.replicas().follower_tasks().prepare_fetch(&partition), Some(0));
     assert_eq!(partition.log().durable(), 2);
 }
 
@@ -187,6 +187,6 @@ fn follower_stores_log_start_before_reporting_it() {
     let marks = LeaderMarks { high_watermark: 3, log_start: 2 };
     let done = carried_out(&rig, &Task::Append { records: Bytes::new(), marks });
     assert!(matches!(done, Outcome::Done(_)), "{done:?}");
-    rig.broker.replicas().store_misleading_checkpoints().unwrap();
+    rig.broker.replicas().checkpoints().store_misleading().unwrap();
     assert_eq!(stored(&rig, LOG_STARTS), Some(2));
 }

@@ -81,7 +81,7 @@ impl Life {
             let replicas = broker.replicas().clone();
             let work = move || {
                 for partition in replicas.partitions().all() {
-                    replicas.delete_old_segments(&partition);
+                    replicas.housekeeping().delete_old_segments(&partition);
                 }
             };
             off_shard(work).await;
@@ -127,8 +127,8 @@ impl Life {
         let offset = start + ((end - start) as f64 * share).round() as i64;
         let ((), span) = self.span(|_| {
             let discarded = partition.lane().with_writer(|writer| writer.advance_log_start(offset)).unwrap();
-            broker.replicas().retire(&partition, discarded.unwrap()).unwrap();
-            broker.replicas().remove_discarded();
+            broker.replicas().removals().retire(&partition, discarded.unwrap()).unwrap();
+            broker.replicas().removals().remove_due();
         });
         self.facts.topics[at].starts.push((index, offset, span));
         offset > start
@@ -139,10 +139,10 @@ impl Life {
         let before = replicas.cleaner().stats().runs;
         let beside = replicas.clone();
         let work = move || {
-            while let Some(chosen) = beside.choose() {
-                beside.compact(&chosen);
+            while let Some(chosen) = beside.compaction().choose() {
+                beside.compaction().compact(&chosen);
             }
-            beside.remove_discarded();
+            beside.removals().remove_due();
         };
         self.beside(off_shard(work));
         replicas.cleaner().stats().runs > before
