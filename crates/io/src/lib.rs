@@ -84,7 +84,8 @@
 //!
 //! A response is a list of pieces: bytes and file ranges. Runs of bytes and small ranges are
 //! gathered and leave by one `sendmsg`. If a large range comes next that call carries `MSG_MORE`,
-//! so that the header travels in the same packet as the data; the range then flows through a pipe.
+//! so that the header travels in the same packet as the data; the range then flows through a pipe,
+//! and its end travels with the bytes after it.
 //! A turn ends with [`Turn::Yield`] when its budget is spent, so that one fast reader does not
 //! occupy the thread, or with [`Turn::Blocked`] when the socket returned `EAGAIN`; the next turn
 //! continues at the same byte.

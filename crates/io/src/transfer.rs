@@ -120,7 +120,7 @@ impl Transfer {
         budget: u64,
     ) -> Result<Turn, TransferError> {
         let _signal = engine.hold_sigpipe();
-        let mut job = Job { engine, socket, budget };
+        let mut job = Job { engine, socket, budget, continues: false };
         self.cold = None;
         while let Some(path) = self.queue.front_path(job.engine) {
             if job.budget == 0 {
@@ -192,7 +192,10 @@ impl Transfer {
         // The path must not continue into pages that were not checked.
         let beyond = job.budget.saturating_sub(self.queue.resident_bytes());
         job.budget -= beyond;
+        // The bytes after a range leave with its end.
+        job.continues = beyond > 0 && self.queue.leads_to_memory();
         let progress = by_reference(job, &mut self.queue);
+        job.continues = false;
         debug_assert!(
             beyond == 0 || job.budget <= self.queue.resident_bytes(),
             "the path ran on into other pages"

@@ -16,6 +16,8 @@ pub(crate) struct Job<'a> {
     pub(crate) socket: BorrowedFd<'a>,
     /// Bytes that this turn may still send.
     pub(crate) budget: u64,
+    /// True if the turn continues from memory after the budget, which ends with the first piece.
+    pub(crate) continues: bool,
 }
 
 impl Job<'_> {
@@ -38,7 +40,7 @@ impl Job<'_> {
     /// True if this turn will continue after the next `offered` bytes, so that the kernel should
     /// wait for a full segment.
     pub(crate) fn more_after(&self, queue: &Queue, offered: u64) -> bool {
-        offered < self.budget && offered < queue.remaining()
+        offered < queue.remaining() && (offered < self.budget || self.continues)
     }
 
     /// The error of a call that reads pages of `extent` and sends them: the error number alone

@@ -139,6 +139,12 @@ impl Queue {
         self.resident_bytes.saturating_sub(self.done)
     }
 
+    /// True if the first piece need not be checked again, and the next one is in memory.
+    pub(crate) fn leads_to_memory(&self) -> bool {
+        let is_resident = self.pieces.front().is_some_and(|first| first.len() <= self.resident_bytes);
+        is_resident && matches!(self.pieces.get(1), Some(Piece::Bytes(_)))
+    }
+
     /// The pages of the first piece to check next, so that its next `len` bytes can be sent.
     fn window(&self, engine: &Engine, len: u64) -> Option<Extent> {
         let (extent, done) = self.front_extent()?;

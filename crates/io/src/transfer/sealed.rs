@@ -68,7 +68,7 @@ impl SealedTransfer {
     ) -> Result<Turn, TransferError> {
         let mut plain = engine.take_scratch();
         let mut sealed = engine.take_sealed();
-        let mut job = Job { engine, socket, budget };
+        let mut job = Job { engine, socket, budget, continues: false };
         let turn = self.turn(&mut job, seal, (&mut plain, &mut sealed));
         job.engine.return_scratch(plain);
         job.engine.return_sealed(sealed);

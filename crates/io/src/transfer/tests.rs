@@ -363,6 +363,34 @@ fn header_is_sent_together_with_its_range() {
 }
 
 #[test]
+fn range_is_sent_together_with_bytes_after_it() {
+    // The kernel holds back at most half a window.
+    let content = content(20_000);
+    let file = file_of(&content);
+    for (bytes, held) in [(&b"after it"[..], true), (b"", false)] {
+        let mut engine = engine(&caps(true, true), Thresholds::default());
+        engine.report_cold(true);
+        let (sender, mut receiver) = sockets(true, false);
+        // The last range cannot be sent, so the bytes before it stay in the socket. A range that
+        // precedes another range does not wait for it: its pages may be missing.
+        let cut = extent(&file_of(b"short"), 5, 1 << 20);
+        let range = extent(&file, 0, content.len() as u64);
+        let mut transfer = Transfer::new([range, Piece::Bytes(Bytes::from_static(bytes)), cut]);
+        let turn = transfer.step(&mut engine, sender.as_fd(), 1 << 20);
+        assert!(matches!(turn, Ok(Turn::Cold) | Err(_)), "{turn:?}");
+        if !held {
+            wait_readable(receiver.as_fd());
+        }
+        let arrived = rustix::io::ioctl_fionread(&receiver).unwrap();
+        assert_eq!(arrived, if held { 0 } else { 20_000 }, "before {} bytes", bytes.len());
+        drop(sender);
+        let mut all = Vec::new();
+        read_to_end(&mut receiver, &mut all);
+        assert!(all == [&content[..], bytes].concat(), "the bytes are those of the pieces");
+    }
+}
+
+#[test]
 fn transfer_step_after_blocking_keeps_to_budget() {
     let content = content(FILE_LEN);
     let thresholds = Thresholds {
