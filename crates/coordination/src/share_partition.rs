@@ -241,6 +241,13 @@ impl SharePartition {
         true
     }
 
+    /// Number of records from `offset` on that can be acquired, if none of them was acquired before.
+    /// The batch that contains the last of these records is acquired whole.
+    pub fn new_max(&self, offset: i64, limits: &ShareLimits) -> Option<i64> {
+        let is_new = self.in_flight_records() == 0 || offset > self.end_offset();
+        is_new.then(|| self.room(limits))
+    }
+
     /// Number of offsets that can be acquired before the limit of record locks is reached.
     fn room(&self, limits: &ShareLimits) -> i64 {
         limits.max_record_locks() - self.in_flight_records()

@@ -4,8 +4,8 @@
 //!
 //! A member of a share group (KIP-932) acquires records of partitions that this broker leads, and
 //! acknowledges records that it has acquired before. The records leave as those of Fetch do: each
-//! partition yields at most one range of whole batches, of which only the headers are read. Records
-//! in the range that the member has not acquired travel along, and the client drops them.
+//! partition yields at most one range of whole batches, of which at most the headers are read.
+//! Records in the range that the member has not acquired travel along, and the client drops them.
 //!
 //! The partitions are those of the member's share session, which ends with the connection that has
 //! opened it. With too few records the request waits, woken by appends and by records that are

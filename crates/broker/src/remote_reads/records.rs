@@ -214,6 +214,7 @@ impl RemoteRead {
                 producer_id: view.producer_id(),
                 is_transactional: view.is_transactional(),
                 is_control: view.is_control(),
+                is_joined: false,
             };
             if span.last_offset < span.base_offset {
                 return Err(damaged(format!("offsets {} to {}", span.base_offset, span.last_offset)));

@@ -19,8 +19,9 @@ pub(crate) enum Claim {
         lease: FetchLease,
         /// First offset to read.
         offset: i64,
-        /// True if no record from the offset on was acquired before.
-        is_new: bool,
+        /// Number of records that can be acquired; none if a record from the offset on was acquired
+        /// before.
+        new_max: Option<i64>,
     },
     /// No records can be acquired now; the waiters of the entry are woken when that changes.
     Later,
@@ -82,10 +83,10 @@ impl ShareEntry {
         if !state.machine.take_fetch_lock(fetch, steady_ms()) {
             return Claim::Later;
         }
-        let is_new = state.machine.in_flight_records() == 0 || offset > state.machine.end_offset();
+        let new_max = state.machine.new_max(offset, &group.limits);
         drop(state);
         let lease = FetchLease { entry: self.clone(), fetch, sleeper: sleeper.clone() };
-        Claim::Taken { lease, offset, is_new }
+        Claim::Taken { lease, offset, new_max }
     }
 }
 

@@ -33,7 +33,20 @@ pub struct AcquireRequest {
     pub batch_size: i32,
 }
 
-/// A batch of the log, by its header.
+impl AcquireRequest {
+    /// Number of offsets up to which neighbouring batches may be passed as one [`FetchedBatch`],
+    /// because the acquisition does not divide them. It requires that no record from the fetch
+    /// offset on was acquired before, that no batch is aborted, and that the last offset to acquire
+    /// by [`SharePartition::new_max`] and `max_records` is not among the joined batches.
+    pub fn joined_max(&self) -> i64 {
+        match self.mode {
+            AcquireMode::Batches => i64::from(self.batch_size.max(1)),
+            AcquireMode::Records => i64::MAX,
+        }
+    }
+}
+
+/// A batch of the log, by its header, or neighbouring batches that are not divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchedBatch {
     /// Base offset.

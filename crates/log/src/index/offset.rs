@@ -78,10 +78,19 @@ impl OffsetIndex {
 
     /// The last entry's position that is not greater than `limit`: the start of a batch, or 0.
     pub(crate) fn boundary(&self, disk: &dyn ReadFiles, limit: u64) -> Result<u64, LogError> {
+        let last = self.last_up_to(disk, limit)?;
+        Ok(last.map_or(0, |entry| entry.position))
+    }
+
+    /// The last entry whose position is not greater than `limit`.
+    pub(crate) fn last_up_to(
+        &self,
+        disk: &dyn ReadFiles,
+        limit: u64,
+    ) -> Result<Option<OffsetEntry>, LogError> {
         let view = self.view(disk)?;
         let after = sorted::partition_point(&view, |entry: &OffsetEntry| entry.position <= limit);
-        let last: Option<OffsetEntry> = sorted::before(&view, after);
-        view.unless_lost(last.map_or(0, |entry| entry.position))
+        view.unless_lost(sorted::before(&view, after))
     }
 
     /// All entries below a position.

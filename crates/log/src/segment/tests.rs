@@ -10,7 +10,7 @@ use tempfile::{TempDir, tempdir};
 
 use super::{SWEEP, is_zero};
 use crate::disk::faulty::FaultyDisk;
-use crate::{Append, LogConfig, OpenOptions, ReadError, Writer};
+use crate::{Append, LogConfig, OpenOptions, Partition, ReadError, Writer};
 
 const INTERVAL: u32 = 4096;
 
@@ -139,6 +139,85 @@ fn read_all(writer: &Writer) {
     for offset in (0..1500).step_by(7) {
         let slice = writer.partition().read(offset, 1, 1500, true).unwrap();
         assert_eq!(slice.base_offset, offset / 3 * 3);
+    }
+    for offset in [0, 700] {
+        list_last(writer.partition(), (offset, 1 << 20), &[offset, 701, 1000, 1499, 5000]);
+    }
+}
+
+/// Lists the last batches of a range for each of these ends, and compares them with the list of all
+/// its batches. Returns the number of lists with joined batches.
+fn list_last(partition: &Partition, (offset, max_bytes): (i64, u32), ends: &[i64]) -> usize {
+    let slice = partition.read(offset, max_bytes, partition.log_end(), true).unwrap();
+    let all = partition.batches_in(&slice, |_| false).unwrap();
+    let mut joined = 0;
+    for until in ends.iter().filter(|until| **until >= offset) {
+        let last = partition.last_batches_in(&slice, (*until, 1000)).unwrap();
+        let count = all.partition_point(|batch| batch.last_offset < *until) + 1;
+        let expected = &all[..count.min(all.len())];
+        let listed = last.strip_prefix(&last[..usize::from(last[0].is_joined)]).unwrap();
+        let earlier = &expected[..expected.len() - listed.len()];
+        assert_eq!(listed, &expected[earlier.len()..], "from {offset} to {until}");
+        assert_eq!(slice.extent_of(&last).unwrap().len, slice.extent_of(expected).unwrap().len);
+        if last[0].is_joined {
+            let (first, end) = (earlier.first().unwrap(), earlier.last().unwrap());
+            assert_eq!((last[0].base_offset, last[0].position), (first.base_offset, first.position));
+            assert_eq!(last[0].last_offset, listed[0].base_offset - 1);
+            assert_eq!(last[0].size, end.position + end.size - first.position);
+            joined += 1;
+        }
+    }
+    joined
+}
+
+#[test]
+fn last_batches_are_those_of_all() {
+    let (disk, dir) = (Arc::new(FaultyDisk::default()), tempdir().unwrap());
+    let config = LogConfig { index_interval_bytes: 1000, ..LogConfig::default() };
+    let options = OpenOptions { config, disk: disk.clone(), ..OpenOptions::new(dir.path()) };
+    let mut writer = Writer::open(options, 0).unwrap().0;
+    for at in 0..60 {
+        let mut builder = Builder::new();
+        for _ in 0..=at * 7 % 4 {
+            builder.push(at, None, Some(&vec![3; [10, 300, 2500, 40, 900][at as usize % 5]]));
+        }
+        let mut group = [Append::client(builder.build().unwrap())];
+        writer.append(&mut group, 0).pop().unwrap().unwrap();
+    }
+    let ends: Vec<i64> = (0..writer.partition().log_end() + 3).collect();
+    let mut joined = 0;
+    for offset in 0..writer.partition().log_end() {
+        for max_bytes in [1, 2000, 9000, 1 << 20] {
+            joined += list_last(writer.partition(), (offset, max_bytes), &ends);
+        }
+    }
+    assert!(joined > 1000, "{joined}");
+}
+
+#[test]
+fn last_batches_cost_few_header_reads() {
+    let (disk, dir) = (Arc::new(FaultyDisk::default()), tempdir().unwrap());
+    let config = LogConfig { index_interval_bytes: INTERVAL, ..LogConfig::default() };
+    let options = OpenOptions { config, disk: disk.clone(), ..OpenOptions::new(dir.path()) };
+    let mut writer = Writer::open(options, 0).unwrap().0;
+    for at in 0..64 {
+        let mut builder = Builder::new();
+        builder.push(at, None, Some(&[3; 16_000])).push(at, None, Some(&[4; 300]));
+        let mut group = [Append::client(builder.build().unwrap())];
+        writer.append(&mut group, 0).pop().unwrap().unwrap();
+    }
+    let partition = writer.partition();
+    let slice = partition.read(0, 2 << 20, 128, true).unwrap();
+    disk.take_read_bytes();
+    assert_eq!(partition.batches_in(&slice, |_| false).unwrap().len(), 64);
+    assert_eq!(disk.take_read_bytes(), 64 * 61);
+    // The batch that contains the offset, and the one before it, which ends earlier.
+    for (until, bounds, headers) in
+        [(1000, vec![0, 126], 1), (127, vec![0, 126], 1), (100, vec![0, 98, 100], 2)]
+    {
+        let last = partition.last_batches_in(&slice, (until, 1000)).unwrap();
+        assert_eq!(last.iter().map(|batch| batch.base_offset).collect::<Vec<_>>(), bounds, "to {until}");
+        assert_eq!(disk.take_read_bytes(), headers * 61, "to {until}");
     }
 }
 

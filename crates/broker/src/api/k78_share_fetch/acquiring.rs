@@ -4,7 +4,7 @@ use levada_coordination::share_partition::{AcquireRequest, AcquiredRecords, Fetc
 use levada_log::ReadError;
 use levada_wire::share_fetch::AcquiredRange;
 
-use super::reading::{FoundRange, Reading};
+use super::reading::{FoundRange, NewRecords, Reading};
 use crate::api::records::Records;
 use crate::share_partitions::{FetchLease, ShareGroup};
 
@@ -15,8 +15,9 @@ pub(super) struct Found {
     pub(super) lease: FetchLease,
     pub(super) reading: Reading,
     pub(super) range: FoundRange,
-    /// True if no record from the offset of the read on was acquired before.
-    pub(super) is_new: bool,
+    /// Number of records that can be acquired; none if a record from the offset of the read on was
+    /// acquired before.
+    pub(super) new_max: Option<i64>,
 }
 
 /// Records of a partition that a fetch has acquired.
@@ -32,14 +33,17 @@ pub(super) struct Acquired {
 }
 
 impl Found {
-    /// Acquires records; the headers of their batches are read first.
+    /// Acquires records; headers of their batches are read first.
     pub(super) async fn acquire(
         &self,
         request: &AcquireRequest,
         group: &ShareGroup,
     ) -> Result<Acquired, ReadError> {
-        let offsets = self.is_new.then(|| i64::from(request.max_records));
-        let batches = self.reading.list(&self.range, offsets).await?;
+        let new = self.new_max.map(|max| NewRecords {
+            max: max.min(request.max_records.into()),
+            joined_max: request.joined_max(),
+        });
+        let batches = self.reading.list(&self.range, new).await?;
         let range = FetchedRange { fetch_offset: self.reading.offset, batches: &batches.fetched };
         let acquisition = self.lease.acquire(request, range, group);
         let spans = batches.spans.get(acquisition.batches).unwrap_or_default();

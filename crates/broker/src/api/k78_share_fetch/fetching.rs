@@ -80,12 +80,12 @@ struct Target {
 }
 
 /// A partition whose fetch lock this fetch holds: its index among the targets, the range to read,
-/// and true if none of its records was acquired before.
+/// and the number of records that can be acquired if none of them was acquired before.
 struct Claimed {
     at: usize,
     lease: FetchLease,
     reading: Reading,
-    is_new: bool,
+    new_max: Option<i64>,
 }
 
 /// Outcome of one lookup of all partitions.
@@ -215,7 +215,7 @@ impl<'a> Fetch<'a> {
             let upto = if committed_only { log.last_stable() } else { log.high_watermark() };
             let wanted = (!is_last && self.terms.bytes_min > 0).then_some(upto);
             match entry.claim((self.number, &self.sleeper), &self.terms.group, wanted) {
-                Claim::Taken { lease, offset, is_new } => {
+                Claim::Taken { lease, offset, new_max } => {
                     let partition = (entry.partition().topic_id(), entry.partition().index());
                     let reading = Reading {
                         partition,
@@ -226,7 +226,7 @@ impl<'a> Fetch<'a> {
                         min_one: false,
                         committed_only,
                     };
-                    claims.push(Claimed { at, lease, reading, is_new });
+                    claims.push(Claimed { at, lease, reading, new_max });
                 }
                 Claim::Later => {}
                 // As in Kafka, a response with records tells of partitions without records as well.
@@ -254,13 +254,13 @@ impl<'a> Fetch<'a> {
         let broker = self.context.broker();
         let wait_ms = broker.config().remote_log.fetch_max_wait_ms.unsigned_abs();
         let until = Instant::now() + Duration::from_millis(u64::from(wait_ms));
-        for Claimed { at, lease, mut reading, is_new } in claims {
+        for Claimed { at, lease, mut reading, new_max } in claims {
             reading.max_bytes = share + std::mem::take(&mut rest);
             reading.min_one = is_first;
             match reading.find(broker.remote_reads(), until).await {
                 Ok(range) => {
                     is_first &= range.len() == 0;
-                    found.push(Found { at, lease, reading, range, is_new });
+                    found.push(Found { at, lease, reading, range, new_max });
                 }
                 Err(NotFound::OutOfRange) => has_moved |= lease.log_start_moved(reading.log.log_start()),
                 // The client's next request finds the records that have arrived until then.

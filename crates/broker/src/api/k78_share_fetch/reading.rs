@@ -1,5 +1,10 @@
 //! The read of the log for one partition: the range of batches, by the same lookup as a Fetch, and
-//! the headers of these batches. Records that are only in remote storage are read there.
+//! headers of these batches. Records that are only in remote storage are read there.
+//!
+//! Of records that were never acquired, only the bounds of the last batches to acquire are
+//! necessary: the offset index leads to these, and the headers of the batches before are not read.
+//! Nothing is remembered between requests, so no truncation and no compaction invalidates it. As
+//! with a Fetch, the consumer detects damage within these batches by their checksums.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -72,6 +77,15 @@ impl FoundRange {
     }
 }
 
+/// Records of a range none of which was acquired before.
+#[derive(Clone, Copy)]
+pub(super) struct NewRecords {
+    /// Number of records to acquire at most, besides the other records of the last batch.
+    pub(super) max: i64,
+    /// Number of offsets of batches that may be joined.
+    pub(super) joined_max: i64,
+}
+
 /// Batches of a range.
 #[derive(Default)]
 pub(super) struct Batches {
@@ -123,12 +137,16 @@ impl Reading {
         }
     }
 
-    /// The batches of a range with at least `offsets` offsets, if it has as many.
-    pub(super) async fn list(&self, found: &FoundRange, offsets: Option<i64>) -> Result<Batches, ReadError> {
+    /// The batches of a range, or enough of them for the new records.
+    pub(super) async fn list(
+        &self,
+        found: &FoundRange,
+        new: Option<NewRecords>,
+    ) -> Result<Batches, ReadError> {
         let slice = match found {
             FoundRange::Local(slice) => slice,
             FoundRange::Remote(slice) => {
-                let last = offsets.map_or(i64::MAX, |offsets| self.offset.saturating_add(offsets - 1));
+                let last = new.map_or(i64::MAX, |new| self.last(new));
                 let is_before = |batch: &BatchSpan| batch.last_offset < last;
                 let count = slice.batches.partition_point(is_before).saturating_add(1);
                 let spans = slice.batches[..count.min(slice.batches.len())].to_vec();
@@ -136,12 +154,12 @@ impl Reading {
                 return Ok(Batches { spans, fetched });
             }
         };
-        match self.list_now(slice, offsets) {
+        match self.list_now(slice, new) {
             Err(ReadError::Cold) => {
                 let own = self.clone();
                 off_shard(move || {
                     let slice = own.log.read(own.offset, own.max_bytes, own.upto, own.min_one)?;
-                    own.list_now(&slice, offsets)
+                    own.list_now(&slice, new)
                 })
                 .await
             }
@@ -149,20 +167,46 @@ impl Reading {
         }
     }
 
-    fn list_now(&self, slice: &Slice, offsets: Option<i64>) -> Result<Batches, ReadError> {
-        let mut count = 0_usize;
-        let last = offsets.map(|offsets| self.offset.saturating_add(offsets - 1));
-        let spans = self.log.batches_in(slice, |batch| {
-            count += 1;
-            count >= BATCHES_MAX || last.is_some_and(|last| batch.last_offset >= last)
-        })?;
+    fn list_now(&self, slice: &Slice, new: Option<NewRecords>) -> Result<Batches, ReadError> {
         let aborted = if self.committed_only {
             self.log.aborted_in(slice, self.offset, self.upto)?
         } else {
             Vec::new()
         };
+        let joined = match new {
+            Some(new) if aborted.is_empty() => self.list_last(slice, new)?,
+            _ => None,
+        };
+        let spans = match joined {
+            Some(spans) => spans,
+            None => self.list_all(slice, new)?,
+        };
         let fetched = fetched(&spans, &aborted);
         Ok(Batches { spans, fetched })
+    }
+
+    /// The last batches of the new records, after the earlier ones as one; none if these have too
+    /// many offsets.
+    fn list_last(&self, slice: &Slice, new: NewRecords) -> Result<Option<Vec<BatchSpan>>, ReadError> {
+        let spans = self.log.last_batches_in(slice, (self.last(new), BATCHES_MAX))?;
+        let is_fit = |first: &BatchSpan| {
+            !first.is_joined || first.last_offset - first.base_offset < new.joined_max
+        };
+        Ok(spans.first().is_none_or(is_fit).then_some(spans))
+    }
+
+    fn list_all(&self, slice: &Slice, new: Option<NewRecords>) -> Result<Vec<BatchSpan>, ReadError> {
+        let mut count = 0_usize;
+        let last = new.map(|new| self.last(new));
+        self.log.batches_in(slice, |batch| {
+            count += 1;
+            count >= BATCHES_MAX || last.is_some_and(|last| batch.last_offset >= last)
+        })
+    }
+
+    /// Last offset to acquire.
+    fn last(&self, new: NewRecords) -> i64 {
+        self.offset.saturating_add(new.max - 1)
     }
 }
 

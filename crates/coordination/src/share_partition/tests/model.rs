@@ -40,6 +40,7 @@ struct Reached {
     dead: usize,
     aborted: usize,
     isolated: usize,
+    joined: usize,
 }
 
 /// A write that the share coordinator has received.
@@ -150,18 +151,21 @@ impl World {
         let stale = self.rng.random_range(self.partition.start_offset()..=self.partition.end_offset());
         let fetch_offset = if self.rng.random_bool(0.05) { stale.max(self.log_start) } else { next };
         let count = self.rng.random_range(1..5);
-        let batches = self.read(fetch_offset, count);
+        let mut batches = self.read(fetch_offset, count);
         let mode = if self.rng.random_bool(0.5) { AcquireMode::Batches } else { AcquireMode::Records };
         let request = AcquireRequest {
             member: self.member(),
             mode,
             max_records: self.rng.random_range(1..20),
-            batch_size: self.rng.random_range(1..10),
+            batch_size: self.rng.random_range(1..12),
         };
+        let passed = self.join(&request, fetch_offset, &mut batches);
+        let is_joined = passed.len() < batches.len();
         let fetched = FetchedRange { fetch_offset, batches: &batches };
-        self.note(format!("fetch {request:?} {fetched:?}"));
+        self.note(format!("fetch {request:?} {fetched:?} as {passed:?}"));
         let gaps = self.oracle.gaps.len();
-        let got = self.partition.acquire(&request, fetched, &self.limits, self.now_ms);
+        let got = FetchedRange { fetch_offset, batches: &passed };
+        let got = self.partition.acquire(&request, got, &self.limits, self.now_ms);
         let expected = self.oracle.acquire(&request, fetched, &self.limits, self.now_ms);
         let parts: Vec<_> =
             got.records.iter().map(|part| (part.first, part.last, part.delivery_count)).collect();
@@ -169,15 +173,42 @@ impl World {
         assert_eq!(got.count, expected.iter().map(|(first, last, _)| last - first + 1).sum::<i64>());
         for batch in &batches {
             let is_needed = parts.iter().any(|(first, last, _)| *first <= batch.last && *last >= batch.base);
-            let is_sent = batches[got.batches.clone()].contains(batch);
+            let mut sent = passed[got.batches.clone()].iter();
+            let is_sent = sent.any(|one| one.base <= batch.base && batch.last <= one.last);
             assert!(is_sent || !is_needed, "{batch:?} is not sent");
+            assert!(is_needed || !is_sent || !is_joined, "{batch:?} is sent");
         }
+        self.reached.joined += usize::from(is_joined);
         self.reached.acquired += parts.len();
         self.reached.redelivered += parts.iter().filter(|(_, _, count)| *count > 1).count();
         self.reached.isolated +=
             parts.iter().filter(|(first, last, count)| first == last && *count >= 4).count();
         self.reached.gaps += usize::from(self.oracle.gaps.len() < gaps && !parts.is_empty());
         self.reached.aborted += batches.iter().filter(|batch| batch.is_aborted).count();
+    }
+
+    /// The batches as a fetch passes them that does not read all headers: of new records, those
+    /// before one of the last batches as one. Removes the batches that such a fetch does not read.
+    fn join(
+        &mut self,
+        request: &AcquireRequest,
+        fetch_offset: i64,
+        batches: &mut Vec<FetchedBatch>,
+    ) -> Vec<FetchedBatch> {
+        let new_max = self.partition.new_max(fetch_offset, &self.limits);
+        let may_join = !batches.is_empty() && self.rng.random_bool(0.8);
+        let Some(new_max) = new_max.filter(|_| may_join) else { return batches.clone() };
+        let until = fetch_offset + new_max.min(request.max_records.into()) - 1;
+        batches.truncate(batches.partition_point(|batch| batch.last < until) + 1);
+        let end = batches.partition_point(|batch| batch.base <= until);
+        let base = batches[0].base;
+        let fit = (1..end).filter(|next| batches[*next].base - base <= request.joined_max()).count();
+        if fit == 0 || batches.iter().any(|batch| batch.is_aborted) {
+            return batches.clone();
+        }
+        let next = self.rng.random_range(1..=fit);
+        let joined = FetchedBatch { base, last: batches[next].base - 1, is_aborted: false };
+        [&[joined], &batches[next..]].concat()
     }
 
     /// A range to acknowledge: mostly a part of what the member holds. None if the member holds
@@ -552,6 +583,7 @@ fn share_partition_histories_match_the_model() {
                 reached.dead += events.dead;
                 reached.aborted += events.aborted;
                 reached.isolated += events.isolated;
+                reached.joined += events.joined;
             }
             Err(_) => {
                 let steps = shortened(steps);
@@ -573,6 +605,7 @@ fn share_partition_histories_match_the_model() {
         reached.dead,
         reached.aborted,
         reached.isolated,
+        reached.joined,
     ];
     assert!(counts.iter().all(|count| *count >= least(50)), "{reached:?}");
 }

@@ -14,6 +14,7 @@ fn span(base_offset: i64, producer_id: i64, kind: u8) -> BatchSpan {
         producer_id,
         is_transactional: producer_id >= 0,
         is_control: kind == MARKER,
+        is_joined: false,
     }
 }
 

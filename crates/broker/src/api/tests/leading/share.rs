@@ -65,9 +65,13 @@ impl Rig {
 
     /// Produces a batch with these many records to `shared`.
     async fn produce_shared(&self, records: usize) {
+        self.produce_values(records, b"value").await;
+    }
+
+    async fn produce_values(&self, records: usize, value: &[u8]) {
         let mut batch = Builder::new();
         for _ in 0..records {
-            batch.push(0, None, Some(b"value"));
+            batch.push(0, None, Some(value));
         }
         let bytes = batch.build().unwrap();
         assert_eq!(self.produce_in(("shared", None), (1, 1_000), &bytes).await.error_code, OK);
@@ -446,6 +450,43 @@ fn strict_acquire_mode_obeys_max_records() {
             (request.share_acquire_mode, request.max_records, request.max_wait_ms) = (mode, 3, LONG_MS);
             let response = one.ask(request).await;
             assert_eq!(ranges(partition(&response).unwrap()), expected, "mode {mode}");
+        }
+    });
+}
+
+#[test]
+fn acquired_records_end_at_batch_bounds() {
+    let rig = start(&[("share.partition.max.record.locks", "100")], &[]);
+    rig.run(async {
+        rig.initialize().await;
+        // Each batch but the first has an index entry.
+        for _ in 0..40 {
+            rig.produce_values(5, &[7; 1500]).await;
+        }
+        let mut one = Member::new(&rig, "one");
+        let cases = [
+            // Mode, most records, batch size; acquired ranges, batches that are sent.
+            ((0, 17, 17), vec![(0, 19, 1)], (0, 19)),
+            ((0, 22, 7), vec![(20, 29, 1), (30, 39, 1), (40, 44, 1)], (20, 44)),
+            ((1, 13, 1), vec![(45, 57, 1)], (45, 59)),
+            ((1, 2, 1), vec![(58, 59, 1)], (55, 59)),
+            // The group may have 100 records in flight.
+            ((0, 500, 500), vec![(60, 99, 1)], (60, 99)),
+        ];
+        for ((mode, max_records, batch_size), expected, sent) in cases {
+            let mut request = one.request(&[], LONG_MS);
+            (request.share_acquire_mode, request.max_records, request.batch_size) =
+                (mode, max_records, batch_size);
+            let response = one.ask(request).await;
+            let found = partition(&response).unwrap();
+            assert_eq!(ranges(found), expected, "{max_records} records");
+            let (mut records, mut bounds) = (&found.records[..], Vec::new());
+            while let Ok(batch) = BatchView::parse(records) {
+                bounds.push((batch.base_offset(), batch.last_offset()));
+                records = &records[batch.size_bytes()..];
+            }
+            assert_eq!((bounds[0].0, bounds.last().unwrap().1), sent, "{bounds:?}");
+            assert!(bounds.iter().all(|(first, last)| last - first == 4) && records.is_empty());
         }
     });
 }
