@@ -51,7 +51,7 @@ const PER_PARTITION: &str = "see the curves below [growth](../performance.md)";
 const IDLE_MEMORY: &str = "the program itself takes most of the memory";
 
 const ONE_AT_A_TIME: &str = "one request at a time: receiving, waking and sending take about 40 µs of each on this machine: [why](../performance.md#goals-out-of-reach-on-this-machine)";
-const HEADERS: &str = "the broker reads the header of each batch, 64 in a fetch, and stores the acknowledgement of the fetch before: [why](../performance.md#goals-out-of-reach-on-this-machine)";
+const HEADERS: &str = "the recorded build read the header of each batch, 64 in a fetch; later builds read one or two: [why](../performance.md#goals-out-of-reach-on-this-machine)";
 
 /// Goal for an operation of the control plane, as a factor of Kafka's cost.
 const fn control(operation: &'static str, most: f64) -> Goal {
