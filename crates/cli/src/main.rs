@@ -18,6 +18,7 @@ mod config;
 mod consume;
 mod cp;
 mod doctor;
+mod ends;
 mod files;
 mod group;
 mod health;

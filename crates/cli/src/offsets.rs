@@ -1,6 +1,6 @@
 //! `levada offsets`: first and last offsets of partitions, and offsets at a point in time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use levada_client::{
@@ -10,6 +10,7 @@ use levada_wire::error_code::ErrorCode;
 use serde::Serialize;
 
 use crate::cluster::BrokerArgs;
+use crate::ends::Ends;
 use crate::{kafka_error, time};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};
@@ -72,10 +73,16 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let mut cluster = args.brokers.connect()?;
     let topics = args.chosen(&mut cluster)?;
     let isolation = if args.committed { Isolation::Committed } else { Isolation::Uncommitted };
-    let mut at = |timestamp| cluster.offsets_at(&topics, timestamp, isolation);
+    let mut unknown = BTreeSet::new();
+    let mut at = |timestamp| -> Result<_, Failure> {
+        let ends = Ends::ask(&mut cluster, &topics, timestamp, isolation)?;
+        unknown.extend(ends.unknown);
+        Ok(ends.found)
+    };
     let (earliest, latest, newest) = (at(EARLIEST)?, at(LATEST)?, at(MAX_TIMESTAMP)?);
     let asked = args.at.or_else(|| args.ago.map(time::before_now));
     let then = asked.map(at).transpose()?;
+    Ends::note(&unknown);
     let offset =
         |found: &BTreeMap<TopicPartition, FoundOffset>, place: &TopicPartition| found.get(place)?.offset();
     let rows = topics.iter().flat_map(|topic| topic.leaders.keys().map(|one| (topic.name.clone(), *one)));

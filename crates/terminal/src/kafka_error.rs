@@ -138,6 +138,11 @@ const ROWS: &[Row] = &[
         Some("stop its consumers; levada group describe shows them"),
     ),
     Row(ErrorCode::GroupIdNotFound, "there is no such group", Some("levada group list shows all groups")),
+    Row(
+        ErrorCode::OffsetNotAvailable,
+        "the leader does not know the high watermark yet: since its election too few replicas were in sync",
+        Some("retry when more replicas are in sync; levada cluster health shows them"),
+    ),
     Row(ErrorCode::TopicDeletionDisabled, "the broker runs with delete.topic.enable=false", None),
     Row(ErrorCode::UnsupportedCompressionType, "the broker does not take this codec", None),
     Row(
@@ -161,7 +166,9 @@ const ROWS: &[Row] = &[
     Row(
         ErrorCode::InvalidUpdateVersion,
         "the feature cannot have this level",
-        Some("levada cluster features describe shows the levels that the brokers support"),
+        Some(
+            "levada cluster features describe shows the levels that the brokers support; controllers of an earlier release support fewer",
+        ),
     ),
     Row(ErrorCode::FeatureUpdateFailed, "the controller has not changed the level", None),
     Row(ErrorCode::UnknownTopicId, "the topic was deleted", None),
@@ -276,10 +283,10 @@ fn row(code: i16) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.0.code() == code)
 }
 
-/// Kafka's name of a code with a row, and the number of any other code.
+/// Kafka's name of a code; the number of a code that Kafka 4.3 does not have.
 #[must_use]
 pub fn name(code: i16) -> String {
-    row(code).map_or_else(|| format!("error code {code}"), |row| row.0.name().to_owned())
+    ErrorCode::of_code(code).map_or_else(|| format!("error code {code}"), |code| code.name().to_owned())
 }
 
 /// Checks a code of a response; `doing` is the operation, `said` the broker's message, if any.

@@ -12,6 +12,7 @@ use super::list;
 use super::share::{self, SHARE};
 use super::state::{self, Group, Member};
 use super::streams::{self, STREAMS};
+use crate::ends::Ends;
 use crate::{kafka_error, selection};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, FormatArgs};
@@ -67,7 +68,8 @@ struct Row {
     committed: Option<i64>,
     committed_leader_epoch: Option<i32>,
     metadata: String,
-    /// End of the log; none if there is no such partition, or it has no leader.
+    /// End of the log; none if there is no such partition, or its leader does not know the end, or
+    /// there is no leader.
     end: Option<i64>,
     lag: Option<i64>,
     /// Id of the member to which the partition is assigned.
@@ -123,8 +125,9 @@ fn ask(cluster: &mut Cluster, id: &str) -> Result<Described, Failure> {
     let names: BTreeSet<&str> = names.into_iter().chain(assigned.map(|one| one.topic.as_str())).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let topics = cluster.topics(Some(&names))?;
-    let ends = cluster.offsets_at(topics.values(), LATEST, Isolation::Uncommitted)?;
-    let partitions = rows(&committed, &group.owners(), &ends);
+    let ends = Ends::ask(cluster, topics.values(), LATEST, Isolation::Uncommitted)?;
+    Ends::note(&ends.unknown);
+    let partitions = rows(&committed, &group.owners(), &ends.found);
     let lags: Vec<i64> = partitions.iter().filter_map(|row| row.lag).collect();
     let lag = (!lags.is_empty()).then(|| lags.iter().sum());
     let streams = (group.kind == STREAMS).then(|| {

@@ -16,6 +16,7 @@ use levada_wire::messages::{ShareGroupDescribeRequest, ShareGroupHeartbeatReques
 use serde::Serialize;
 
 use super::state::{Group, Member, Partition, host};
+use crate::ends::Ends;
 
 /// The type of these groups, as ListGroups names it.
 pub(super) const SHARE: &str = "share";
@@ -126,8 +127,9 @@ impl Description {
         let names: BTreeSet<&str> = names.collect();
         let names: Vec<&str> = names.into_iter().collect();
         let topics = cluster.topics(Some(&names))?;
-        let ends = cluster.offsets_at(topics.values(), LATEST, Isolation::Uncommitted)?;
-        let partitions = rows(&offsets, &group.members, &ends);
+        let ends = Ends::ask(cluster, topics.values(), LATEST, Isolation::Uncommitted)?;
+        Ends::note(&ends.unknown);
+        let partitions = rows(&offsets, &group.members, &ends.found);
         let lags: Vec<i64> = partitions.iter().filter_map(|row| row.lag).collect();
         let lag = (!lags.is_empty()).then(|| lags.iter().sum());
         Ok(Self { group, lag, partitions })

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use levada_client::{Cluster, EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, Topic};
+use levada_client::{Cluster, EARLIEST, EARLIEST_LOCAL, Isolation, LATEST, LATEST_TIERED, Topic};
 use levada_config::durability_label;
 use levada_terminal::failure::{Cause, Failure};
 use levada_terminal::output::{self, FormatArgs};
@@ -11,6 +11,7 @@ use levada_wire::Uuid;
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 use serde_json::{Value, json};
 
+use crate::ends::Ends;
 use crate::settings::{self, Resource, Setting};
 use crate::{kafka_error, selection};
 
@@ -166,26 +167,29 @@ impl Description {
 /// An offset of each partition.
 type PartitionOffsets = BTreeMap<i32, i64>;
 
-/// Offsets of partitions at two times. Those of a leader that does not respond are missing, with a
-/// note.
+/// Offsets of partitions at two times. Those of a leader that does not respond, or does not know
+/// them, are missing, with a note.
 fn offsets(cluster: &mut Cluster, topic: &Topic, times: [i64; 2]) -> Result<[PartitionOffsets; 2], Failure> {
     let mut all = [PartitionOffsets::new(), PartitionOffsets::new()];
+    let mut unknown = BTreeSet::new();
     let leaders: BTreeSet<i32> = topic.leaders.values().copied().collect();
     for leader in leaders {
-        let led = topic.leaders.iter().filter(|(_, one)| **one == leader).map(|(partition, _)| *partition);
-        let led: Vec<i32> = led.collect();
-        let mut at = |timestamp| {
-            cluster.offsets(topic, &led.iter().map(|partition| (*partition, timestamp)).collect())
-        };
+        let mut led = topic.clone();
+        led.leaders.retain(|_, one| *one == leader);
+        let mut at = |timestamp| Ends::ask(cluster, [&led], timestamp, Isolation::Uncommitted);
         let found = at(times[0]).and_then(|first| Ok([first, at(times[1])?]));
         match found.map_err(Failure::from) {
-            Ok(found) => all.iter_mut().zip(found).for_each(|(all, found)| all.extend(found)),
+            Ok(found) => all.iter_mut().zip(found).for_each(|(all, found)| {
+                all.extend(found.found.into_iter().map(|((_, partition), one)| (partition, one.offset)));
+                unknown.extend(found.unknown);
+            }),
             Err(failure) if failure.cause() == Cause::Connection => {
                 tell!("note: the offsets on broker {leader} are not known: {}", failure.line());
             }
             Err(failure) => return Err(failure),
         }
     }
+    Ends::note(&unknown);
     Ok(all)
 }
 
