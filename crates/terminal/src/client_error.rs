@@ -36,9 +36,15 @@ impl From<&ClientError> for Failure {
                 .try_next("another --group; levada group list shows the type of each group")
                 .because(Cause::Other),
             ClientError::NoAddress => Self::Usage("--brokers names no broker: expected host:port".to_owned()),
-            ClientError::UnknownBroker { known, .. } => {
+            ClientError::UnknownBroker { node, known } => {
                 let known: Vec<String> = known.iter().map(i32::to_string).collect();
-                Self::with_next(what, format!("one of its brokers: {}", known.join(", ")))
+                Self::with_next(
+                    format!("broker {node} does not serve, or the cluster has no broker {node}"),
+                    format!(
+                        "levada broker list shows the state of all brokers; these serve now: {}",
+                        known.join(", ")
+                    ),
+                )
             }
             ClientError::NoPartition { .. } => Self::Usage(what),
             ClientError::NoPartitionOfRecord { number, topic, partition, count } => Self::with_next(
@@ -76,7 +82,7 @@ impl From<&ConnectionError> for Failure {
             ConnectionError::Connect { source, address } => Self::with_next(what, remedy(address, source)),
             ConnectionError::Silent { .. } => Self::with_next(
                 what,
-                "see if the broker's process is suspended or waits for its disk: its log, GET /livez; or name another with --brokers",
+                "levada cluster health shows if the controllers respond, on which the broker may wait; see if the broker's process is suspended or waits for its disk: its log, GET /livez; or name another with --brokers",
             ),
             ConnectionError::Lost { .. } | ConnectionError::Closed { .. } => Self::with_next(
                 what,
