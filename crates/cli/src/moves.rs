@@ -18,10 +18,11 @@ use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs, counted};
 use serde::Serialize;
 
+pub(crate) use self::checks::least_in_sync;
 pub(crate) use self::elections::{Election, elect};
 pub(crate) use self::ongoing::{Ongoing, cancel, ongoing};
 pub(crate) use self::plan::{of_ongoing, read_plan};
-pub(crate) use self::progress::watch;
+pub(crate) use self::progress::{left_bytes, watch};
 pub(crate) use self::throttle::remove_leftovers;
 use crate::layout::{Layout, listed};
 use crate::{interrupt, sizes};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use levada_client::Cluster;
 use levada_terminal::failure::Failure;
+use levada_terminal::output::counted;
 
 use super::Move;
 use crate::layout::{Directories, Layout, listed};
@@ -18,6 +19,9 @@ pub(super) fn check(cluster: &mut Cluster, layout: &Layout, moves: &[Move]) -> R
     let topics: BTreeSet<&str> = moves.iter().map(|one| one.topic.as_str()).collect();
     let least = least_in_sync(cluster, &topics)?;
     moves.iter().try_for_each(|one| enough(one, least.get(&one.topic).copied().unwrap_or(1)))?;
+    if let Some(warning) = fewer(moves, &least) {
+        tell!("warning: {warning}");
+    }
     warn_of_leaders(layout, moves);
     warn_of_space(cluster, moves);
     Ok(())
@@ -68,13 +72,32 @@ pub(super) fn enough(one: &Move, least: usize) -> Result<(), Failure> {
         return Ok(());
     }
     let (count, Move { topic, partition, .. }) = (one.to.len(), one);
+    let replicas = counted(count as u64, "replica is", "replicas are");
     Err(Failure::with_next(
-        format!("{topic}/{partition}: {count} replicas are fewer than {MIN_IN_SYNC}={least}"),
+        format!("{topic}/{partition}: {replicas} fewer than {MIN_IN_SYNC}={least}"),
         format!("name at least {least} brokers, or levada config set topic {topic} {MIN_IN_SYNC}={count}"),
     ))
 }
 
-fn least_in_sync(cluster: &mut Cluster, topics: &BTreeSet<&str>) -> Result<BTreeMap<String, usize>, Failure> {
+/// A sentence about partitions that lose replicas.
+pub(super) fn fewer(moves: &[Move], least: &BTreeMap<String, usize>) -> Option<String> {
+    let fewer: Vec<&Move> = moves.iter().filter(|one| one.to.len() < one.from.len()).collect();
+    let count = counted(fewer.len() as u64, "partition gets", "partitions get");
+    let has_no_spare = |one: &&Move| one.to.len() <= least.get(&one.topic).copied().unwrap_or(1);
+    match fewer.iter().any(has_no_spare) {
+        _ if fewer.is_empty() => None,
+        true => Some(format!(
+            "{count} fewer replicas than now; producers with acks=all are refused while one of the brokers is down"
+        )),
+        false => Some(format!("{count} fewer replicas than now")),
+    }
+}
+
+/// `min.insync.replicas` of topics.
+pub(crate) fn least_in_sync(
+    cluster: &mut Cluster,
+    topics: &BTreeSet<&str>,
+) -> Result<BTreeMap<String, usize>, Failure> {
     let topics: Vec<&str> = topics.iter().copied().collect();
     let values = settings::of_topics(cluster, &topics, &[MIN_IN_SYNC])?;
     let least = values.into_iter().map(|(topic, settings)| {

@@ -83,6 +83,11 @@ pub(crate) fn watch(cluster: &mut Cluster, moves: &[Move]) -> Result<(), Failure
     }
 }
 
+/// Bytes that the new replicas of these moves lack; `None` if a size is not known.
+pub(crate) fn left_bytes(cluster: &mut Cluster, moves: &[Move]) -> Result<Option<u64>, Failure> {
+    Ok(look(cluster, moves)?.2.left_bytes)
+}
+
 type State = (Layout, BTreeMap<TopicPartition, Ongoing>, Sample);
 
 fn look(cluster: &mut Cluster, moves: &[Move]) -> Result<State, Failure> {
@@ -158,7 +163,10 @@ pub(super) fn arrived(moves: &[Move], layout: &Layout) -> Result<(), Vec<Failure
                 format!("{topic}/{partition} has replicas {other} and not {wanted}: its move was cancelled")
             }
         };
-        failures.push(Failure::new(what));
+        failures.push(Failure::with_next(
+            what,
+            "the other moves of the plan are not undone; the plan of --undo undoes them: levada partition move --plan",
+        ));
     }
     if failures.is_empty() { Ok(()) } else { Err(failures) }
 }
@@ -220,7 +228,7 @@ pub(super) fn line(all: usize, sample: &Sample, rate: Option<u64>) -> String {
     if let Some(bytes) = sample.left_bytes {
         line = format!("{line}; {} left", sizes::shown(Some(bytes)));
         if let Some(rate) = rate {
-            let left_ms = i64::try_from(bytes / rate).unwrap_or(i64::MAX).saturating_mul(1000);
+            let left_ms = i64::try_from(bytes.saturating_mul(1000) / rate).unwrap_or(i64::MAX);
             line = format!("{line}, {}/s, about {}", sizes::shown(Some(rate)), time::shown_duration(left_ms));
         }
     }

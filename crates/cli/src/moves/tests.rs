@@ -89,6 +89,18 @@ fn fewer_replicas_than_min_insync_are_refused() {
 }
 
 #[test]
+fn loss_of_replicas_is_told() {
+    let told = |to: &[i32], least| {
+        let least = BTreeMap::from([("clicks".to_owned(), least)]);
+        checks::fewer(&[one(("clicks", 0), &[1, 2, 3], to)], &least)
+    };
+    assert_eq!(told(&[4, 5, 6], 2), None);
+    assert_eq!(told(&[4, 5], 1).as_deref(), Some("1 partition gets fewer replicas than now"));
+    let refusing = told(&[4, 5], 2).unwrap();
+    assert!(refusing.contains("acks=all are refused while one of the brokers is down"), "{refusing}");
+}
+
+#[test]
 fn a_throttle_names_senders_and_receivers() {
     let moves =
         [one(("a", 0), &[1, 2], &[2, 3]), one(("a", 1), &[1], &[4, 5]), one(("b", 0), &[1, 2], &[2, 1])];
@@ -120,6 +132,7 @@ fn move_progress_counts_missing_bytes() {
     let half = sample(&[(1, 2048), (3, 1024)]);
     assert_eq!(line(&half, None), "2 of 3 partitions have moved; 1.00 KiB left");
     assert_eq!(line(&half, Some(512)), "2 of 3 partitions have moved; 1.00 KiB left, 512 B/s, about 2s");
+    assert!(line(&half, Some(4096)).ends_with("4.00 KiB/s, about 250ms"), "less than a second");
     assert_eq!(line(&sample(&[(1, 2048)]), None), "2 of 3 partitions have moved; 2.00 KiB left");
     assert_eq!(
         line(&sample(&[(3, 1024)]), None),

@@ -62,13 +62,23 @@ impl Throttle {
         Ok(())
     }
 
-    /// Removes the entries that this process has added, and restores the rates before.
+    /// Removes the entries that this process has added, and restores the rates before. The rates of
+    /// a broker that does not serve stay, with a note.
     pub(super) fn remove(self, cluster: &mut Cluster) -> Result<(), Failure> {
         let mut failures = Vec::new();
         for (topic, entries) in self.topics {
             failures.extend(remove_entries(cluster, &Resource::topic(&topic), &entries).err());
         }
+        let serving = Layout::ask(cluster).map(|layout| layout.serving());
         for (id, before) in self.brokers {
+            // Only the broker itself accepts changes of its settings.
+            if serving.as_ref().is_ok_and(|serving| !serving.contains(&id)) {
+                tell!(
+                    "note: the throttle of broker {id} stays, because the broker does not serve; \
+                     levada partition move --follow removes it later"
+                );
+                continue;
+            }
             let change = |(key, value): (&str, Option<String>)| match value {
                 Some(value) => Change::Set(key.to_owned(), value),
                 None => Change::Delete(key.to_owned()),

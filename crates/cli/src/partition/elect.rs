@@ -72,7 +72,14 @@ impl Elect {
             let name = format!("{topic}/{partition}");
             match elected {
                 Ok(true) => {
-                    outcomes.add(("partition", &name), Outcome::Done, &format!("{name} has a new leader"));
+                    // The controller chooses the leader of an unclean election.
+                    let preferred = layout.partitions.get(&(topic, partition));
+                    let preferred = preferred.and_then(|placed| placed.replicas.first());
+                    let said = match preferred.filter(|_| !self.unclean) {
+                        Some(broker) => format!("{name} has a new leader: broker {broker}"),
+                        None => format!("{name} has a new leader"),
+                    };
+                    outcomes.add(("partition", &name), Outcome::Done, &said);
                 }
                 Ok(false) => {
                     let said = format!("{name} needs no election");

@@ -14,6 +14,7 @@ use crate::layout::{Directories, Layout, listed};
 use crate::moves::{self, Move, MoveArgs, Ongoing};
 use crate::outcomes::Outcomes;
 use crate::selection::{self, Selection};
+use crate::sizes;
 
 /// Move replicas of partitions to other brokers
 ///
@@ -125,10 +126,15 @@ impl Relocate {
             Format::Table => output::table(out, &HEADER, rows.iter().map(Row::cells).collect())?,
         }
         out.flush()?;
+        let watched = moves::of_ongoing(&ongoing);
         if !self.follow {
+            if !watched.is_empty()
+                && let Some(left) = moves::left_bytes(cluster, &watched)?
+            {
+                tell!("{} left to copy; --follow shows the progress", sizes::shown(Some(left)));
+            }
             return Ok(());
         }
-        let watched = moves::of_ongoing(&ongoing);
         let ended = if watched.is_empty() { Ok(()) } else { moves::watch(cluster, &watched) };
         if matches!(ended, Err(Failure::Interrupted)) {
             return ended;

@@ -18,7 +18,7 @@ use levada_wire::messages::metadata_response::{
 };
 use levada_wire::messages::{
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, DescribeClusterResponse,
-    DescribeConfigsResponse, DescribeLogDirsResponse, ElectLeadersResponse,
+    DescribeConfigsResponse, DescribeLogDirsResponse, ElectLeadersResponse, IncrementalAlterConfigsResponse,
     ListPartitionReassignmentsResponse, MetadataResponse,
 };
 use levada_wire::{ApiKey, StrBytes};
@@ -42,6 +42,8 @@ struct State {
     target: Option<(Vec<i32>, usize)>,
     /// Number of connections that end during the move.
     losses: usize,
+    /// Broker that is fenced as soon as the move has begun.
+    killed: Option<i32>,
     /// Changes of the partition that were requested.
     requested: Vec<Option<Vec<i32>>>,
     elections: usize,
@@ -52,7 +54,8 @@ impl State {
     fn answer(&mut self, asked: &Asked) -> Option<Bytes> {
         match asked.header.api {
             ApiKey::Metadata => asked.answer(&self.metadata(asked.port())),
-            ApiKey::DescribeCluster => asked.answer(&described(asked.port())),
+            ApiKey::DescribeCluster => asked.answer(&described(asked.port(), self.fenced())),
+            ApiKey::IncrementalAlterConfigs => asked.answer(&IncrementalAlterConfigsResponse::default()),
             ApiKey::DescribeConfigs => asked.answer(&DescribeConfigsResponse::default()),
             ApiKey::DescribeLogDirs => asked.answer(&DescribeLogDirsResponse::default()),
             ApiKey::AlterPartitionReassignments => asked.answer(&self.alter(&asked.decoded())),
@@ -63,6 +66,10 @@ impl State {
             ApiKey::ListPartitionReassignments => self.list(asked),
             other => panic!("no answer to {other:?}"),
         }
+    }
+
+    fn fenced(&self) -> Option<i32> {
+        self.killed.filter(|_| !self.requested.is_empty())
     }
 
     fn metadata(&self, port: u16) -> MetadataResponse {
@@ -78,7 +85,8 @@ impl State {
         let mut topic = MetadataResponseTopic::default();
         (topic.name, topic.partitions) = (Some(StrBytes::from("clicks")), vec![partition]);
         let mut response = MetadataResponse::default();
-        (response.brokers, response.topics) = ((1..=3).map(broker).collect(), vec![topic]);
+        let serving = (1..=3).filter(|id| Some(*id) != self.fenced());
+        (response.brokers, response.topics) = (serving.map(broker).collect(), vec![topic]);
         response
     }
 
@@ -118,11 +126,12 @@ impl State {
     }
 }
 
-fn described(port: u16) -> DescribeClusterResponse {
+fn described(port: u16, fenced: Option<i32>) -> DescribeClusterResponse {
     let broker = |id| {
         let mut broker = DescribeClusterBroker::default();
         (broker.broker_id, broker.port) = (id, i32::from(port));
         broker.host = StrBytes::from("127.0.0.1");
+        broker.is_fenced = Some(id) == fenced;
         broker
     };
     let mut response = DescribeClusterResponse::default();
@@ -170,6 +179,14 @@ fn a_lost_connection_does_not_end_the_wait() {
     let (ended, printed, state) = moved(State { losses: 2, ..State::default() }, &["--execute"]);
     assert!(ended.is_ok(), "{ended:?}");
     assert_eq!((&printed["complete"], state.requested.len()), (&true.into(), 1));
+}
+
+#[test]
+fn dead_broker_does_not_fail_throttled_move() {
+    let killed = State { killed: Some(2), ..State::default() };
+    let (ended, printed, state) = moved(killed, &["--execute", "--throttle", "1MiB"]);
+    assert!(ended.is_ok(), "{ended:?}");
+    assert_eq!((&printed["complete"], state.replicas), (&true.into(), vec![1, 3]));
 }
 
 #[test]
