@@ -52,10 +52,14 @@ const DEFAULT_BROKER: &str = "127.0.0.1:9092";
 impl BrokerArgs {
     /// Connects to the first of the brokers that responds.
     pub(crate) fn connect(&self) -> Result<Cluster, Failure> {
+        self.connect_with(ConnectionOptions::default())
+    }
+
+    /// Like [`BrokerArgs::connect`], with other options of the connections. The client id stays.
+    pub(crate) fn connect_with(&self, options: ConnectionOptions) -> Result<Cluster, Failure> {
         let target = self.target()?;
         let login = target.login()?;
-        let options =
-            ConnectionOptions { client_id: "levada-cli".to_owned(), ..ConnectionOptions::default() };
+        let options = ConnectionOptions { client_id: "levada-cli".to_owned(), ..options };
         Ok(Cluster::connect(&target.brokers, login, options)?)
     }
 

@@ -4,24 +4,27 @@
 mod features;
 mod quorum;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Subcommand;
 use indicatif::HumanBytes;
-use levada_client::Cluster;
+use levada_client::{Cause, Cluster, ConnectionOptions, TopicPartition};
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::metadata_response::MetadataResponsePartition;
-use levada_wire::messages::{DescribeLogDirsRequest, MetadataResponse};
+use levada_wire::messages::{DescribeLogDirsRequest, DescribeQuorumRequest, MetadataResponse};
 use serde::Serialize;
 
 use self::features::Features;
 use self::quorum::Quorum;
 use crate::broker::List;
-use crate::cluster::ClusterCommand;
+use crate::cluster::{BrokerArgs, ClusterCommand};
 use crate::http::Address;
 use crate::kafka_error;
 use crate::layout::describe;
+use crate::moves::{self, Ongoing};
 use crate::topic::TopicSizes;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};
@@ -55,8 +58,8 @@ pub(crate) struct Info {
     format: FormatArgs,
 }
 
-/// Check that all brokers respond, their directories work and all replicas are in sync; the exit
-/// code is 1 otherwise
+/// Check that all brokers and the controllers respond, the directories work and all replicas are in
+/// sync; the exit code is 1 otherwise
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada cluster health && systemctl start consumers
@@ -134,7 +137,7 @@ pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(),
     match args.verb {
         Verb::Info(info) => info.run(&mut cluster, out),
         Verb::Brokers(brokers) => brokers.run(&mut cluster, out),
-        Verb::Health(health) => health.run(&mut cluster, out),
+        Verb::Health(health) => health.run(&args.brokers, &mut cluster, out),
         Verb::Features(features) => features.run(&mut cluster, out),
         Verb::Quorum(quorum) => quorum.run(&mut cluster, out),
     }
@@ -184,9 +187,11 @@ impl Overview {
 }
 
 impl Health {
-    fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
+    fn run(&self, brokers: &BrokerArgs, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let described = describe(cluster)?;
-        let mut problems = Vec::new();
+        let problem = |what: String| Problem { broker: None, topic: None, partition: None, what };
+        let mut problems: Vec<Problem> = controllers_problem(brokers).map(problem).into_iter().collect();
+        let has_controllers = problems.is_empty();
         for broker in &described.brokers {
             problems.extend(if broker.is_fenced {
                 vec![fenced(broker.broker_id)]
@@ -194,7 +199,9 @@ impl Health {
                 broker_problems(cluster, broker.broker_id)
             });
         }
-        problems.extend(partition_problems(&cluster.metadata(None, false)?));
+        let metadata = cluster.metadata(None, false)?;
+        let context = Context::ask(cluster, &metadata, has_controllers);
+        problems.extend(partition_problems(&metadata, &context));
         Verdict { healthy: problems.is_empty(), problems }.tell((self.format.format, self.verbose), out)
     }
 }
@@ -312,12 +319,66 @@ fn fenced(node: i32) -> Problem {
     Problem { broker: Some(node), topic: None, partition: None, what: what.to_owned() }
 }
 
-fn partition_problems(metadata: &MetadataResponse) -> Vec<Problem> {
+/// Time in which the controllers describe their quorum; they need milliseconds.
+const CONTROLLERS_LIMIT: Duration = Duration::from_secs(5);
+
+/// The problem of the controllers, if they have one. Brokers serve without them, so that no other
+/// check finds it. A user who may not see the quorum gets none.
+fn controllers_problem(brokers: &BrokerArgs) -> Option<String> {
+    let options = ConnectionOptions { timeout: CONTROLLERS_LIMIT, ..ConnectionOptions::default() };
+    // The brokers have their own check.
+    let mut cluster = brokers.connect_with(options).ok()?;
+    cluster.version::<DescribeQuorumRequest>().ok()?;
+    let effect = "no leader is elected, and nothing in the cluster can be changed";
+    match quorum::checked_leader(&mut cluster) {
+        Ok(Some(_)) => None,
+        Ok(None) => Some(format!("no controller is active: {effect}")),
+        Err(failure) => match (failure.cause(), failure.cause().code()) {
+            (Cause::Connection, _) | (_, Some(ErrorCode::RequestTimedOut)) => {
+                let limit = CONTROLLERS_LIMIT.as_secs();
+                Some(format!("the controllers did not respond within {limit} s: {effect}"))
+            }
+            (_, Some(ErrorCode::ClusterAuthorizationFailed | ErrorCode::UnsupportedVersion)) => None,
+            _ => Some(failure.line().to_owned()),
+        },
+    }
+}
+
+/// Facts about partitions that the metadata does not have.
+#[derive(Debug, Default)]
+struct Context {
+    moving: BTreeMap<TopicPartition, Ongoing>,
+    /// `min.insync.replicas` by topic.
+    least: BTreeMap<String, usize>,
+}
+
+impl Context {
+    /// Asks only if a partition lacks a replica in sync. Refused facts are missing.
+    fn ask(cluster: &mut Cluster, metadata: &MetadataResponse, has_controllers: bool) -> Self {
+        let lags = |one: &MetadataResponsePartition| one.isr_nodes.len() < one.replica_nodes.len();
+        let lagging = metadata.topics.iter().filter(|topic| topic.partitions.iter().any(lags));
+        let lagging: BTreeSet<&str> =
+            lagging.map(|topic| topic.name.as_deref().unwrap_or_default()).collect();
+        if lagging.is_empty() {
+            return Self::default();
+        }
+        let moving =
+            if has_controllers { moves::ongoing(cluster).unwrap_or_default() } else { BTreeMap::new() };
+        Self { moving, least: moves::least_in_sync(cluster, &lagging).unwrap_or_default() }
+    }
+
+    fn problem(&self, topic: &str, partition: &MetadataResponsePartition) -> Option<String> {
+        let moving = self.moving.get(&(topic.to_owned(), partition.partition_index));
+        partition_problem(partition, moving, self.least.get(topic).copied().unwrap_or(1))
+    }
+}
+
+fn partition_problems(metadata: &MetadataResponse, context: &Context) -> Vec<Problem> {
     let mut problems = Vec::new();
     for topic in &metadata.topics {
         let name = topic.name.as_deref().unwrap_or_default();
         for partition in &topic.partitions {
-            problems.extend(partition_problem(partition).map(|what| Problem {
+            problems.extend(context.problem(name, partition).map(|what| Problem {
                 broker: None,
                 topic: Some(name.to_owned()),
                 partition: Some(partition.partition_index),
@@ -328,15 +389,31 @@ fn partition_problems(metadata: &MetadataResponse) -> Vec<Problem> {
     problems
 }
 
-fn partition_problem(partition: &MetadataResponsePartition) -> Option<String> {
+/// A new replica of a move is not in sync before it has copied the log: that is no problem.
+fn partition_problem(
+    partition: &MetadataResponsePartition,
+    moving: Option<&Ongoing>,
+    least: usize,
+) -> Option<String> {
     if partition.leader_id < 0 {
         return Some(NO_LEADER.to_owned());
     }
+    // As in Kafka, a partition with fewer replicas than min.insync.replicas needs all of them.
+    let is_refusing = partition.isr_nodes.len() < least.min(partition.replica_nodes.len());
+    let refusal = if is_refusing {
+        format!("; acks=all is refused: min.insync.replicas={least}")
+    } else {
+        String::new()
+    };
     if !partition.offline_replicas.is_empty() {
-        return Some(format!("replicas are offline: {:?}", partition.offline_replicas));
+        let mut offline = partition.offline_replicas.clone();
+        offline.sort_unstable();
+        return Some(format!("replicas are offline: {offline:?}{refusal}"));
     }
-    let (in_sync, all) = (partition.isr_nodes.len(), partition.replica_nodes.len());
-    (in_sync < all).then(|| format!("{in_sync} of {all} replicas are in sync"))
+    let adding = moving.map(|one| one.adding.as_slice()).unwrap_or_default();
+    let count = |nodes: &[i32]| nodes.iter().filter(|id| !adding.contains(id)).count();
+    let (in_sync, all) = (count(&partition.isr_nodes), count(&partition.replica_nodes));
+    (in_sync < all || is_refusing).then(|| format!("{in_sync} of {all} replicas are in sync{refusal}"))
 }
 
 #[cfg(test)]

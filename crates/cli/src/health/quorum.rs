@@ -159,7 +159,12 @@ fn ask(cluster: &mut Cluster) -> Result<DescribeQuorumResponse, Failure> {
 
 /// The active controller; `None` if it is not known, or if the user may not see it.
 pub(super) fn leader(cluster: &mut Cluster) -> Option<i32> {
-    State::of(&ask(cluster).ok()?).ok()?.leader
+    checked_leader(cluster).ok()?
+}
+
+/// The active controller; `None` if there is none.
+pub(super) fn checked_leader(cluster: &mut Cluster) -> Result<Option<i32>, Failure> {
+    Ok(State::of(&ask(cluster)?)?.leader)
 }
 
 fn of_log(response: &DescribeQuorumResponse) -> Result<&describe_quorum_response::PartitionData, Failure> {

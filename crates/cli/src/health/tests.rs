@@ -1,10 +1,12 @@
 //! Tests of the problems of a cluster.
 
 use clap::Parser;
-use levada_client::fake_broker::FakeBroker;
+use levada_client::fake_broker::{Asked, FakeBroker};
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
-use levada_wire::messages::{DescribeClusterResponse, DescribeLogDirsResponse};
+use levada_wire::messages::{
+    DescribeClusterResponse, DescribeLogDirsResponse, DescribeQuorumResponse, describe_quorum_response,
+};
 use levada_wire::{ApiKey, StrBytes};
 use serde_json::Value;
 
@@ -29,22 +31,98 @@ fn partition(leader: i32, replicas: &[i32], in_sync: &[i32]) -> MetadataResponse
 
 #[test]
 fn partitions_without_leader_or_replicas_are_problems() {
-    assert_eq!(partition_problem(&partition(1, &[1], &[1])), None);
-    assert_eq!(partition_problem(&partition(-1, &[1], &[1])), Some("no leader".to_owned()));
-    let lagging = partition_problem(&partition(1, &[1, 2], &[1]));
+    let problem = |partition: &_| partition_problem(partition, None, 1);
+    assert_eq!(problem(&partition(1, &[1], &[1])), None);
+    assert_eq!(problem(&partition(-1, &[1], &[1])), Some("no leader".to_owned()));
+    let lagging = problem(&partition(1, &[1, 2], &[1]));
     assert_eq!(lagging, Some("1 of 2 replicas are in sync".to_owned()));
+    let mut down = partition(1, &[1, 4, 3], &[1]);
+    down.offline_replicas = vec![4, 3];
+    assert_eq!(problem(&down), Some("replicas are offline: [3, 4]".to_owned()), "one order for all");
+}
+
+#[test]
+fn health_tells_that_writes_are_refused() {
+    let problem = |in_sync: &[i32], least| partition_problem(&partition(1, &[1, 2, 3], in_sync), None, least);
+    let refused = "1 of 3 replicas are in sync; acks=all is refused: min.insync.replicas=2";
+    assert_eq!(problem(&[1], 2).as_deref(), Some(refused));
+    assert_eq!(problem(&[1, 2], 2).as_deref(), Some("2 of 3 replicas are in sync"));
+    assert_eq!(partition_problem(&partition(1, &[1], &[1]), None, 2), None, "all replicas suffice");
+}
+
+#[test]
+fn copying_replica_of_move_is_no_problem() {
+    let moving = Ongoing { replicas: vec![4, 3, 2], adding: vec![4], removing: vec![2] };
+    let problem = |in_sync: &[i32]| partition_problem(&partition(3, &[4, 3, 2], in_sync), Some(&moving), 1);
+    assert_eq!(problem(&[3, 2]), None);
+    assert_eq!(problem(&[3]).as_deref(), Some("1 of 2 replicas are in sync"));
+    assert_eq!(problem(&[4, 3]).as_deref(), Some("1 of 2 replicas are in sync"), "broker 2 lags");
+}
+
+/// The description of a cluster with this broker alone.
+fn described(asked: &Asked) -> DescribeClusterResponse {
+    let mut broker = DescribeClusterBroker::default();
+    (broker.broker_id, broker.port) = (1, i32::from(asked.port()));
+    broker.host = StrBytes::from("127.0.0.1");
+    let mut response = DescribeClusterResponse::default();
+    response.brokers = vec![broker];
+    response
+}
+
+/// The exit of the command, and its output in JSON.
+fn checked(broker: &FakeBroker) -> (Result<(), Failure>, Value) {
+    let words = ["health", "--output", "json", "--brokers", broker.address()];
+    let line = Line::try_parse_from(words).unwrap();
+    let mut out = Vec::new();
+    let ended = line.health.run(&line.brokers, &mut line.brokers.connect().unwrap(), &mut out);
+    (ended, serde_json::from_slice(&out).unwrap())
+}
+
+#[test]
+fn health_fails_without_active_controller() {
+    let broker = FakeBroker::start(|asked| match asked.header.api {
+        ApiKey::Metadata => asked.metadata(&[]),
+        ApiKey::DescribeCluster => asked.answer(&described(asked)),
+        ApiKey::DescribeQuorum => {
+            let mut log = describe_quorum_response::PartitionData::default();
+            log.leader_id = -1;
+            let mut topic = describe_quorum_response::TopicData::default();
+            topic.partitions = vec![log];
+            let mut response = DescribeQuorumResponse::default();
+            response.topics = vec![topic];
+            asked.answer(&response)
+        }
+        _ => asked.answer(&DescribeLogDirsResponse::default()),
+    });
+    let (ended, verdict) = checked(&broker);
+    assert!(matches!(ended, Err(Failure::Told)), "exit code 1: {ended:?}");
+    let what = verdict["problems"][0]["what"].as_str().unwrap();
+    assert!(what.contains("no controller is active"), "{verdict}");
+}
+
+#[test]
+fn silent_controllers_are_a_problem() {
+    // The broker closes the connection in place of the response of the controllers.
+    let broker = FakeBroker::start(|asked| match asked.header.api {
+        ApiKey::Metadata => asked.metadata(&[]),
+        ApiKey::DescribeCluster => asked.answer(&described(asked)),
+        ApiKey::DescribeQuorum => None,
+        _ => asked.answer(&DescribeLogDirsResponse::default()),
+    });
+    let (ended, verdict) = checked(&broker);
+    assert!(matches!(ended, Err(Failure::Told)), "exit code 1: {ended:?}");
+    let what = verdict["problems"][0]["what"].as_str().unwrap();
+    assert!(what.contains("the controllers did not respond"), "{verdict}");
 }
 
 #[test]
 fn health_fails_without_permission_to_describe_cluster() {
     let broker = FakeBroker::start(|asked| match asked.header.api {
         ApiKey::Metadata => asked.metadata(&[]),
-        ApiKey::DescribeCluster => {
-            let mut broker = DescribeClusterBroker::default();
-            (broker.broker_id, broker.port) = (1, i32::from(asked.port()));
-            broker.host = StrBytes::from("127.0.0.1");
-            let mut response = DescribeClusterResponse::default();
-            response.brokers = vec![broker];
+        ApiKey::DescribeCluster => asked.answer(&described(asked)),
+        ApiKey::DescribeQuorum => {
+            let mut response = DescribeQuorumResponse::default();
+            response.error_code = ErrorCode::ClusterAuthorizationFailed.code();
             asked.answer(&response)
         }
         _ => {
@@ -53,12 +131,8 @@ fn health_fails_without_permission_to_describe_cluster() {
             asked.answer(&response)
         }
     });
-    let words = ["health", "--output", "json", "--brokers", broker.address()];
-    let line = Line::try_parse_from(words).unwrap();
-    let mut out = Vec::new();
-    let ended = line.health.run(&mut line.brokers.connect().unwrap(), &mut out);
+    let (ended, verdict) = checked(&broker);
     assert!(matches!(ended, Err(Failure::Told)), "exit code 1: {ended:?}");
-    let verdict: Value = serde_json::from_slice(&out).unwrap();
     let what = verdict["problems"][0]["what"].as_str().unwrap();
     assert!(what.contains("may not describe the cluster"), "{verdict}");
 }
