@@ -7,6 +7,7 @@ use clap::Subcommand;
 use levada_client::Cluster;
 use levada_metadata::features::{self, KRAFT_VERSION, METADATA_VERSION};
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::update_features_request::FeatureUpdateKey;
 use levada_wire::messages::{ApiVersionsResponse, UpdateFeaturesRequest};
 use serde::Serialize;
@@ -36,6 +37,9 @@ pub(crate) enum Features {
 }
 
 /// List the features: the level in force, and the levels that all brokers support
+///
+/// Controllers of an earlier release than the brokers accept fewer levels; --dry-run of an upgrade
+/// asks them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada cluster features describe
@@ -57,7 +61,8 @@ pub(crate) struct Upgrade {
     /// Features and their new levels
     #[arg(value_name = "FEATURE=LEVEL", value_parser = level, required_unless_present = "all")]
     levels: Vec<(String, i16)>,
-    /// Every feature but kraft.version, to the highest level that all brokers support
+    /// Every feature but kraft.version, to the highest level that all brokers and the controllers
+    /// support
     #[arg(long, conflicts_with = "levels")]
     all: bool,
     #[command(flatten)]
@@ -118,7 +123,11 @@ impl Features {
         match self {
             Self::Describe(describe) => describe.run(&rows, out),
             Self::Upgrade(upgrade) => {
-                let changes = upgrade.changes(&rows)?;
+                let mut changes = upgrade.changes(&rows)?;
+                // Version 0 of the request cannot check a change without making it.
+                if upgrade.all && cluster.version::<UpdateFeaturesRequest>()? > 0 {
+                    changes = accepted(changes, |change| request(cluster, (UPGRADE, true), &[change]))?;
+                }
                 upgrade.change.make(cluster, (UPGRADE, &changes), out)
             }
             Self::Downgrade(downgrade) => {
@@ -190,6 +199,33 @@ impl Downgrade {
     }
 }
 
+/// The changes to the highest levels that the controllers accept: their release may be earlier than
+/// that of the brokers. Prints a note about each lower level.
+fn accepted(
+    changes: Vec<LevelChange>,
+    mut check: impl FnMut(&LevelChange) -> Result<(), Failure>,
+) -> Result<Vec<LevelChange>, Failure> {
+    let mut accepted = Vec::new();
+    for LevelChange { feature, from, to: highest } in changes {
+        let mut level = highest;
+        while level > from {
+            let change = LevelChange { feature: feature.clone(), from, to: level };
+            match check(&change) {
+                Ok(()) => {
+                    accepted.push(change);
+                    break;
+                }
+                Err(failure) if failure.cause().code() == Some(ErrorCode::InvalidUpdateVersion) => level -= 1,
+                Err(failure) => return Err(failure),
+            }
+        }
+        if level < highest {
+            tell!("note: the brokers support {feature} up to {highest}, and the controllers up to {level}");
+        }
+    }
+    Ok(accepted)
+}
+
 /// Changes of the named features.
 fn changes(levels: &[(String, i16)], rows: &[Row]) -> Result<Vec<LevelChange>, Failure> {
     let change = |(feature, to): &(String, i16)| {
@@ -220,7 +256,7 @@ impl Change {
         }
         if open.is_empty() {
             if changes.is_empty() {
-                tell!("all features have the highest level that all brokers support");
+                tell!("all features have the highest level that all brokers and the controllers support");
             }
             return outcomes.end(out);
         }
@@ -229,7 +265,7 @@ impl Change {
             let listed: Vec<String> = open.iter().map(|change| change.describe()).collect();
             self.question.ask(&format!("change {}", listed.join(", ")), "no level was changed")?;
         }
-        let done = self.request(cluster, kind, &open);
+        let done = request(cluster, (kind, self.dry_run), &open);
         let (outcome, verb) =
             if self.dry_run { (Outcome::Possible, "would change") } else { (Outcome::Done, "changed") };
         match done {
@@ -240,33 +276,38 @@ impl Change {
         }
         outcomes.end(out)
     }
+}
 
-    fn request(&self, cluster: &mut Cluster, kind: i8, changes: &[&LevelChange]) -> Result<(), Failure> {
-        let version = cluster.version::<UpdateFeaturesRequest>()?;
-        let update = |change: &&LevelChange| {
-            let mut update = FeatureUpdateKey::default();
-            update.feature = StrBytes::from(change.feature.as_str());
-            update.max_version_level = change.to;
-            update.upgrade_type = kind;
-            update.allow_downgrade = version == 0 && kind != UPGRADE;
-            update
-        };
-        if self.dry_run && version == 0 {
-            return Err(Failure::new("the broker cannot check a change without making it: --dry-run"));
-        }
-        let mut request = UpdateFeaturesRequest::default();
-        request.timeout_ms = TIMEOUT_MS;
-        request.validate_only = self.dry_run;
-        request.feature_updates = changes.iter().map(update).collect();
-        let response = cluster.ask(&request)?;
-        let doing = "change the levels of features";
-        let checked = kafka_error::check(response.error_code, doing, response.error_message.as_deref());
-        kafka_error::needing(checked, "alter", "--cluster")?;
-        response.results.iter().try_for_each(|result| {
-            let doing = format!("change the level of {}", result.feature.as_str());
-            kafka_error::check(result.error_code, &doing, result.error_message.as_deref())
-        })
+/// Makes the changes by one request, or only lets the controller check them.
+fn request(
+    cluster: &mut Cluster,
+    (kind, dry_run): (i8, bool),
+    changes: &[&LevelChange],
+) -> Result<(), Failure> {
+    let version = cluster.version::<UpdateFeaturesRequest>()?;
+    let update = |change: &&LevelChange| {
+        let mut update = FeatureUpdateKey::default();
+        update.feature = StrBytes::from(change.feature.as_str());
+        update.max_version_level = change.to;
+        update.upgrade_type = kind;
+        update.allow_downgrade = version == 0 && kind != UPGRADE;
+        update
+    };
+    if dry_run && version == 0 {
+        return Err(Failure::new("the broker cannot check a change without making it: --dry-run"));
     }
+    let mut request = UpdateFeaturesRequest::default();
+    request.timeout_ms = TIMEOUT_MS;
+    request.validate_only = dry_run;
+    request.feature_updates = changes.iter().map(update).collect();
+    let response = cluster.ask(&request)?;
+    let doing = "change the levels of features";
+    let checked = kafka_error::check(response.error_code, doing, response.error_message.as_deref());
+    kafka_error::needing(checked, "alter", "--cluster")?;
+    response.results.iter().try_for_each(|result| {
+        let doing = format!("change the level of {}", result.feature.as_str());
+        kafka_error::check(result.error_code, &doing, result.error_message.as_deref())
+    })
 }
 
 impl LevelChange {

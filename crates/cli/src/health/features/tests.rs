@@ -45,6 +45,27 @@ fn levels_are_those_that_all_brokers_support() {
 }
 
 #[test]
+fn upgrade_all_stops_at_controllers_levels() {
+    let change = |feature: &str, from, to| LevelChange { feature: feature.to_owned(), from, to };
+    // Controllers of Kafka 4.3 with brokers of 4.4.
+    let check = |change: &LevelChange| {
+        let highest = if change.feature == METADATA_VERSION { 30 } else { 1 };
+        let code = if change.to > highest { ErrorCode::InvalidUpdateVersion.code() } else { 0 };
+        kafka_error::check(code, "change the levels of features", None)
+    };
+    let asked = vec![change(METADATA_VERSION, 29, 33), change("share.version", 1, 2)];
+    assert_eq!(accepted(asked, check).unwrap(), [change(METADATA_VERSION, 29, 30)]);
+    let refused = accepted(vec![change("share.version", 0, 1)], |_| {
+        kafka_error::check(
+            ErrorCode::ClusterAuthorizationFailed.code(),
+            "change the levels of features",
+            None,
+        )
+    });
+    assert!(refused.is_err(), "only a level that is too high may be lowered");
+}
+
+#[test]
 fn upgrades_do_not_lower_levels() {
     let rows = [row("kraft.version", 0, 0, 1), row("share.version", 1, 0, 2), row("group.version", 1, 0, 1)];
     let upgrade = |all, levels: &[(&str, i16)]| {
