@@ -14,6 +14,7 @@ use levada_client::Cluster;
 use levada_wire::StrBytes;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use levada_wire::messages::create_topics_response::CreatableTopicResult;
 use levada_wire::messages::delete_topics_request::DeleteTopicState;
 use levada_wire::messages::metadata_response::MetadataResponseTopic;
 use levada_wire::messages::{CreateTopicsRequest, DeleteTopicsRequest};
@@ -55,10 +56,12 @@ pub(crate) struct Create {
     /// Names of the topics
     #[arg(required = true, value_name = "TOPIC")]
     topics: Vec<String>,
-    /// Number of partitions of each topic [default: the broker's num.partitions]
+    /// Number of partitions of each topic [default: num.partitions of the broker, in a cluster
+    /// that of the controllers]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     partitions: Option<i32>,
-    /// Replicas of each partition [default: the broker's default.replication.factor]
+    /// Replicas of each partition [default: default.replication.factor of the broker, in a
+    /// cluster that of the controllers]
     #[arg(short, long, alias = "replication-factor", value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
     replicas: Option<i16>,
     /// A setting of the topics; repeatable
@@ -158,7 +161,13 @@ impl Create {
                 Ok(()) if self.dry_run => {
                     outcomes.add(subject, Outcome::Possible, &format!("topic {} can be created", subject.1));
                 }
-                Ok(()) => outcomes.add(subject, Outcome::Done, &format!("created topic {}", subject.1)),
+                Ok(()) => {
+                    outcomes.add(subject, Outcome::Done, &format!("created topic {}", subject.1));
+                    let brokers = cluster.brokers().map_or(1, |brokers| brokers.len());
+                    if let Some(note) = self.single_copy(topic, brokers) {
+                        tell!("note: {note}");
+                    }
+                }
                 Err(failure)
                     if self.if_not_exists
                         && failure.cause().code() == Some(ErrorCode::TopicAlreadyExists) =>
@@ -169,6 +178,17 @@ impl Create {
             }
         }
         outcomes.end(out)
+    }
+
+    /// A sentence about a topic with one replica by default, although there are several brokers.
+    fn single_copy(&self, topic: &CreatableTopicResult, brokers: usize) -> Option<String> {
+        (self.replicas.is_none() && topic.replication_factor == 1 && brokers > 1).then(|| {
+            format!(
+                "topic {} has one replica, by the controllers' default.replication.factor; --replicas names \
+                 another number",
+                topic.name.as_str()
+            )
+        })
     }
 
     fn asked(&self, name: &str) -> CreatableTopic {

@@ -22,6 +22,20 @@ struct Line {
 }
 
 #[test]
+fn single_copy_by_default_is_told() {
+    let told = |words: &[&str], replicas, brokers| {
+        let line = Line::try_parse_from([&["create", "clicks"], words].concat()).unwrap();
+        let mut topic = CreatableTopicResult::default();
+        (topic.name, topic.replication_factor) = (StrBytes::from("clicks"), replicas);
+        line.create.single_copy(&topic, brokers).is_some()
+    };
+    assert!(told(&[], 1, 3));
+    assert!(!told(&[], 3, 3));
+    assert!(!told(&[], 1, 1), "a broker alone");
+    assert!(!told(&["--replicas", "1"], 1, 3));
+}
+
+#[test]
 fn topic_create_retries_with_controller() {
     let requests = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&requests);
