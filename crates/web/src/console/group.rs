@@ -258,7 +258,7 @@ fn diagnosis(group: &Described, committed: &[Committed]) -> Markup {
         sums
     });
     let unknown = committed.iter().filter(|one| one.lag().is_none()).count();
-    let slowest = by_member.into_iter().max_by_key(|(_, lag)| *lag);
+    let slowest = slowest(&by_member, &group.members);
     html! {
         @if unknown > 0 {
             (notice("warn", format!("The lag in {unknown} partitions is not known: they have no leader, or the leader did not respond.")))
@@ -273,12 +273,28 @@ fn diagnosis(group: &Described, committed: &[Committed]) -> Markup {
         } @else if unowned > 0 {
             (notice("warn", format!("{unowned} partitions with lag are assigned to no member: the group does not subscribe to them, or it rebalances.")))
         } @else if let Some((member, lag)) = slowest {
-            (notice("warn", format!("Member {member} has the largest share of the lag: {} records. It reads slower than producers write, or it does not commit.", format::count(i128::from(lag)))))
+            (notice("warn", format!("Member {} (client {}, host {}) has the largest share of the lag: {} records. It reads slower than producers write, or it does not commit.", member.id, member.client, member.host.trim_start_matches('/'), format::count(i128::from(lag)))))
         }
         @if lost > 0 {
             (notice("bad", format!("{lost} committed offsets are before the start of the log: retention deleted records before the group read them.")))
         }
     }
+}
+
+/// The member with the largest lag, if that is at least twice the mean of the others: members that
+/// keep up lag by the records since their last commits, about equally. A member alone is always
+/// the one.
+fn slowest<'a>(
+    by_member: &BTreeMap<&str, u64>,
+    members: &'a [GroupMember],
+) -> Option<(&'a GroupMember, u64)> {
+    let (id, lag) = by_member.iter().max_by_key(|(_, lag)| **lag)?;
+    let others = members.len().saturating_sub(1) as u64;
+    let rest: u64 = by_member.values().sum::<u64>() - lag;
+    if lag.saturating_mul(others) < rest.saturating_mul(2) {
+        return None;
+    }
+    Some((members.iter().find(|member| member.id == *id)?, *lag))
 }
 
 /// The member to which each partition is assigned.
