@@ -7,6 +7,7 @@ mod deny;
 mod deps;
 mod dist;
 mod job;
+mod markdown;
 mod picture;
 mod soak;
 mod suite;

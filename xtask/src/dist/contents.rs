@@ -1,5 +1,6 @@
 //! Contents of the packages: each file with its path, permissions and source.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use flate2::{Compression, GzBuilder};
 
 use super::legal;
 use super::release::Release;
+use crate::markdown;
 
 /// A file or directory of a package. Its owner is root, unless the package's scripts change that.
 #[derive(Clone, Debug)]
@@ -117,22 +119,38 @@ pub(super) fn with_directories(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries
 }
 
-/// Documents and examples, below `usr/share/doc/levada` as in the sources, so that links between
-/// them work.
+/// Folder of the documents in packages.
+pub(super) const DOCUMENTS: &str = "usr/share/doc/levada";
+
+/// Documents and examples, at the same paths as in the sources. Links to other files of the sources
+/// become plain text.
 fn documents(root: &Path) -> Result<Vec<Entry>, String> {
-    let mut paths: Vec<PathBuf> =
-        ["README.md", "SECURITY.md", "docs/README.md", "docs/apis.md"].map(PathBuf::from).to_vec();
-    for folder in ["docs/operating", "deploy/kubernetes", "deploy/monitoring", "deploy/systemd/cluster"] {
+    let pages = ["CHANGELOG.md", "README.md", "SECURITY.md", "docs/README.md", "docs/apis.md"];
+    let mut paths: BTreeSet<PathBuf> = pages.map(PathBuf::from).into();
+    let folders = ["docs/format", "docs/operating", "docs/pictures"];
+    let examples = ["deploy/kubernetes", "deploy/monitoring", "deploy/systemd/cluster"];
+    for folder in folders.into_iter().chain(examples) {
         let failed = |error: std::io::Error| format!("{folder}: {error}");
         for file in fs::read_dir(root.join(folder)).map_err(failed)? {
-            paths.push(Path::new(folder).join(file.map_err(failed)?.file_name()));
+            paths.insert(Path::new(folder).join(file.map_err(failed)?.file_name()));
         }
     }
-    let entry = |path: PathBuf| {
-        let place = format!("usr/share/doc/levada/{}", path.display());
-        Ok(Entry::file(place, 0o644, read(&root.join(path))?))
+    let entry = |path: &PathBuf| {
+        let bytes = read(&root.join(path))?;
+        let is_page = path.extension().is_some_and(|extension| extension == "md");
+        let bytes = if is_page { linked(path, &bytes, &paths)?.into_bytes() } else { bytes };
+        Ok(Entry::file(format!("{DOCUMENTS}/{}", path.display()), 0o644, bytes))
     };
-    paths.into_iter().map(entry).collect()
+    paths.iter().map(entry).collect()
+}
+
+/// A page with only the links that lead to one of these files, to a folder of them, or elsewhere.
+fn linked(page: &Path, bytes: &[u8], files: &BTreeSet<PathBuf>) -> Result<String, String> {
+    let text = std::str::from_utf8(bytes).map_err(|error| format!("{}: {error}", page.display()))?;
+    Ok(markdown::only(text, |target| {
+        let leads = |to: PathBuf| files.iter().any(|file| file.starts_with(&to));
+        markdown::is_remote(target) || markdown::file(page, target).is_some_and(leads)
+    }))
 }
 
 fn completions(program: impl Fn() -> Command, family: Family) -> Result<Vec<Entry>, String> {

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::release::Release;
 use super::{contents, legal};
+use crate::markdown;
 
 /// System calls that the broker or its laboratory makes and that a set of forbidden ones contains.
 pub(super) const CALLS: [&str; 5] =
@@ -51,6 +52,7 @@ pub(super) fn everything(root: &Path, release: &Release, out: &Path) -> Result<(
     contents::output(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(out))?;
     deb(release, &out.join(release.deb()), dir.path())?;
     system(release, &dir.path().join("data"))?;
+    documents(&dir.path().join("data").join(contents::DOCUMENTS))?;
     unit(&dir.path().join("data"), dir.path())?;
     rpm(root, &out.join(release.rpm()))?;
     image(&out.join(release.image()))?;
@@ -114,6 +116,28 @@ fn system(release: &Release, data: &Path) -> Result<(), String> {
     let mut gzip = Command::new("gzip");
     gzip.arg("--test").args(pages.flatten().map(|page| page.path()));
     contents::output(&mut gzip).map(drop)
+}
+
+/// Checks that each link between the documents in this directory leads to a file or a directory.
+fn documents(dir: &Path) -> Result<(), String> {
+    let mut waiting = vec![dir.to_owned()];
+    while let Some(path) = waiting.pop() {
+        if path.is_dir() {
+            let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+            waiting.extend(fs::read_dir(&path).map_err(failed)?.flatten().map(|file| file.path()));
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            let text = String::from_utf8_lossy(&contents::read(&path)?).into_owned();
+            let page = path.strip_prefix(dir).unwrap_or(&path);
+            let is_lost = |target: &&str| {
+                let file = markdown::file(page, target);
+                !markdown::is_remote(target) && file.is_none_or(|file| !dir.join(file).exists())
+            };
+            if let Some(target) = markdown::links(&text).iter().map(|link| link.target).find(is_lost) {
+                return Err(format!("deb: {}: the link leads nowhere: {target}", path.display()));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks the units: valid to systemd, the service little exposed and with a command that the

@@ -12,13 +12,10 @@ pub(super) const COPYRIGHT: &str = "usr/share/doc/levada/copyright";
 /// Path of the licence in other packages.
 pub(super) const LICENCE: &str = "usr/share/licenses/levada/LICENSE";
 
-/// Licence and changelog of a package.
+/// Licence of a package, with the changelog in Debian's form for Debian.
 pub(super) fn entries(root: &Path, release: &Release, family: Family) -> Result<Vec<Entry>, String> {
-    let changes =
-        Entry::file("usr/share/doc/levada/CHANGELOG.md", 0o644, contents::read(&root.join("CHANGELOG.md"))?);
     Ok(match family {
         Family::Debian => vec![
-            changes,
             Entry::file(COPYRIGHT, 0o644, copyright()),
             Entry::file(
                 "usr/share/doc/levada/changelog.gz",
@@ -26,7 +23,7 @@ pub(super) fn entries(root: &Path, release: &Release, family: Family) -> Result<
                 contents::gzip(changelog(&release.version, &release.mail_date()?).as_bytes()),
             ),
         ],
-        Family::RedHat => vec![changes, licence(root, LICENCE)?],
+        Family::RedHat => vec![licence(root, LICENCE)?],
     })
 }
 

@@ -4,13 +4,11 @@ use std::path::Path;
 
 use rpm::{BuildConfig, CompressionType, FileOptions, PackageBuilder};
 
-use super::contents::{self, Content, Entry, Family};
+use super::contents::{self, Content, DOCUMENTS, Entry, Family};
 use super::release::Release;
 
-/// Directories of the package itself; the others are the system's.
+/// Directories of the package itself, with those below the documents; the others are the system's.
 const OWN: [&str; 4] = ["etc/levada", DOCUMENTS, LICENCES, "var/lib/levada"];
-/// Directory of documents; those below it are the package's own as well.
-const DOCUMENTS: &str = "usr/share/doc/levada";
 /// Directory of the licence.
 const LICENCES: &str = "usr/share/licenses/levada";
 

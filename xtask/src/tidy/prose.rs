@@ -2,9 +2,10 @@
 //! "to do", and no path of a developer's machine appears.
 
 use std::collections::BTreeSet;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::{Complaint, Source};
+use crate::markdown;
 
 /// Paths of a developer's machine. Split, so that this file does not break its own rule.
 const MACHINE: [&str; 4] =
@@ -80,9 +81,9 @@ pub(super) fn check_documents(sources: &[Source]) -> Vec<Complaint> {
     let paths: BTreeSet<&Path> = sources.iter().map(|source| source.path.as_path()).collect();
     let mut complaints = Vec::new();
     for source in sources.iter().filter(|source| source.has_extension("md")) {
-        for (line, target) in links(&source.text) {
-            if let Some(what) = broken(source, target, sources, &paths) {
-                complaints.push(source.complaint(line, what));
+        for link in markdown::links(&source.text) {
+            if let Some(what) = broken(source, link.target, sources, &paths) {
+                complaints.push(source.complaint(link.line, what));
             }
         }
     }
@@ -109,10 +110,9 @@ fn unlisted(sources: &[Source]) -> Vec<Complaint> {
         return Vec::new();
     };
     let folder = index.path.parent().unwrap_or(Path::new(""));
-    let listed: BTreeSet<PathBuf> = links(&index.text)
-        .into_iter()
-        .filter_map(|(_, target)| flat(&folder.join(target.split('#').next().unwrap_or(target))))
-        .collect();
+    let links = markdown::links(&index.text);
+    let listed: BTreeSet<PathBuf> =
+        links.iter().filter_map(|link| markdown::file(&index.path, link.target)).collect();
     let pages = sources.iter().filter(|page| page.path.starts_with(folder) && page.has_extension("md"));
     pages
         .filter(|page| page.path != index.path && !listed.contains(&page.path))
@@ -129,29 +129,13 @@ fn without_status(sources: &[Source]) -> Vec<Complaint> {
         .collect()
 }
 
-/// The targets of `[text](target)` outside code blocks, with their lines.
-fn links(text: &str) -> Vec<(usize, &str)> {
-    let mut links = Vec::new();
-    let mut in_code = false;
-    for (index, line) in text.lines().enumerate() {
-        in_code ^= line.trim_start().starts_with("```");
-        if in_code {
-            continue;
-        }
-        let targets = line.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
-        links.extend(targets.map(|(target, _)| (index + 1, target)));
-    }
-    links
-}
-
 fn broken(source: &Source, target: &str, sources: &[Source], paths: &BTreeSet<&Path>) -> Option<String> {
     if let Some((_, rest)) = target.split_once("://") {
         let host = rest.split(['/', ':']).next().unwrap_or_default();
         return (!HOSTS.contains(&host)).then(|| format!("{host} is not a host that documents link to"));
     }
-    let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
-    let folder = source.path.parent().unwrap_or(Path::new(""));
-    let path = if file.is_empty() { Some(source.path.clone()) } else { flat(&folder.join(file)) };
+    let (_, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let path = markdown::file(&source.path, target);
     let exists = |path: &PathBuf| paths.iter().any(|other| other.starts_with(path));
     let Some(path) = path.filter(exists) else {
         return Some(format!("the link leads nowhere: {target}"));
@@ -159,19 +143,6 @@ fn broken(source: &Source, target: &str, sources: &[Source], paths: &BTreeSet<&P
     let page = sources.iter().find(|page| page.path == path && page.has_extension("md"))?;
     let found = anchor.is_empty() || headings(&page.text).any(|heading| heading == anchor);
     (!found).then(|| format!("no such heading: {target}"))
-}
-
-/// Resolves `..` without access to the file system. `None`: the path leaves the repository.
-fn flat(path: &Path) -> Option<PathBuf> {
-    let mut flat = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => flat.pop().then_some(())?,
-            Component::CurDir => {}
-            other => flat.push(other),
-        }
-    }
-    Some(flat)
 }
 
 /// Headings in the form of link targets.
