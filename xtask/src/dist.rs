@@ -1,6 +1,6 @@
 //! `cargo xtask dist`: builds the published files by one command: static binaries, packages for
-//! Debian and for systems with RPM, a container image, an archive, an SBOM, and checksums. The same
-//! sources yield the same bytes.
+//! Debian and for systems with RPM, a container image, an archive, an SBOM, release notes, and
+//! checksums. The same sources yield the same bytes.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -22,6 +22,7 @@ mod foreign;
 mod image;
 mod inspect;
 mod legal;
+mod notes;
 mod oci;
 mod release;
 mod rootfs;
@@ -163,9 +164,10 @@ fn published(
         files.push((release.image(), oci::archive(release, std::slice::from_ref(image))?));
     }
     if images.len() > 1 {
-        files.push((format!("levada-{}.oci.tar", release.version), oci::archive(release, &images)?));
+        files.push((release.images(), oci::archive(release, &images)?));
     }
-    files.push((format!("levada-{}.spdx.json", release.version), sbom::document(root, release)?));
+    files.push((release.sbom(), sbom::document(root, releases)?));
+    files.push((release.notes(), notes::page(root, release)?.into_bytes()));
     Ok(files)
 }
 

@@ -56,7 +56,7 @@ pub(super) fn everything(root: &Path, release: &Release, out: &Path) -> Result<(
     unit(&dir.path().join("data"), dir.path())?;
     rpm(root, &out.join(release.rpm()))?;
     image(&out.join(release.image()))?;
-    bill(release, &out.join(format!("levada-{}.spdx.json", release.version)))?;
+    bill(release, &out.join(release.sbom()))?;
     println!("contents of the packages: ok");
     Ok(())
 }

@@ -70,6 +70,19 @@ impl Release {
     pub(super) fn binary(&self) -> String {
         format!("levada-{}-{}", self.version, self.architecture)
     }
+    /// Name of the image for several architectures.
+    pub(super) fn images(&self) -> String {
+        format!("levada-{}.oci.tar", self.version)
+    }
+
+    pub(super) fn sbom(&self) -> String {
+        format!("levada-{}.spdx.json", self.version)
+    }
+
+    pub(super) fn notes(&self) -> String {
+        format!("levada-{}.notes.md", self.version)
+    }
+
 
     /// Name of the laboratory's program as a separate file.
     pub(super) fn laboratory(&self) -> String {

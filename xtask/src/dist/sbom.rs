@@ -9,10 +9,12 @@ use serde_json::{Value, json};
 use super::release::Release;
 use crate::suite::cargo;
 
-/// The document's bytes.
-pub(crate) fn document(root: &Path, release: &Release) -> Result<Vec<u8>, String> {
-    let asked = ["metadata", "--locked", "--format-version", "1", "--filter-platform", release.target];
-    let answer = super::contents::output(&mut cargo(root, &asked))?;
+/// Bytes of the document for all architectures: it names each package that one of them links.
+pub(crate) fn document(root: &Path, releases: &[Release]) -> Result<Vec<u8>, String> {
+    let release = releases.first().ok_or("SBOM: no architecture")?;
+    let mut metadata = cargo(root, &["metadata", "--locked", "--format-version", "1"]);
+    metadata.args(releases.iter().flat_map(|release| ["--filter-platform", release.target]));
+    let answer = super::contents::output(&mut metadata)?;
     let metadata: Value =
         serde_json::from_slice(&answer).map_err(|error| format!("cargo metadata: {error}"))?;
     let linked = linked(&metadata)?;

@@ -1,7 +1,7 @@
 //! Tests of the formats, and of the command line.
 
 use super::contents::{Entry, gzip};
-use super::{Options, Source, TARGETS, binary, inspect, legal, release, rootfs, tarball};
+use super::{Options, Source, TARGETS, binary, inspect, legal, notes, release, rootfs, tarball};
 
 fn elf(kinds: &[u32]) -> Vec<u8> {
     let mut file = vec![0; 64];
@@ -110,6 +110,20 @@ fn source_archive_contains_its_commit() {
 #[test]
 fn links_of_an_archive_have_their_targets() {
     let entries = [Entry::directory("bin", 0o755), Entry::link("bin/sh", "/usr/bin/levada-container")];
+#[test]
+fn release_notes_are_one_section_without_links() {
+    let changelog = "# Changelog\n\n## [Unreleased]\n\n## [1.2.0] - 2026-11-30\n\n### Storage\n\n\
+        - [Tiers](docs/tiers.md) of [KIP-405](https://cwiki.apache.org/x).\n\n## [1.1.0]\n\n- Old.\n";
+    let page = notes::of(changelog, "1.2.0").unwrap();
+    let start =
+        "# Levada 1.2.0\n\n### Storage\n\n- Tiers of [KIP-405](https://cwiki.apache.org/x).\n\n### Files\n";
+    assert!(page.starts_with(start), "{page}");
+    assert!(!page.contains("Old"), "{page}");
+    for version in ["Unreleased", "1.2", "1.3.0"] {
+        assert!(notes::of(changelog, version).is_err(), "{version}");
+    }
+}
+
     let archive = tarball::archive(&entries, 1, |_| tarball::ROOT).unwrap();
     let mut read = tar::Archive::new(&archive[..]);
     let link = read.entries().unwrap().last().unwrap().unwrap();
