@@ -115,6 +115,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     }
     let target = std::path::absolute(deps::target(root)).map_err(|error| format!("target: {error}"))?;
     let scratch = tempfile::tempdir().map_err(|error| format!("temporary directory: {error}"))?;
+    if options.is_tried {
+        check::possible(root, &options)?;
+    }
     let is_fresh = matches!(options.source, Source::Profile(_));
     let out = if is_fresh { target.join("dist-packages") } else { scratch.path().join("packages") };
     let mut releases = Vec::new();

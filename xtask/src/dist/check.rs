@@ -9,6 +9,19 @@ use super::contents::Family;
 use super::release::Release;
 use super::{Options, Source, binary, contents, deb, debian, published};
 
+/// Fails if the checks cannot run here, before the builds that take minutes.
+pub(super) fn possible(root: &Path, options: &Options) -> Result<(), String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("dist --check boots a container: run it as root".to_owned());
+    }
+    if matches!(options.source, Source::Profile(_)) && !root.join(".git").exists() {
+        return Err(
+            "dist --check clones the sources for a second build: run it in a git repository".to_owned()
+        );
+    }
+    Ok(())
+}
+
 /// Runs every check, one after the other. The packages are tried before the second build, which
 /// takes longest.
 pub(super) fn everything(
@@ -17,9 +30,6 @@ pub(super) fn everything(
     options: &Options,
     out: &Path,
 ) -> Result<(), String> {
-    if !rustix::process::geteuid().is_root() {
-        return Err("dist --check boots a container: run it as root".to_owned());
-    }
     // The container is one of this machine's architecture.
     for release in releases.iter().filter(|release| release.cross.is_none()) {
         packages(root, release, options, out)?;
