@@ -8,6 +8,7 @@ cat >apt/conf <<EOF
 Dir::State::Lists "$place/apt/lists";
 Dir::Cache "$place/apt/cache";
 APT::Architectures { "amd64"; "arm64"; };
+APT::Sandbox::User "root";
 EOF
 export APT_CONFIG=$place/apt/conf
 apt-get update -qq

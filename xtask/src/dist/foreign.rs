@@ -2,6 +2,7 @@
 //! another architecture than this machine's, the binary in an emulator.
 
 use std::io::Write as _;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,7 +12,6 @@ use super::{contents, rootfs};
 
 /// Time for a start in the emulator.
 const LIMIT: Duration = Duration::from_secs(60);
-const ADDRESS: &str = "127.0.0.1:19092";
 
 pub(super) fn tried(root: &Path, release: &Release, out: &Path) -> Result<(), String> {
     if release.cross.is_some() {
@@ -29,11 +29,14 @@ fn emulated(release: &Release, binary: &Path) -> Result<(), String> {
         return Err(format!("{}: not of {}: {version}", binary.display(), release.target));
     }
     let data = tempfile::tempdir().map_err(failed)?;
+    // The port is free again when the broker opens it.
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).map_err(failed)?;
+    let address = free.to_string();
     let mut serve = release.command(binary);
     serve.args(["serve", "-o"]).arg(format!("log.dirs={}", data.path().display()));
-    serve.args(["-o", &format!("listeners=PLAINTEXT://{ADDRESS}"), "-o", "levada.http.listen="]);
+    serve.args(["-o", &format!("listeners=PLAINTEXT://{address}"), "-o", "levada.http.listen="]);
     let mut broker = serve.stderr(Stdio::null()).spawn().map_err(failed)?;
-    let outcome = exchanged(release, binary, &mut broker);
+    let outcome = exchanged(release, binary, (&mut broker, &address));
     let _ = Command::new("kill").args(["-TERM", &broker.id().to_string()]).status();
     let status = broker.wait().map_err(failed)?;
     outcome?;
@@ -44,10 +47,10 @@ fn emulated(release: &Release, binary: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn exchanged(release: &Release, binary: &Path, broker: &mut Child) -> Result<(), String> {
+fn exchanged(release: &Release, binary: &Path, (broker, address): (&mut Child, &str)) -> Result<(), String> {
     let client = |words: &[&str]| {
         let mut command = release.command(binary);
-        command.args(words).args(["--brokers", ADDRESS]);
+        command.args(words).args(["--brokers", address]);
         command
     };
     let start = Instant::now();
