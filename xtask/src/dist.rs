@@ -32,8 +32,8 @@ mod tarball;
 #[cfg(test)]
 mod tests;
 
-/// Targets of the binary; the first is that of this machine. The C library of these targets, linked
-/// statically, resolves names by its own code (docs/decisions/2026-11-23-static-binary.md).
+/// Targets of the binary. The C library of these targets, linked statically, resolves names by its
+/// own code (docs/decisions/2026-11-23-static-binary.md).
 const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 
 /// Maintainer field of the packages.
@@ -86,18 +86,20 @@ impl Options {
                     let name = value()?;
                     let target = TARGETS.into_iter().find(|target| target == name);
                     let unknown = || format!("--target {name}: expected {}", TARGETS.join(" or "));
-                    options.targets.push(target.ok_or_else(unknown)?);
+                    let target = target.ok_or_else(unknown)?;
+                    if !options.targets.contains(&target) {
+                        options.targets.push(target);
+                    }
                 }
                 _ => return Err(usage()),
             }
         }
-        options.targets.dedup();
+        let native = release::native();
         if options.targets.is_empty() {
-            options.targets.push(TARGETS[0]);
+            options.targets.push(native);
         }
-        let is_foreign = options.targets != [TARGETS[0]];
-        if is_foreign && matches!(options.source, Source::Built(_)) {
-            return Err(format!("--binary is for {}, without --target", TARGETS[0]));
+        if options.targets != [native] && matches!(options.source, Source::Built(_)) {
+            return Err(format!("--binary is for {native}, without --target"));
         }
         let is_built = matches!(options.source, Source::Built(_));
         let is_lone = options.previous.is_some() && !options.is_tried;
@@ -113,11 +115,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     if let (Source::Built(built), Some(starts)) = (&options.source, options.starts) {
         return rootfs::starts(root, built, starts);
     }
-    let target = std::path::absolute(deps::target(root)).map_err(|error| format!("target: {error}"))?;
-    let scratch = tempfile::tempdir().map_err(|error| format!("temporary directory: {error}"))?;
     if options.is_tried {
         check::possible(root, &options)?;
     }
+    let target = std::path::absolute(deps::target(root)).map_err(|error| format!("target: {error}"))?;
+    let scratch = tempfile::tempdir().map_err(|error| format!("temporary directory: {error}"))?;
     let is_fresh = matches!(options.source, Source::Profile(_));
     let out = if is_fresh { target.join("dist-packages") } else { scratch.path().join("packages") };
     let mut releases = Vec::new();
@@ -145,6 +147,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         if options.is_tried {
             foreign::tried(root, release, &out)?;
         }
+    }
+    if options.is_tried && releases.len() > 1 {
+        inspect::images(&releases, &out.join(releases[0].images()))?;
     }
     if options.is_tried { check::everything(root, &releases, &options, &out) } else { Ok(()) }
 }

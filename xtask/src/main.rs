@@ -30,9 +30,10 @@ Usage: cargo xtask TASK
   deps [NAME]...       install what the tests need: Debian packages, Python clients, Java tools; or some of it
   black-box [NAME]... [-- TEXT...]
                        run black-box suites (tests/tests), by name or folder; with TEXT, tests whose names contain it
-  dist [--profile NAME | --binary FILE] [--check [--previous FILE.deb]]
-                       make the packages in target/dist-packages; --check also inspects them, installs, upgrades and removes them
-                       in a Debian of its own, and builds them again elsewhere; --binary inspects packages of a built binary
+  dist [--profile NAME | --binary FILE] [--target TARGET]... [--check [--previous FILE.deb]]
+                       make the packages in target/dist-packages, for this machine or for the targets x86_64-unknown-linux-gnu
+                       and aarch64-unknown-linux-gnu; --check also inspects them, installs, upgrades and removes them in a
+                       Debian of its own, and builds them again elsewhere; --binary inspects packages of a built binary
   dist --binary FILE --starts N
                        make the image of a built binary, and start it N times as Testcontainers and compose files do
   vm [--full]          boot two of Debian's kernels under qemu and run there what needs TLS in the kernel, or an older kernel;

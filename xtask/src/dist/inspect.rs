@@ -253,13 +253,9 @@ fn rpm(root: &Path, package: &Path) -> Result<(), String> {
     }
 }
 
-/// Checks the settings of the image as skopeo reads them.
+/// Checks the settings of the image.
 fn image(archive: &Path) -> Result<(), String> {
-    let mut inspect = Command::new("skopeo");
-    inspect.args(["inspect", "--config", "--raw"]).arg(format!("oci-archive:{}", archive.display()));
-    let config: Value = serde_json::from_slice(&contents::output(&mut inspect)?)
-        .map_err(|error| format!("image: {error}"))?;
-    let config = &config["config"];
+    let config = &settings(archive, &[])?["config"];
     let user = super::oci::USER;
     let expected = [
         ("User", Value::from(format!("{user}:{user}"))),
@@ -273,6 +269,27 @@ fn image(archive: &Path) -> Result<(), String> {
         }
     }
     if config["Healthcheck"]["Test"][0] == "CMD" { Ok(()) } else { Err("image: no health check".to_owned()) }
+}
+
+/// Checks that the archive for several architectures has an image for each.
+pub(super) fn images(releases: &[Release], archive: &Path) -> Result<(), String> {
+    for release in releases {
+        let architecture = release.debian_architecture();
+        let config = settings(archive, &["--override-arch", architecture])?;
+        if config["architecture"] != architecture {
+            return Err(format!("image: {} in place of {architecture}", config["architecture"]));
+        }
+    }
+    println!("image for {} architectures: ok", releases.len());
+    Ok(())
+}
+
+/// Settings of an image in an archive as skopeo reads them.
+fn settings(archive: &Path, options: &[&str]) -> Result<Value, String> {
+    let mut skopeo = Command::new("skopeo");
+    skopeo.args(options).args(["inspect", "--config", "--raw"]);
+    let settings = contents::output(skopeo.arg(format!("oci-archive:{}", archive.display())))?;
+    serde_json::from_slice(&settings).map_err(|error| format!("{}: {error}", archive.display()))
 }
 
 /// Checks that the SBOM names linked crates and omits those of tests, that its references lead to

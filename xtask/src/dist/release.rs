@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::contents;
+use super::{TARGETS, contents};
 use crate::deps;
 
 /// Version, time and architecture of the published files.
@@ -17,7 +17,7 @@ pub(super) struct Release {
     pub(super) target: &'static str,
     /// Hash of the commit; of a tree with changes, followed by `-changed`.
     pub(super) commit: String,
-    /// Directory of the compiler, if it is not that of this machine.
+    /// Directory of the compiler, if the architecture is not that of this machine.
     pub(super) cross: Option<PathBuf>,
 }
 
@@ -34,13 +34,17 @@ impl Release {
         let version = manifest["workspace"]["package"]["version"].as_str();
         let (commit, epoch) = origin(root)?;
         let architecture = architecture(target).to_owned();
-        let is_native = architecture == std::env::consts::ARCH;
+        let cross = match (std::env::consts::ARCH, architecture.as_str()) {
+            (here, there) if here == there => None,
+            ("x86_64", "aarch64") => Some(deps::install_cross()?),
+            (here, _) => return Err(format!("--target {target}: there is no compiler for it on {here}")),
+        };
         Ok(Self {
             version: version.ok_or("Cargo.toml: workspace.package.version is missing")?.to_owned(),
             epoch,
             target,
             commit,
-            cross: if is_native { None } else { Some(deps::install_cross()?) },
+            cross,
             architecture,
         })
     }
@@ -66,10 +70,6 @@ impl Release {
         format!("levada-{}-{}.oci.tar", self.version, self.architecture)
     }
 
-    /// Name of the binary as a separate file.
-    pub(super) fn binary(&self) -> String {
-        format!("levada-{}-{}", self.version, self.architecture)
-    }
     /// Name of the image for several architectures.
     pub(super) fn images(&self) -> String {
         format!("levada-{}.oci.tar", self.version)
@@ -83,6 +83,10 @@ impl Release {
         format!("levada-{}.notes.md", self.version)
     }
 
+    /// Name of the binary as a separate file.
+    pub(super) fn binary(&self) -> String {
+        format!("levada-{}-{}", self.version, self.architecture)
+    }
 
     /// Name of the laboratory's program as a separate file.
     pub(super) fn laboratory(&self) -> String {
@@ -121,6 +125,12 @@ impl Release {
         let date = contents::output(Command::new("date").env("LC_ALL", "C").args(["--utc", &time, format]))?;
         Ok(String::from_utf8_lossy(&date).trim().to_owned())
     }
+}
+
+/// The target of this machine.
+pub(super) fn native() -> &'static str {
+    let is_here = |target: &&str| architecture(target) == std::env::consts::ARCH;
+    TARGETS.into_iter().find(is_here).unwrap_or(TARGETS[0])
 }
 
 /// The part of a target that names the architecture.

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::release::Release;
-use super::{TARGETS, contents, oci};
+use super::release::{self, Release};
+use super::{contents, oci};
 use crate::deps;
 
 /// An image in a directory.
@@ -25,7 +25,7 @@ struct Unpacked {
 pub(super) fn starts(root: &Path, built: &Path, starts: u32) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("image: {error}");
     let scratch = tempfile::tempdir().map_err(failed)?;
-    let release = Release::of(root, TARGETS[0])?;
+    let release = Release::of(root, release::native())?;
     let binary = super::stripped(built, scratch.path())?;
     let image = oci::Image::of(root, &release, &binary)?;
     let archive = scratch.path().join(release.image());

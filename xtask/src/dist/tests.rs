@@ -89,10 +89,13 @@ fn dist_option_without_value_or_effect_is_refused() {
     assert_eq!(options.previous, Some("old.deb".into()));
     assert_eq!(parse("--binary levada --starts 7").unwrap().starts, Some(7));
     assert_eq!(parse("").unwrap().source, Source::Profile("dist".to_owned()));
-    assert_eq!(parse("").unwrap().targets, [TARGETS[0]]);
-    let both = parse("--target x86_64-unknown-linux-gnu --target aarch64-unknown-linux-gnu").unwrap();
-    assert_eq!(both.targets, TARGETS);
-    let foreign = "--binary levada --target aarch64-unknown-linux-gnu";
+    let native = release::native();
+    assert_eq!(parse("").unwrap().targets, [native]);
+    assert!(native.starts_with(std::env::consts::ARCH), "{native}");
+    let [intel, arm] = TARGETS;
+    let both = parse(&format!("--target {intel} --target {arm} --target {intel}")).unwrap();
+    assert_eq!(both.targets, TARGETS, "each once");
+    let foreign = &format!("--binary levada --target {}", if native == intel { arm } else { intel });
     let starts = ["--starts 7", "--binary levada --starts 0", "--binary levada --check --starts 7"];
     let others = ["--profile", "--previous old.deb", "--binary", "twice", "--target mips", foreign];
     for line in starts.iter().chain(&others) {
@@ -108,9 +111,6 @@ fn source_archive_contains_its_commit() {
 }
 
 #[test]
-fn links_of_an_archive_have_their_targets() {
-    let entries = [Entry::directory("bin", 0o755), Entry::link("bin/sh", "/usr/bin/levada-container")];
-#[test]
 fn release_notes_are_one_section_without_links() {
     let changelog = "# Changelog\n\n## [Unreleased]\n\n## [1.2.0] - 2026-11-30\n\n### Storage\n\n\
         - [Tiers](docs/tiers.md) of [KIP-405](https://cwiki.apache.org/x).\n\n## [1.1.0]\n\n- Old.\n";
@@ -124,6 +124,9 @@ fn release_notes_are_one_section_without_links() {
     }
 }
 
+#[test]
+fn links_of_an_archive_have_their_targets() {
+    let entries = [Entry::directory("bin", 0o755), Entry::link("bin/sh", "/usr/bin/levada-container")];
     let archive = tarball::archive(&entries, 1, |_| tarball::ROOT).unwrap();
     let mut read = tar::Archive::new(&archive[..]);
     let link = read.entries().unwrap().last().unwrap().unwrap();
