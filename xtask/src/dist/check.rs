@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::contents::Family;
 use super::release::Release;
-use super::{Options, Source, binary, contents, deb, debian, published};
+use super::{Options, Source, binary, contents, deb, debian, published, rpm};
 
 /// Fails if the checks cannot run here, before the builds that take minutes.
 pub(super) fn possible(root: &Path, options: &Options) -> Result<(), String> {
@@ -56,22 +56,24 @@ fn reproducible(root: &Path, releases: &[Release], profile: &str, out: &Path) ->
 }
 
 /// Installs, upgrades, reboots and removes the packages in a separate Debian. The upgrade is from
-/// the package of the options, or from one with a lower version.
+/// the .deb of the options, or from one with a lower version; that of the .rpm always from the
+/// latter.
 fn packages(root: &Path, release: &Release, options: &Options, out: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("packages: {error}");
     let shared = tempfile::tempdir().map_err(failed)?;
     let into = |name: &str| shared.path().join(name);
+    let older = Release { version: format!("{}~older", release.version), ..release.clone() };
+    let binary = out.join(release.binary());
     match &options.previous {
         Some(previous) => drop(fs::copy(previous, into("old.deb")).map_err(failed)?),
         None => {
-            let older = Release { version: format!("{}~older", release.version), ..release.clone() };
-            let binary = out.join(release.binary());
             let entries = contents::system(root, release, (&binary, Family::Debian))?;
             let archive = contents::read(&out.join(format!("{}.tar.gz", release.binary())))?;
             let package = deb::package(root, &older, &entries, &archive)?;
             fs::write(into("old.deb"), package).map_err(failed)?;
         }
     }
+    fs::write(into("old.rpm"), rpm::package(root, &older, &binary)?).map_err(failed)?;
     fs::copy(out.join(release.deb()), into("new.deb")).map_err(failed)?;
     fs::copy(out.join(release.rpm()), into("new.rpm")).map_err(failed)?;
     fs::write(into("quick_start.py"), quick_start(root)?).map_err(failed)?;
