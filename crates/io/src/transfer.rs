@@ -111,8 +111,8 @@ impl Transfer {
     /// every step.
     ///
     /// # Errors
-    /// [`TransferError::Peer`] if the connection broke, [`TransferError::Source`] if a file does not
-    /// have the bytes of its extent; the transfer never sends less instead.
+    /// [`TransferError::Peer`] if the connection broke, [`TransferError::Source`] if a file does
+    /// not have the bytes of its extent; the transfer never sends less instead.
     pub fn step(
         &mut self,
         engine: &mut Engine,

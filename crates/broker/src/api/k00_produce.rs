@@ -60,8 +60,8 @@ use crate::api::leaders::Leaders;
 use crate::api::{Context, Reply, RequestError, text};
 use crate::quota::Used;
 use crate::replica::Partition;
-use crate::replica::submitted::Submitted;
 use crate::replica::led::CommitFailure;
+use crate::replica::submitted::Submitted;
 use crate::time_slice::TimeSlice;
 use crate::transaction::Membership;
 

@@ -208,9 +208,11 @@ async fn look_up(
                 _ => Ok(NOTHING),
             };
         }
-        MAX_TIMESTAMP => search(context, &partition, |log, expanded_max| log.times().within(expanded_max).latest())
-            .await
-            .map_err(read_error)?,
+        MAX_TIMESTAMP => {
+            search(context, &partition, |log, expanded_max| log.times().within(expanded_max).latest())
+                .await
+                .map_err(read_error)?
+        }
         timestamp if timestamp < 0 => return Err(ErrorCode::UnsupportedVersion),
         timestamp => search_both(context, &partition, timestamp).await?,
     };

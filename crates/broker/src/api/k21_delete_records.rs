@@ -25,8 +25,8 @@ use tokio::time::Instant;
 use crate::api::Context;
 use crate::api::changes::log_change;
 use crate::replica::Replicas;
-use crate::replica::submitted::SubmitError;
 use crate::replica::led::Led;
+use crate::replica::submitted::SubmitError;
 
 /// Value for "unknown" in a response.
 const NONE: i64 = -1;

@@ -189,9 +189,8 @@ impl Reading {
     /// many offsets.
     fn list_last(&self, slice: &Slice, new: NewRecords) -> Result<Option<Vec<BatchSpan>>, ReadError> {
         let spans = self.log.last_batches_in(slice, (self.last(new), BATCHES_MAX))?;
-        let is_fit = |first: &BatchSpan| {
-            !first.is_joined || first.last_offset - first.base_offset < new.joined_max
-        };
+        let is_fit =
+            |first: &BatchSpan| !first.is_joined || first.last_offset - first.base_offset < new.joined_max;
         Ok(spans.first().is_none_or(is_fit).then_some(spans))
     }
 
