@@ -14,8 +14,8 @@ use levada_config::{BrokerConfig, Sources};
 use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use levada_wire::messages::share_fetch_request::{AcknowledgementBatch, FetchPartition, FetchTopic};
 use levada_wire::messages::{
-    IncrementalAlterConfigsRequest, RequestResponsePair, ShareFetchRequest, ShareFetchResponse,
-    ShareGroupHeartbeatRequest,
+    FindCoordinatorRequest, IncrementalAlterConfigsRequest, RequestResponsePair, ShareFetchRequest,
+    ShareFetchResponse, ShareGroupHeartbeatRequest,
 };
 use levada_wire::{Uuid, decode_response, encode_request};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -169,6 +169,10 @@ impl Client {
         let mut configs = IncrementalAlterConfigsRequest::default();
         configs.resources = vec![resource];
         assert_eq!(self.call(1, &configs).responses[0].error_code, 0);
+        // Creates the topic of the groups.
+        let mut find = FindCoordinatorRequest::default();
+        find.coordinator_keys = vec![GROUP.into()];
+        self.call(4, &find);
         let mut beat = ShareGroupHeartbeatRequest::default();
         (beat.group_id, beat.member_id) = (GROUP.into(), MEMBER.into());
         beat.subscribed_topic_names = Some(vec![TOPIC.into()]);

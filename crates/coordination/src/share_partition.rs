@@ -241,8 +241,8 @@ impl SharePartition {
         true
     }
 
-    /// Number of records from `offset` on that can be acquired, if none of them was acquired before.
-    /// The batch that contains the last of these records is acquired whole.
+    /// Number of records from `offset` on that can be acquired, if none of them was acquired
+    /// before. The batch that contains the last of these records is acquired whole.
     pub fn new_max(&self, offset: i64, limits: &ShareLimits) -> Option<i64> {
         let is_new = self.in_flight_records() == 0 || offset > self.end_offset();
         is_new.then(|| self.room(limits))
