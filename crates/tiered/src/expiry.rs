@@ -1,6 +1,7 @@
 //! The choice of the remote segments to delete: by size, by time, by the log's start, and segments
 //! of leader epochs that the log no longer has.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -91,8 +92,22 @@ fn breached_bytes(cache: &SegmentCache, log: LogFacts<'_>, lineage: &[EpochStart
             && segment.end_offset >= log.log_start
             && within_lineage(segment, log.log_end, lineage)
     });
-    let remote: u64 = counted.map(|segment| bytes_of(segment)).sum();
-    (only_local + remote).saturating_sub(limit)
+    (only_local + bytes_once(counted.collect())).saturating_sub(limit)
+}
+
+/// Bytes of copies that do not overlap: after an election, two leaders may have copied the same
+/// records. Of those that overlap, the first one counts, so that the sum is not above the bytes of
+/// all records.
+fn bytes_once(mut copies: Vec<&Arc<RemoteSegment>>) -> u64 {
+    copies.sort_by_key(|copy| (copy.start_offset, Reverse(copy.end_offset)));
+    let (mut bytes, mut end) = (0, -1);
+    for copy in copies {
+        if copy.start_offset > end {
+            bytes += bytes_of(copy);
+            end = copy.end_offset;
+        }
+    }
+    bytes
 }
 
 /// Bytes of the local segments that the store does not have. It follows from the same metadata as

@@ -89,6 +89,16 @@ fn copied_local_segments_count_once() {
 }
 
 #[test]
+fn records_with_two_copies_count_once() {
+    let mut cache = three();
+    // Another leader has copied the records of the second segment, and some of the third.
+    copied(&mut cache, &segment(8, (10, 19), &[(0, 10)]));
+    copied(&mut cache, &segment(9, (15, 24), &[(0, 15)]));
+    check(&cache, LogFacts { retention_bytes: 400, ..LOG }, &[], None);
+    check(&cache, LogFacts { retention_bytes: 300, ..LOG }, &[0], Some(10));
+}
+
+#[test]
 fn segments_before_the_start_do_not_count() {
     let log = LogFacts { log_start: 10, lineage: &[(0, 10)], ..LOG };
     check(&three(), LogFacts { retention_bytes: 201, ..log }, &[0], None);
