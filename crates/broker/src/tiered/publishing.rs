@@ -9,7 +9,7 @@ use levada_base::batch::Builder;
 use levada_process::blocking::off_shard;
 use levada_process::clock::now_ms;
 use levada_tiered::record::{METADATA_TOPIC, encode};
-use levada_tiered::{RemoteRecord, SegmentState, SegmentUpdate};
+use levada_tiered::{RemoteRecord, SegmentUpdate};
 use levada_wire::api::controller;
 use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
@@ -53,15 +53,15 @@ pub(super) enum PublishError {
 }
 
 impl Tiers {
-    /// Notes the next state of a segment. A segment that is in the state already gets no record.
+    /// Notes the next state of a segment. A segment that is in the state already, or is deleted,
+    /// gets no record.
     pub(super) async fn note_state(
         self: &Arc<Self>,
         partition: &Arc<RemotePartition>,
         update: SegmentUpdate,
     ) -> Result<(), PublishError> {
-        let known = partition.state_of(update.id.id);
-        let is_over = known.is_none() && update.state == SegmentState::DeleteFinished;
-        if known == Some(update.state) || is_over {
+        let Some(known) = partition.state_of(update.id.id) else { return Ok(()) };
+        if known == update.state {
             return Ok(());
         }
         self.publish(partition, RemoteRecord::Update(update)).await
