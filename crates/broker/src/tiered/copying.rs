@@ -10,7 +10,7 @@ use levada_log::{ClosedSegment, LogError};
 use levada_metadata::uuid;
 use levada_process::blocking::off_shard;
 use levada_process::clock::now_ms;
-use levada_remote::{RemoteError, SegmentFile, SegmentFiles};
+use levada_remote::{RemoteError, SegmentFile, SegmentFiles, Store};
 use levada_tiered::copying::{CopyLag, lost_before};
 use levada_tiered::record::METADATA_TOPIC;
 use levada_tiered::{RemoteRecord, RemoteSegment, RemoteSegmentId, SegmentState, SegmentUpdate};
@@ -63,6 +63,8 @@ enum CopyError {
     LostMetadata { log_start: i64, local_start: i64 },
     #[error("an interrupted copy of the segment from offset {offset} is not deleted yet")]
     Interrupted { offset: i64 },
+    #[error("another leader has deleted the copy of the segment from offset {offset} meanwhile")]
+    Deleted { offset: i64 },
     #[error("this broker no longer leads the partition")]
     Resigned,
 }
@@ -230,7 +232,7 @@ impl Tiers {
             segment.state == SegmentState::CopyStarted && segment.broker_id == self.node_id()
         };
         for segment in remote.segments()?.into_iter().filter(|segment| is_ours(segment)) {
-            self.clean_up(remote, &segment).await;
+            self.clean_up(remote, &segment, true).await;
             if remote.state_of(segment.id.id) == Some(SegmentState::CopyStarted) {
                 return Err(CopyError::Interrupted { offset: segment.start_offset });
             }
@@ -250,15 +252,31 @@ impl Tiers {
         }
         let segment = self.describe(remote, &closed)?;
         let _in_copy = InCopy::begin(&self.in_copy, segment.id.id);
-        let copied = self.upload(remote, &segment, closed).await;
+        let announced = async {
+            let store = self.owned_store().await?;
+            self.publish(remote, RemoteRecord::Segment(segment.clone())).await?;
+            Ok(store)
+        };
+        let announced: Result<Arc<Store>, CopyError> = announced.await;
+        let is_announced = announced.is_ok();
+        let copied = match announced {
+            Ok(store) => self.upload(store, &segment, closed).await,
+            Err(error) => Err(error),
+        };
         let done = match copied {
             Ok(custom) if is_led() => self.finish(remote, (&segment, custom), is_led).await,
             Ok(_) => Err(CopyError::Resigned),
             Err(error) => Err(error),
         };
+        let done = match done {
+            Ok(()) if remote.state_of(segment.id.id) != Some(SegmentState::CopyFinished) => {
+                Err(CopyError::Deleted { offset: segment.start_offset })
+            }
+            done => done,
+        };
         // Other brokers may rely on a copy whose end the metadata has, or will have.
         if done.as_ref().is_err_and(|error| !matches!(error, CopyError::Unconfirmed(_))) {
-            self.clean_up(remote, &segment).await;
+            self.clean_up(remote, &segment, is_announced).await;
         }
         done?;
         partition.log().raise_highest_remote(segment.end_offset);
@@ -296,15 +314,13 @@ impl Tiers {
         })
     }
 
-    /// Announces the copy, and uploads it.
+    /// Uploads a copy that is announced.
     async fn upload(
-        self: &Arc<Self>,
-        remote: &Arc<RemotePartition>,
+        &self,
+        store: Arc<Store>,
         segment: &RemoteSegment,
         closed: ClosedSegment,
     ) -> Result<Option<Bytes>, CopyError> {
-        let store = self.owned_store().await?;
-        self.publish(remote, RemoteRecord::Segment(segment.clone())).await?;
         self.counts.copy_requests.add(1);
         let segment = segment.clone();
         on_thread(move || {
@@ -355,13 +371,20 @@ impl Tiers {
     }
 
     /// Deletes the objects that a failed copy may have left in the store. If this fails, the expiry
-    /// deletes them later.
-    async fn clean_up(self: &Arc<Self>, remote: &Arc<RemotePartition>, segment: &RemoteSegment) {
-        if remote.state_of(segment.id.id).is_none() {
-            // Nothing was announced.
-            return;
-        }
-        if let Err(error) = self.delete_segment(remote, segment).await {
+    /// deletes them later, unless another leader has noted their deletion already.
+    async fn clean_up(
+        self: &Arc<Self>,
+        remote: &Arc<RemotePartition>,
+        segment: &RemoteSegment,
+        is_announced: bool,
+    ) {
+        let cleaned = match remote.state_of(segment.id.id) {
+            Some(_) => self.delete_segment(remote, segment).await,
+            None if !is_announced => return,
+            // Another leader has deleted the copy, perhaps before the last object was there.
+            None => self.delete_objects(segment).await,
+        };
+        if let Err(error) = cleaned {
             tracing::warn!(segment = %segment.id, %error, "cannot delete an incomplete copy from the remote store; the broker repeats the attempt");
         }
     }

@@ -149,21 +149,32 @@ impl Tiers {
         Ok(segments.len())
     }
 
-    /// Deletes a segment: marks it, deletes its objects, and records the deletion.
-    pub(super) async fn delete_segment(
+    /// Deletes the objects of a segment, here and in the store.
+    pub(super) async fn delete_objects(
         self: &Arc<Self>,
-        remote: &Arc<RemotePartition>,
         segment: &RemoteSegment,
     ) -> Result<(), DeletionError> {
         let store = self.owned_store().await?;
-        self.note_state(remote, self.update_of(segment, SegmentState::DeleteStarted)).await?;
-        self.counts.delete_requests.add(1);
         let (own, doomed) = (self.clone(), segment.clone());
         on_thread(move || {
             own.forget_parts(&doomed);
             store.delete_segment(&doomed)
         })
         .await?;
+        Ok(())
+    }
+
+    /// Deletes a segment: marks it, deletes its objects, and records the deletion.
+    pub(super) async fn delete_segment(
+        self: &Arc<Self>,
+        remote: &Arc<RemotePartition>,
+        segment: &RemoteSegment,
+    ) -> Result<(), DeletionError> {
+        // Before the mark: the store may be that of another cluster.
+        self.owned_store().await?;
+        self.note_state(remote, self.update_of(segment, SegmentState::DeleteStarted)).await?;
+        self.counts.delete_requests.add(1);
+        self.delete_objects(segment).await?;
         self.note_state(remote, self.update_of(segment, SegmentState::DeleteFinished)).await?;
         Ok(())
     }
