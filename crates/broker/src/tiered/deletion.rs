@@ -46,6 +46,13 @@ impl Tiers {
     ) -> Result<(), DeletionError> {
         let epoch = partition.leadership().leader_epoch();
         let is_led = || partition.check_leader(-1).is_ok() && partition.leadership().leader_epoch() == epoch;
+        if remote.begun_in.load(Ordering::Relaxed) == epoch {
+            // A former leader may have deleted records after this one has begun: by a late request,
+            // or because it did not know of its successor. The log begins with what is left.
+            let local_start = partition.log().local_log_start();
+            let first = remote.first_of(partition.log())?.unwrap_or(local_start);
+            self.raise_log_start(partition, first.min(local_start)).await?;
+        }
         let expired = self.choose(remote, partition)?;
         // First the start, which followers learn: a next leader deletes what this one leaves.
         if let Some(log_start) = expired.log_start {
