@@ -41,7 +41,7 @@ mod member;
 mod opening;
 mod outages;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use self::heap::Heap;
 pub(crate) use self::member::Following;

@@ -198,3 +198,6 @@ fn name_of(partition: &Partition) -> TopicIdPartition {
         partition: partition.index(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,8 @@ mod found;
 mod layout;
 mod objects;
 mod owner;
+#[cfg(feature = "testing")]
+mod stand_in;
 mod store;
 
 pub use audit::{Audit, Inventory, audit};
@@ -25,4 +27,6 @@ pub use found::{FoundSegment, FoundSegments};
 pub use layout::IndexKind;
 pub use levada_tiered::StoreOptions;
 pub use objects::ObjectEntry;
+#[cfg(feature = "testing")]
+pub use stand_in::{StandIn, StoreChange};
 pub use store::{SegmentFile, SegmentFiles, Store};

@@ -83,9 +83,12 @@ impl Store {
             }
             (_, StoreLayout::Aiven) => Box::new(cloud::open(options, variables)?),
         };
-        let prefix = options.location.prefix().to_string();
-        let manifests = Mutex::new(LruCache::new(KEPT_MANIFESTS));
-        Ok(Self { objects, layout: options.layout, prefix, manifests })
+        Ok(Self::of(objects, options.layout, options.location.prefix().to_string()))
+    }
+
+    /// A store with these objects; the keys of all begin with `prefix`.
+    pub(crate) fn of(objects: Box<dyn Objects>, layout: StoreLayout, prefix: String) -> Self {
+        Self { objects, layout, prefix, manifests: Mutex::new(LruCache::new(KEPT_MANIFESTS)) }
     }
 
     /// Copies the files of `segment` to the store and returns the custom metadata that reads of the

@@ -13,3 +13,5 @@ mod reindexing;
 mod shared_images;
 mod tokens;
 mod upkeep;
+
+pub(crate) use crash::directory;

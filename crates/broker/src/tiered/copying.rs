@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use levada_log::{ClosedSegment, LogError};
-use levada_metadata::uuid;
+#[cfg(not(test))]
+use levada_metadata::uuid::random as new_id;
 use levada_process::blocking::off_shard;
 use levada_process::clock::now_ms;
 use levada_remote::{RemoteError, SegmentFile, SegmentFiles, Store};
@@ -20,11 +21,13 @@ use parking_lot::Mutex;
 
 use super::feed::Origin;
 use super::publishing::PublishError;
+#[cfg(test)]
+use super::tests::new_id;
 use super::{NotReady, RemotePartition, Tiers, on_thread};
 use crate::replica::Partition;
 
 /// Pause before the end of a copy is noted again.
-const DOUBT_PAUSE: Duration = Duration::from_secs(1);
+const DOUBT_PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 1_000 });
 
 /// The reason why a segment was not copied.
 #[derive(Debug, thiserror::Error)]
@@ -300,7 +303,7 @@ impl Tiers {
             return Err(CopyError::NoEpoch { offset });
         }
         Ok(RemoteSegment {
-            id: RemoteSegmentId { partition: remote.name().clone(), id: uuid::random() },
+            id: RemoteSegmentId { partition: remote.name().clone(), id: new_id() },
             start_offset: offset,
             end_offset: closed.next_base() - 1,
             max_timestamp_ms: closed.newest_ms()?,

@@ -67,7 +67,7 @@ impl Tiers {
 
     /// Updates the list of partitions, reads their metadata, and returns the work that is to be
     /// done. Blocks.
-    fn find_work(&self) -> Vec<Work> {
+    pub(super) fn find_work(&self) -> Vec<Work> {
         if self.feed_count().is_none() {
             return Vec::new();
         }
@@ -191,7 +191,7 @@ impl Tiers {
 }
 
 /// Work on a partition.
-enum Work {
+pub(super) enum Work {
     /// Copies, and deletions by retention.
     Tend(Arc<RemotePartition>, Arc<Partition>),
     /// Deletion of all remote segments.

@@ -51,7 +51,7 @@ const CRASHES: usize = 500;
 const LONG_RUN: Duration = Duration::from_secs(30);
 
 /// A directory in memory where there is one: nothing of it is to last.
-pub(super) fn directory() -> TempDir {
+pub(crate) fn directory() -> TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap()
 }
