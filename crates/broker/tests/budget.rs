@@ -69,7 +69,7 @@ fn requests_stay_within_their_budget() {
     check(&mut client, "fetch 1 KiB", &fetch(1 << 10), &fetched);
     check(&mut client, "fetch 1 MiB", &fetch(1 << 20), &fetched);
     // Each acknowledges the records of the one before, which is a batch in the log of states.
-    let shared = Budget { allocations: 80.0, bytes: 12_000.0 };
+    let shared = Budget { allocations: 118.0, bytes: 17_600.0 };
     let topic_id = client.join();
     let requests: Vec<Bytes> =
         (0..all_requests()).map(|number| share_fetch(topic_id, i64::from(number))).collect();
