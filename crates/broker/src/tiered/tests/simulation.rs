@@ -113,7 +113,7 @@ fn histories_of_copies_keep_the_invariants() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         (0..threads).for_each(|_| {
-            scope.spawn(&work);
+            scope.spawn(work);
         });
     });
     if let Some((seed, broken)) = first_failure.into_inner().unwrap() {
