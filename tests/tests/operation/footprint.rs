@@ -75,8 +75,8 @@ fn idle_broker_uses_almost_no_processor_time() {
     let own = process::anonymous_bytes(node.pid());
     println!("of these {:.1} MB of its own, the rest are pages of the program's file", own as f64 / 1e6);
     assert!(own < 6 << 20, "{own}");
-    // Most of it is code of the `release` profile: that of `dist` is a third smaller. One binary had
-    // 32 to 38 MB, as the page cache had its file.
+    // Most of it is code of the `release` profile: that of `dist` is a third smaller. One binary
+    // had 32 to 38 MB, as the page cache had its file.
     assert!(resident < 44 << 20, "{resident}");
     let (status, body) = node.http("/healthz");
     assert_eq!(status, 200, "{body}");
