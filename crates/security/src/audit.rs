@@ -102,7 +102,7 @@ pub fn changed(session: &Session, api: ApiKey, change: &Change<'_>) {
     );
 }
 
-/// Records that a client has disconnected, or was disconnected.
+/// Notes that a client has disconnected, or was disconnected.
 pub fn left(session: &Session, listener: &str, reason: &dyn std::fmt::Display) {
     tracing::info!(
         target: "levada::audit",

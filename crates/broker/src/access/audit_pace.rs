@@ -34,7 +34,7 @@ impl AuditPace {
         }
     }
 
-    /// Records that a client has disconnected, or was disconnected.
+    /// Notes that a client has disconnected, or was disconnected.
     pub(crate) fn left(&self, session: &Session, listener: &str, reason: &dyn Display) {
         if !session.is_anonymous() || self.admits("end", Some(session.principal()), session.host()) {
             audit::left(session, listener, reason);

@@ -34,7 +34,7 @@ impl From<LogError> for SubmitError {
 }
 
 /// A batch that was submitted to a lane. Its acknowledgement waits for the write, then for the
-/// device, then for the replicas in sync, as far as they are required.
+/// device and the replicas in sync, if they are required.
 pub(crate) struct Submitted {
     pub(super) write: Write,
     sync: Option<PendingSync>,

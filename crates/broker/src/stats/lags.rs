@@ -17,7 +17,7 @@ const GROUPS_MAX: usize = 1_000;
 pub struct LagSample {
     /// The time in milliseconds since 1970.
     pub at_ms: i64,
-    /// Number of records behind the committed offsets.
+    /// Number of records after the committed offsets: the lag.
     pub records: u64,
     /// Age of the oldest of these records in seconds, if it is known.
     pub seconds: Option<f64>,
