@@ -32,9 +32,11 @@ for what in control share-fetch share-acknowledge share-members streams-members 
 done
 libs=$1
 # Kafka's remote store in a directory is in its test jars.
-for what in remote-replay remote-copy; do
+for what in remote-replay remote-interference; do
     record "$what" ${TIERS_LIBS:+--tiers-libs "$TIERS_LIBS"}
 done
+# Beside a Kafka, which takes and frees much memory, rounds differ by a factor of up to six.
+"$levada" lab broker remote-copy --rounds 21 --dir "$scratch" --record "$scratch/remote-copy.jsonl" > /dev/null
 "$levada" lab files --nginx="${NGINX:-nginx}" --dir "$scratch" --record "$scratch/files.jsonl" > /dev/null
 record memory --full
 record start --full --rounds 5

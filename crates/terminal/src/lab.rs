@@ -9,7 +9,7 @@ use clap::{Subcommand, ValueEnum};
 use crate::output::FormatArgs;
 
 /// Experiments of `levada lab broker`.
-pub const BROKER_EXPERIMENTS: [&str; 28] = [
+pub const BROKER_EXPERIMENTS: [&str; 29] = [
     "start",
     "idle",
     "produce",
@@ -37,6 +37,7 @@ pub const BROKER_EXPERIMENTS: [&str; 28] = [
     "telemetry",
     "streams-members",
     "remote-replay",
+    "remote-interference",
     "remote-copy",
 ];
 
@@ -202,7 +203,7 @@ pub struct BrokerArgs {
     #[arg(long, value_name = "DIR")]
     pub kafka_libs: Option<PathBuf>,
     /// Directory with the test jars of the same Kafka that have LocalTieredStorage, for
-    /// remote-replay and remote-copy: kafka-storage and kafka-clients
+    /// remote-replay, remote-interference and remote-copy: kafka-storage and kafka-clients
     #[arg(long, value_name = "DIR", requires = "kafka_libs")]
     pub tiers_libs: Option<PathBuf>,
     #[command(flatten)]

@@ -82,7 +82,8 @@ fn remote_stores_of_both_systems_are_compared() {
     };
     let scratch = tempfile::tempdir().expect("a directory");
     let libs = paths::kafka_libs().display().to_string();
-    let (stores, experiments) = (jars.trim_end_matches("/*"), ["remote-replay", "remote-copy"]);
+    let stores = jars.trim_end_matches("/*");
+    let experiments = ["remote-replay", "remote-interference", "remote-copy"];
     let options = ["--kafka-libs", &libs, "--tiers-libs", stores];
     let summaries = lab::run(scratch.path(), "broker", &[&experiments[..], &options].concat());
     assert_both(&summaries, experiments.len());

@@ -97,7 +97,7 @@ impl Systems {
 }
 
 /// All experiments on brokers, in execution order.
-pub const OFFERS: [Offer<Systems>; 28] = [
+pub const OFFERS: [Offer<Systems>; 29] = [
     Offer { name: "start", begin: |bench, systems| Ok(Box::new(Start::new(bench, systems)?)), limits: few },
     Offer { name: "idle", begin: |bench, systems| Ok(Box::new(Idle::new(bench, systems)?)), limits: few },
     Offer {
@@ -215,6 +215,11 @@ pub const OFFERS: [Offer<Systems>; 28] = [
     Offer {
         name: "remote-replay",
         begin: |bench, systems| Ok(Box::new(RemoteReplay::new(bench, systems)?)),
+        limits: few,
+    },
+    Offer {
+        name: "remote-interference",
+        begin: |bench, systems| Ok(Box::new(Interference::remote(bench, systems)?)),
         limits: few,
     },
     Offer {

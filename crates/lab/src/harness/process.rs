@@ -70,6 +70,11 @@ pub(crate) fn resident_bytes(pid: u32) -> u64 {
     status(pid, "VmRSS:") * 1024
 }
 
+/// Largest resident memory so far, in bytes.
+pub(crate) fn peak_resident_bytes(pid: u32) -> u64 {
+    status(pid, "VmHWM:") * 1024
+}
+
 /// Bytes of the kernel's small objects, of all processes.
 pub(crate) fn slab_bytes() -> u64 {
     value(&fs::read_to_string("/proc/meminfo").unwrap_or_default(), "Slab:") * 1024
@@ -145,6 +150,7 @@ mod tests {
         let pid = std::process::id();
         let before = Spent::of(pid);
         assert!(resident_bytes(pid) > 100_000 && slab_bytes() > 100_000);
+        assert!(peak_resident_bytes(pid) >= resident_bytes(pid));
         assert!(descriptors(pid) >= 3 && faults(pid) > 0);
         while Spent::since(pid, &before).is_zero() {}
         let used = Duration::from_millis(50);

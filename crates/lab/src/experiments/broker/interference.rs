@@ -1,5 +1,6 @@
 //! Effect of a replay on other clients: live producers and tail consumers at a steady rate, with
-//! and without a consumer that replays a cold backlog.
+//! and without a consumer that replays a backlog. The backlog is cold on the disk, or only in a
+//! remote store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,8 +10,9 @@ use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::frames::TopicPartition;
 use crate::experiments::broker::harness::live::{Live, LiveResult, StopCondition};
 use crate::experiments::broker::harness::metrics::Scrape;
-use crate::experiments::broker::harness::node::Node;
+use crate::experiments::broker::harness::node::{Node, System};
 use crate::experiments::broker::harness::replay;
+use crate::experiments::broker::harness::tiers::{self, Sizes};
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
 use crate::harness::pace::{self, joined};
@@ -30,13 +32,26 @@ const RECORD_LEN: usize = 1024;
 /// Largest share of the backlog in the page cache at which a replay counts as cold.
 const STILL_WARM: f64 = 0.02;
 
+/// Topic of the backlog.
+const BACKLOG: &str = "backlog";
+
 const QUIET: &str = "without replay";
 const REPLAY: &str = "with replay";
+
+/// Place from which the broker reads the backlog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// Segments on the disk, none of them in the page cache.
+    Disk,
+    /// A remote store, none of it in a cache of the broker.
+    Store,
+}
 
 /// The experiment, with its brokers.
 #[derive(Debug)]
 pub struct Interference<'b> {
     bench: &'b Bench,
+    source: Source,
     live: Live,
     subjects: Vec<Subject>,
 }
@@ -53,13 +68,39 @@ struct Subject {
 }
 
 impl<'b> Interference<'b> {
-    /// Starts the brokers and writes their backlogs.
+    /// Starts the brokers and writes their backlogs to the disk.
     ///
     /// # Errors
     /// A broker does not start or refuses a request, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let backlog_bytes = bench.scale().choose(4 << 20, 512 << 20, 1 << 30, 6 << 30);
         let segment_bytes = SEGMENT_BYTES.min(backlog_bytes / 4).to_string();
+        bench.reserve(backlog_bytes * systems.all().len() as u64)?;
+        let fill = |node: &Node| {
+            topic::create(node, BACKLOG, 1, &[("segment.bytes", &segment_bytes)])?;
+            let place = TopicPartition { topic: BACKLOG.to_owned(), partition: 0 };
+            topic::fill(node, place, BATCH_LEN, backlog_bytes)
+        };
+        Self::with(bench, Source::Disk, super::started(bench, systems)?, fill)
+    }
+
+    /// Starts the brokers, writes their backlogs, and waits until only the store contains them.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn remote(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
+        let bytes = bench.scale().choose(4 << 20, 64 << 20, 1 << 30, 2 << 30);
+        let sizes = Sizes { segment_bytes: SEGMENT_BYTES.min(bytes / 4), bytes };
+        let fill = |node: &Node| tiers::fill_store(node, BACKLOG, sizes);
+        Self::with(bench, Source::Store, tiers::started(bench, systems, sizes)?, fill)
+    }
+
+    fn with(
+        bench: &'b Bench,
+        source: Source,
+        nodes: Vec<Node>,
+        fill: impl Fn(&Node) -> Result<Filled, LabError>,
+    ) -> Result<Self, LabError> {
         let live = Live {
             topic: "live".to_owned(),
             partitions: 2,
@@ -68,18 +109,13 @@ impl<'b> Interference<'b> {
             acks: 1,
             consumed: true,
         };
-        bench.reserve(backlog_bytes * systems.all().len() as u64)?;
-        let subject = |system| {
-            let mut node = Node::new(bench, systems, system)?;
-            node.start(bench)?;
+        let subject = |node: Node| {
             topic::create(&node, &live.topic, live.partitions, &[])?;
-            topic::create(&node, "backlog", 1, &[("segment.bytes", &segment_bytes)])?;
-            let place = TopicPartition { topic: "backlog".to_owned(), partition: 0 };
-            let backlog = topic::fill(&node, place, BATCH_LEN, backlog_bytes)?;
+            let backlog = fill(&node)?;
             Ok(Subject { node, backlog, quiet: Metrics::new(), time: None })
         };
-        let subjects = systems.all().into_iter().map(subject).collect::<Result<_, LabError>>()?;
-        Ok(Interference { bench, live, subjects })
+        let subjects = nodes.into_iter().map(subject).collect::<Result<_, LabError>>()?;
+        Ok(Interference { bench, source, live, subjects })
     }
 
     fn quiet(bench: &Bench, live: &Live, subject: &mut Subject) -> Result<Metrics, LabError> {
@@ -91,11 +127,9 @@ impl<'b> Interference<'b> {
         Ok(metrics)
     }
 
-    fn replay(bench: &Bench, live: &Live, subject: &mut Subject) -> Result<Option<Metrics>, LabError> {
+    /// Measures the live clients during a replay. The backlog is cold.
+    fn replay(bench: &Bench, live: &Live, subject: &mut Subject) -> Result<Metrics, LabError> {
         let node = &subject.node;
-        if topic::evict(node, &subject.backlog.place)?.is_some_and(|share| share > STILL_WARM) {
-            return Ok(None);
-        }
         let before = Scrape::of(node.http())?;
         let told_to_stop = AtomicBool::new(false);
         let (lived, replayed) = std::thread::scope(|scope| {
@@ -121,7 +155,7 @@ impl<'b> Interference<'b> {
             }
         }
         subject.time = Some(AFTER + time);
-        Ok(Some(metrics))
+        Ok(metrics)
     }
 
     fn check(bench: &Bench, live: &Live, subject: &Subject, replays: bool) -> Result<Verdict, LabError> {
@@ -130,9 +164,26 @@ impl<'b> Interference<'b> {
         if !replays {
             return Ok(Verdict { sound: lived.records > 0, what: live });
         }
-        topic::evict(&subject.node, &subject.backlog.place)?;
         let verdict = topic::verify(subject.node.address(), &subject.backlog, 0, FETCH_BYTES)?;
         Ok(Verdict { what: format!("{live}; replayed: {}", verdict.what), ..verdict })
+    }
+}
+
+impl Subject {
+    /// Makes the backlog cold. Returns false if the page cache still contains it.
+    fn chill(&mut self, bench: &Bench, source: Source) -> Result<bool, LabError> {
+        match source {
+            Source::Disk => {
+                let share = topic::evict(&self.node, &self.backlog.place)?;
+                Ok(share.is_none_or(|share| share <= STILL_WARM))
+            }
+            Source::Store => {
+                if self.node.system() == System::Levada {
+                    tiers::empty_cache(bench, &mut self.node, &self.backlog)?;
+                }
+                Ok(true)
+            }
+        }
     }
 }
 
@@ -173,14 +224,21 @@ fn told(node: &Node, live: &Live, lived: &LiveResult, before: &Scrape) -> Result
 
 impl Experiment for Interference<'_> {
     fn name(&self) -> &'static str {
-        "broker-interference"
+        match self.source {
+            Source::Disk => "broker-interference",
+            Source::Store => "broker-remote-interference",
+        }
     }
 
     fn shows(&self) -> String {
         let Live { per_second, partitions, .. } = self.live;
+        let source = match self.source {
+            Source::Disk => "the disk",
+            Source::Store => "its remote store, a directory in the page cache",
+        };
         format!(
             "latency of live producers and tail consumers ({per_second} records of {RECORD_LEN} bytes a second to {partitions} partitions), \
-             with and without a consumer that replays a backlog from the disk"
+             with and without a consumer that replays a backlog that a broker reads from {source}"
         )
     }
 
@@ -211,17 +269,14 @@ impl Experiment for Interference<'_> {
         let _others = super::alone(self.subjects.iter().map(|subject| &subject.node), system);
         let subject = &mut self.subjects[index];
         let replays = case.name == REPLAY;
+        if replays && !subject.chill(self.bench, self.source)? && pass != Pass::Integrity {
+            let reason = "this file system does not drop pages from the page cache; use another --dir";
+            return Ok(Outcome::Skipped(reason.to_owned()));
+        }
         if pass == Pass::Integrity {
             return Ok(Outcome::Checked(Self::check(self.bench, &self.live, subject, replays)?));
         }
-        if !replays {
-            return Ok(Outcome::Measured(Self::quiet(self.bench, &self.live, subject)?));
-        }
-        Ok(match Self::replay(self.bench, &self.live, subject)? {
-            Some(metrics) => Outcome::Measured(metrics),
-            None => Outcome::Skipped(
-                "this file system does not drop pages from the page cache; use another --dir".to_owned(),
-            ),
-        })
+        let measure = if replays { Self::replay } else { Self::quiet };
+        Ok(Outcome::Measured(measure(self.bench, &self.live, subject)?))
     }
 }

@@ -42,9 +42,7 @@ impl<'b> RemoteCopy<'b> {
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let sizes = Sizes::of(bench);
         let (source, sum) = bench.filled_file(sizes.bytes)?;
-        // Space for the log of one broker at a time, and for its copy.
-        bench.reserve(3 * sizes.bytes)?;
-        let nodes = tiers::started(bench, systems)?;
+        let nodes = tiers::started(bench, systems, sizes)?;
         let source = (source, (sizes.bytes, sum));
         Ok(Self { bench, systems: systems.all(), sizes, nodes, source, topics: 0 })
     }

@@ -12,7 +12,7 @@ use crate::experiments::broker::harness::replay;
 use crate::experiments::broker::harness::tiers::{self, Sizes};
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
-use crate::harness::process::Spent;
+use crate::harness::process::{self, Spent};
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::Metric;
 
@@ -43,15 +43,8 @@ impl<'b> RemoteReplay<'b> {
     /// A broker does not start or refuses a request, or the device has too little space.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let sizes = Sizes::of(bench);
-        // Space for the log, the store and the cache.
-        bench.reserve(3 * sizes.bytes * systems.all().len() as u64)?;
-        let filled = |node: Node| {
-            let config = [("remote.storage.enable", "true"), ("local.retention.bytes", "1")];
-            let filled = tiers::fill(&node, TOPIC, sizes, &config)?;
-            tiers::await_remote(&node, &filled)?;
-            Ok((node, filled))
-        };
-        let subjects = tiers::started(bench, systems)?.into_iter().map(filled);
+        let filled = |node: Node| tiers::fill_store(&node, TOPIC, sizes).map(|filled| (node, filled));
+        let subjects = tiers::started(bench, systems, sizes)?.into_iter().map(filled);
         let subjects = subjects.collect::<Result<_, LabError>>()?;
         Ok(Self { bench, systems: systems.all(), sizes, subjects })
     }
@@ -73,8 +66,11 @@ impl Experiment for RemoteReplay<'_> {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let own = Metric::less("store_mb", "read from the store", "MB");
-        super::moving().into_iter().chain([own]).collect()
+        let own = [
+            Metric::less("store_mb", "read from the store", "MB"),
+            Metric::less("growth_mb", "memory growth", "MB"),
+        ];
+        super::moving().into_iter().chain(own).collect()
     }
 
     fn cases(&self) -> Vec<Case> {
@@ -99,11 +95,14 @@ impl Experiment for RemoteReplay<'_> {
         }
         let fetched = Scrape::of(node.http())?;
         let pinned = self.bench.places().pin_receiver();
+        let resident = process::resident_bytes(node.pid());
         let (before, start) = (Spent::of(node.pid()), Instant::now());
         let bytes = replay::once(node, filled, *max_bytes)?;
         let (spent, wall) = (Spent::since(node.pid(), &before), start.elapsed());
         drop(pinned);
         let mut metrics: Metrics = super::moved(bytes, spent, wall);
+        let growth = process::peak_resident_bytes(node.pid()).saturating_sub(resident);
+        metrics.insert("growth_mb".to_owned(), growth as f64 / 1e6);
         if let Some(bytes) = Scrape::of(node.http())?.growth(&fetched, FETCHED) {
             metrics.insert("store_mb".to_owned(), bytes / 1e6);
         }

@@ -16,7 +16,7 @@ data is in the page cache. [As work grows](../performance.md#as-work-grows) expl
 pub(super) const HEAD: &str = "\
 # Cost of Levada, and goals
 
-Each row is a goal, beside Apache Kafka 4.3.1 (4.4.0 for single operations, and share groups), beside nginx, or beside a bare loop of the unavoidable system calls (the *floor*):
+Each row is a goal, beside Apache Kafka 4.3.1 (4.4.0 for single operations, share groups and streams groups), beside nginx, or beside a bare loop of the unavoidable system calls (the *floor*):
 [how it is measured](../performance.md). `levada lab goals` generates the page from the records in [runs](runs), which `docs/performance/record.sh`
 writes; a test compares the page with the records. A factor is the median of the quotients of runs of the same round, with its 95 %
 confidence interval. With fewer than six rounds the interval is the range of all rounds, and its confidence is lower: 94 % with five rounds,
@@ -51,7 +51,7 @@ const PER_PARTITION: &str = "see the curves below [growth](../performance.md)";
 const IDLE_MEMORY: &str = "the program itself takes most of the memory";
 
 const ONE_AT_A_TIME: &str = "one request at a time: receiving, waking and sending take about 40 µs of each on this machine: [why](../performance.md#goals-out-of-reach-on-this-machine)";
-const HEADERS: &str = "the recorded build read the header of each batch, 64 in a fetch; later builds read one or two: [why](../performance.md#goals-out-of-reach-on-this-machine)";
+const HEADERS: &str = "the broker reads one or two headers of batches more, and sends the bytes after the records separately: [why](../performance.md#goals-out-of-reach-on-this-machine)";
 
 /// Goal for an operation of the control plane, as a factor of Kafka's cost.
 const fn control(operation: &'static str, most: f64) -> Goal {
@@ -508,6 +508,16 @@ pub(super) const GOALS: &[Goal] = &[
     control("transaction of 1 record", 0.1),
     control("create and delete 1 topic", 0.1),
     Goal {
+        work: "heartbeat of a streams group of 1 000 members",
+        metric: &["cpu_us_per_operation"],
+        this: at("broker-streams-members", "heartbeat of a streams group of 1000 members", "levada"),
+        bound: Bound::Times(
+            at("broker-streams-members", "heartbeat of a streams group of 1000 members", "kafka"),
+            0.2,
+        ),
+        if_not: NOISE,
+    },
+    Goal {
         work: "share fetch, 1 MiB: processor",
         metric: &["cpu_s_per_gb"],
         this: at("broker-share-fetch", "", "levada"),
@@ -581,6 +591,69 @@ pub(super) const GOALS: &[Goal] = &[
         metric: &["cpu_s_per_gb"],
         this: at("broker-telemetry", "fetch, 1 MiB", "clients push"),
         bound: Bound::Times(at("broker-telemetry", "fetch, 1 MiB", "no subscription"), 1.05),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "replay from the remote store, 1 MiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-remote-replay", "1 MiB", "levada"),
+        bound: Bound::Times(at("broker-remote-replay", "1 MiB", "kafka"), 0.5),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "replay from the remote store, 1 MiB: rate",
+        metric: &["gb_per_s"],
+        this: at("broker-remote-replay", "1 MiB", "levada"),
+        bound: Bound::TimesAtLeast(at("broker-remote-replay", "1 MiB", "kafka"), 1.0),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "replay from the remote store, 8 MiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-remote-replay", "8 MiB", "levada"),
+        bound: Bound::Times(at("broker-remote-replay", "8 MiB", "kafka"), 0.5),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "replay from the remote store, 8 MiB: rate",
+        metric: &["gb_per_s"],
+        this: at("broker-remote-replay", "8 MiB", "levada"),
+        bound: Bound::TimesAtLeast(at("broker-remote-replay", "8 MiB", "kafka"), 1.0),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "the same again, 1 MiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-remote-replay", "1 MiB", "levada, again"),
+        bound: Bound::Times(at("broker-remote-replay", "1 MiB", "kafka"), 0.5),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "the same again, 1 MiB: MB read from the store",
+        metric: &["store_mb"],
+        this: at("broker-remote-replay", "1 MiB", "levada, again"),
+        bound: Bound::Value(0.0),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "the same again, 8 MiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-remote-replay", "8 MiB", "levada, again"),
+        bound: Bound::Times(at("broker-remote-replay", "8 MiB", "kafka"), 0.5),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "the same again, 8 MiB: MB read from the store",
+        metric: &["store_mb"],
+        this: at("broker-remote-replay", "8 MiB", "levada, again"),
+        bound: Bound::Value(0.0),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "copy to the remote store: processor, beside a copy of the files",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-remote-copy", "", "levada"),
+        bound: Bound::Times(at("broker-remote-copy", "", "floor"), 1.3),
         if_not: NOISE,
     },
     Goal {

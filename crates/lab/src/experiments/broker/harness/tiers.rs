@@ -60,8 +60,10 @@ impl Sizes {
     }
 }
 
-/// Starts a broker of each system that has a remote store on this machine.
-pub(crate) fn started(bench: &Bench, systems: &Systems) -> Result<Vec<Node>, LabError> {
+/// Starts a broker of each system that has a remote store on this machine, if the device has space
+/// for the logs, stores and caches.
+pub(crate) fn started(bench: &Bench, systems: &Systems, sizes: Sizes) -> Result<Vec<Node>, LabError> {
+    bench.reserve(3 * sizes.bytes * systems.all().len() as u64)?;
     let start = |system| {
         let node = Node::new(bench, systems, system)?;
         let store = node.store();
@@ -116,15 +118,19 @@ pub(crate) fn fill(
     Ok(Filled { batches: base / filled.records, ..filled })
 }
 
+/// Fills a new topic, and waits until only the store contains its closed segments. Returns their
+/// batches.
+pub(crate) fn fill_store(node: &Node, name: &str, sizes: Sizes) -> Result<Filled, LabError> {
+    let config = [("remote.storage.enable", "true"), ("local.retention.bytes", "1")];
+    let filled = fill(node, name, sizes, &config)?;
+    await_offset(node, &filled, EARLIEST_LOCAL, filled.offset(filled.batches))?;
+    Ok(filled)
+}
+
 /// Waits until the store contains all closed segments.
 pub(crate) fn await_copied(node: &Node, filled: &Filled) -> Result<(), LabError> {
     let last = filled.offset(filled.batches) - 1;
     await_offset(node, filled, LATEST_TIERED, last)
-}
-
-/// Waits until only the store contains the closed segments.
-pub(crate) fn await_remote(node: &Node, filled: &Filled) -> Result<(), LabError> {
-    await_offset(node, filled, EARLIEST_LOCAL, filled.offset(filled.batches))
 }
 
 fn await_offset(node: &Node, filled: &Filled, timestamp: i64, wanted: i64) -> Result<(), LabError> {
