@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use indicatif::HumanBytes;
-use levada_client::{Cause, Cluster, ConnectionOptions, TopicPartition};
+use levada_client::health::FENCED;
+use levada_client::{Cluster, ConnectionOptions, ControllersProblem, TopicPartition};
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::metadata_response::MetadataResponsePartition;
 use levada_wire::messages::{DescribeLogDirsRequest, DescribeQuorumRequest, MetadataResponse};
@@ -314,9 +315,7 @@ fn broker_problems(cluster: &mut Cluster, node: i32) -> Vec<Problem> {
 
 /// A broker that the metadata does not show to clients, so that its address is unknown.
 fn fenced(node: i32) -> Problem {
-    let what =
-        "fenced: the controllers get no heartbeats from it, or it is starting; see its /readyz and its log";
-    Problem { broker: Some(node), topic: None, partition: None, what: what.to_owned() }
+    Problem { broker: Some(node), topic: None, partition: None, what: FENCED.to_owned() }
 }
 
 /// Time in which the controllers describe their quorum; they need milliseconds.
@@ -329,19 +328,19 @@ fn controllers_problem(brokers: &BrokerArgs) -> Option<String> {
     // The brokers have their own check.
     let mut cluster = brokers.connect_with(options).ok()?;
     cluster.version::<DescribeQuorumRequest>().ok()?;
-    let effect = "no leader is elected, and nothing in the cluster can be changed";
     match quorum::checked_leader(&mut cluster) {
-        Ok(Some(_)) => None,
-        Ok(None) => Some(format!("no controller is active: {effect}")),
-        Err(failure) => match (failure.cause(), failure.cause().code()) {
-            (Cause::Connection, _) | (_, Some(ErrorCode::RequestTimedOut)) => {
-                let limit = CONTROLLERS_LIMIT.as_secs();
-                Some(format!("the controllers did not respond within {limit} s: {effect}"))
-            }
-            (_, Some(ErrorCode::ClusterAuthorizationFailed | ErrorCode::UnsupportedVersion)) => None,
-            _ => Some(failure.line().to_owned()),
+        Ok(leader) => ControllersProblem::of_leader(leader.unwrap_or(-1)).map(|problem| problem.to_string()),
+        Err(failure) => match ControllersProblem::of_failure(failure.cause(), CONTROLLERS_LIMIT) {
+            Some(problem) => Some(problem.to_string()),
+            None => (!is_hidden(&failure)).then(|| failure.line().to_owned()),
         },
     }
+}
+
+/// True if the user may not see the quorum, or the cluster does not show it.
+fn is_hidden(failure: &Failure) -> bool {
+    use ErrorCode::{ClusterAuthorizationFailed, UnsupportedVersion};
+    matches!(failure.cause().code(), Some(ClusterAuthorizationFailed | UnsupportedVersion))
 }
 
 /// Facts about partitions that the metadata does not have.

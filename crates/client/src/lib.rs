@@ -20,6 +20,7 @@
 //! | [`login`] | [`Login`]: encrypted and authenticated connections | `connection`, `properties` |
 //! | [`refusal`] | [`Refusal`]: an error code, and the [`Operation`] that it refuses | |
 //! | [`error`] | [`ClientError`], and its [`Cause`], by which callers retry | `login`, `refusal` |
+//! | [`health`] | problems of a cluster, in one wording | `error` |
 //! | [`notice`] | [`Watch`] and [`Notice`]: events for people, and requests to stop | |
 //! | [`cluster`] | [`Cluster`]: the brokers, by leader and coordinator | `error` |
 //! | [`outage`] | [`Outage`]: pauses, limits and new connections after a failure | `cluster`, `notice` |
@@ -61,6 +62,7 @@ pub mod error;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake_broker;
 pub mod fetcher;
+pub mod health;
 pub mod login;
 pub mod member;
 pub mod notice;
@@ -78,6 +80,7 @@ pub use self::cluster::{
 pub use self::connection::{Channel, Connection, ConnectionError, ConnectionOptions, OfferedVersions};
 pub use self::error::{Cause, Caused, ClientError};
 pub use self::fetcher::{FetchedRecord, Fetcher, Offsets, Sink, Topics};
+pub use self::health::ControllersProblem;
 pub use self::login::{Login, LoginError, SettingsError};
 pub use self::member::Member;
 pub use self::notice::{BatchLabel, Notice, Unwatched, Watch};

@@ -129,6 +129,7 @@ fn console_names_lost_broker_and_affected_partitions() {
     let mut visit = Visit::new(cluster.node(LEVADA));
     visit.log_in("admin", "admin-pass");
     visit.inspect("outage", &PAGES);
+    silent_controllers_are_a_problem(&cluster);
     for id in [LEVADA, LEVADA + 1] {
         cluster.node_mut(id).stop();
     }
@@ -206,6 +207,7 @@ fn survivors_show_what_suffers(cluster: &Cluster) {
         parts.push("bad-text\">offline</span>".to_owned());
         admin.await_parts("/brokers", &parts);
         let overview = admin.page("/");
+        assert!(overview.contains(&format!("Broker {VICTIM} is fenced: ")), "{overview}");
         assert!(overview.contains("no leader: ") && overview.contains("solo/"), "{overview}");
         assert!(
             overview.contains("a replica that is not in sync: ") && overview.contains("whole/0"),
@@ -221,4 +223,16 @@ fn survivors_show_what_suffers(cluster: &Cluster) {
             "{topic}"
         );
     }
+}
+
+/// The brokers serve without controllers, so that no other notice names them.
+fn silent_controllers_are_a_problem(cluster: &Cluster) {
+    cluster.node(CONTROLLER).suspend();
+    let admin = Visitor::log_in(cluster.node(LEVADA), "admin", "admin-pass");
+    let overview = admin.page("/");
+    assert!(
+        overview.contains("the controllers did not respond within 1500 ms: no leader is elected"),
+        "{overview}"
+    );
+    cluster.node(CONTROLLER).resume();
 }

@@ -22,7 +22,7 @@ use super::question::{Place, sizes};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
-mod quorum;
+pub(super) mod quorum;
 mod reassignments;
 
 /// Maximum number of directories that the page shows.

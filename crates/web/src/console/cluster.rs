@@ -30,7 +30,7 @@ use super::{ANSWER_BYTES_MAX, Console};
 
 /// Longest time that a page waits for brokers without a response, and the time for each further
 /// broker after that.
-const PATIENCE: Duration = Duration::from_millis(1500);
+pub(super) const PATIENCE: Duration = Duration::from_millis(1500);
 const HURRY: Duration = Duration::from_millis(300);
 /// Time for which the console sends no request to a broker that did not respond to this user.
 const RETRY: Duration = Duration::from_secs(5);
@@ -336,10 +336,7 @@ impl Console {
         check(refused.code(), None, || doing.to_owned()).needing("describe", "--cluster")?;
         match tokio::time::timeout(PATIENCE, self.desk.ask(&visitor.caller, request)).await {
             Ok(answer) => Ok(answer?),
-            Err(_) => {
-                let text = format!("The controller did not respond within {} ms.", PATIENCE.as_millis());
-                Err(Failed::Missing(text))
-            }
+            Err(_) => Err(Failed::ControllersSilent(PATIENCE)),
         }
     }
 

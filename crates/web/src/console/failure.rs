@@ -1,5 +1,7 @@
 //! Reasons why a page cannot be shown or an action was not done, as the reader sees them.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use levada_broker::desk::AskError;
 use levada_security::acl::ResourceType;
@@ -26,6 +28,8 @@ pub(super) enum Failed {
     Unanswered(AskError),
     /// Another broker did not respond.
     Unheard { node: i32, reason: String },
+    /// The controllers did not respond within this time.
+    ControllersSilent(Duration),
     /// A field of a form or a link is not valid.
     Input(String),
     /// The subject does not exist.
@@ -45,7 +49,9 @@ impl Failed {
         match self {
             Self::Refused { code, .. } if is_authorization(*code) => StatusCode::FORBIDDEN,
             Self::Refused { .. } => StatusCode::CONFLICT,
-            Self::Unanswered(_) | Self::Unheard { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unanswered(_) | Self::Unheard { .. } | Self::ControllersSilent(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Input(_) => StatusCode::BAD_REQUEST,
             Self::Missing(_) => StatusCode::NOT_FOUND,
             Self::Redirect(_) => StatusCode::SEE_OTHER,
@@ -60,6 +66,9 @@ impl Failed {
             }
             Self::Unanswered(error) => error.to_string(),
             Self::Unheard { node, reason } => format!("Broker {node} did not respond: {reason}."),
+            Self::ControllersSilent(limit) => {
+                format!("The controller did not respond within {} ms.", limit.as_millis())
+            }
             Self::Input(text) | Self::Missing(text) | Self::Redirect(text) => text.clone(),
         }
     }
@@ -83,7 +92,7 @@ impl Failed {
                         @if is_authorization(*code) { (next(user, needs.as_ref())) }
                     },
                     Self::Unanswered(error) => { p { (error) } },
-                    Self::Unheard { .. } => { p { (self.text()) } },
+                    Self::Unheard { .. } | Self::ControllersSilent(_) => { p { (self.text()) } },
                     Self::Input(text) | Self::Missing(text) | Self::Redirect(text) => { p { (text) } },
                 }
             }

@@ -8,13 +8,16 @@ use axum::extract::State;
 use axum::response::Response;
 use levada_broker::server::Door;
 use levada_broker::source::MembershipState;
+use levada_client::health::FENCED;
 use levada_io::Path;
 use levada_process::blocking::off_shard;
 use levada_process::usage::Process;
+use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::{DescribeClusterRequest, MetadataRequest};
 use maud::{Markup, html};
 use serde_json::json;
 
+use super::brokers::quorum;
 use super::failure::{Failed, Needing as _, check};
 use super::health::Health;
 use super::layout::{self, Page, Section, notice, tile};
@@ -82,7 +85,9 @@ fn counters(broker: &Door) -> serde_json::Value {
 }
 
 async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
-    let cluster = console.desk.ask(&visitor.caller, &DescribeClusterRequest::default()).await?;
+    let mut request = DescribeClusterRequest::default();
+    request.include_fenced_brokers = true;
+    let cluster = console.desk.ask(&visitor.caller, &request).await?;
     let sentence = cluster.error_message.as_deref().map(str::to_owned);
     check(cluster.error_code, sentence.as_deref(), || "describe the cluster".to_owned())
         .needing("describe", "--cluster")?;
@@ -91,9 +96,10 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
     let metadata = console.desk.ask(&visitor.caller, &request).await?;
     let health = Health::of(&metadata.topics);
     let topics = metadata.topics.iter().filter(|topic| !topic.is_internal).count();
+    let problems = console.cluster_problems(visitor, &cluster.brokers).await;
     let more = console.warnings(visitor).await;
     let content = html! {
-        (wrong(&console.door, (&health, more)))
+        (wrong(&console.door, (&health, &problems, more)))
         (live::state())
         div.tiles data-stream="/live" {
             (tile("Produced", "—", Some("produced")))
@@ -125,6 +131,18 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
 }
 
 impl Console {
+    /// Problems of the controllers, and brokers that are fenced. The state of this broker has its
+    /// own notice.
+    async fn cluster_problems(&self, visitor: &Visitor, brokers: &[DescribeClusterBroker]) -> Vec<String> {
+        let mut found = Vec::new();
+        // A single broker is its own controller.
+        if self.door.source().membership().is_some() {
+            found.extend(quorum::problem(self, visitor).await.map(|problem| problem.to_string()));
+        }
+        found.extend(fenced(brokers, self.own()));
+        found
+    }
+
     /// Warnings about disk space, late transactions, and groups that the visitor may describe.
     async fn warnings(&self, visitor: &Visitor) -> Vec<Markup> {
         let broker = self.door.clone();
@@ -152,6 +170,12 @@ impl Console {
     }
 }
 
+/// A sentence for each fenced broker but this one.
+fn fenced(brokers: &[DescribeClusterBroker], own: i32) -> impl Iterator<Item = String> {
+    let fenced = brokers.iter().filter(move |one| one.is_fenced && one.broker_id != own);
+    fenced.map(|one| format!("Broker {} is {FENCED}", one.broker_id))
+}
+
 /// The warning about a directory whose file system has little free space: free bytes, and total.
 fn scarce((directory, free, size): &(String, u64, u64)) -> Option<String> {
     let percent = free.saturating_mul(100).checked_div(*size)?;
@@ -161,7 +185,7 @@ fn scarce((directory, free, size): &(String, u64, u64)) -> Option<String> {
 }
 
 /// All problems that need an operator's attention.
-fn wrong(broker: &Door, (health, more): (&Health<'_>, Vec<Markup>)) -> Markup {
+fn wrong(broker: &Door, (health, problems, more): (&Health<'_>, &[String], Vec<Markup>)) -> Markup {
     let recovery = broker.source().recovery();
     let cleaner = broker.source().cleaner();
     let unhealthy = broker.source().unhealthy();
@@ -169,6 +193,7 @@ fn wrong(broker: &Door, (health, more): (&Health<'_>, Vec<Markup>)) -> Markup {
     let replication = broker.source().replication();
     let fine = unhealthy.is_none()
         && refused.is_none()
+        && problems.is_empty()
         && health.is_good()
         && recovery.left == 0
         && cleaner.uncleanable == 0
@@ -176,6 +201,7 @@ fn wrong(broker: &Door, (health, more): (&Health<'_>, Vec<Markup>)) -> Markup {
     html! {
         @if let Some(reason) = &unhealthy { (notice("bad", reason)) }
         @if let Some(reason) = &refused { (notice("bad", reason)) }
+        @for problem in problems { (notice("bad", problem)) }
         (health.notices())
         @if replication.under_min_insync > 0 {
             (notice("bad", format!(

@@ -1,5 +1,6 @@
 //! The controllers that vote, their leader, and the brokers that read the metadata log.
 
+use levada_client::{Cause, ControllersProblem};
 use levada_process::clock::now_ms;
 use levada_wire::StrBytes;
 use levada_wire::messages::DescribeQuorumRequest;
@@ -7,6 +8,7 @@ use levada_wire::messages::describe_quorum_request::{PartitionData as Asked, Top
 use levada_wire::messages::describe_quorum_response::{PartitionData, ReplicaState};
 use maud::{Markup, html};
 
+use crate::console::cluster::PATIENCE;
 use crate::console::failure::{Failed, Needing as _, check};
 use crate::console::layout::{table_of, tile};
 use crate::console::visitor::Visitor;
@@ -16,6 +18,11 @@ use crate::console::{Console, format};
 const METADATA_TOPIC: &str = "__cluster_metadata";
 
 pub(super) async fn section(console: &Console, visitor: &Visitor) -> Result<Markup, Failed> {
+    Ok(shown(&ask(console, visitor).await?, now_ms()))
+}
+
+/// The state of the metadata log, from the active controller.
+async fn ask(console: &Console, visitor: &Visitor) -> Result<PartitionData, Failed> {
     let mut topic = TopicData::default();
     topic.topic_name = StrBytes::from(METADATA_TOPIC);
     topic.partitions = vec![Asked::default()];
@@ -24,10 +31,24 @@ pub(super) async fn section(console: &Console, visitor: &Visitor) -> Result<Mark
     let doing = || "describe the quorum".to_owned();
     let answer = console.ask_controller(visitor, &request, &doing()).await?;
     check(answer.error_code, answer.error_message.as_deref(), doing).needing("describe", "--cluster")?;
-    let found = answer.topics.iter().flat_map(|topic| &topic.partitions).next();
+    let found = answer.topics.into_iter().flat_map(|topic| topic.partitions).next();
     let found = found.ok_or_else(|| Failed::Missing("The quorum returned no partition.".to_owned()))?;
     check(found.error_code, found.error_message.as_deref(), doing)?;
-    Ok(shown(found, now_ms()))
+    Ok(found)
+}
+
+/// The problem of the controllers, if there is one and the visitor may see them.
+pub(in crate::console) async fn problem(console: &Console, visitor: &Visitor) -> Option<ControllersProblem> {
+    problem_of(&ask(console, visitor).await)
+}
+
+fn problem_of(asked: &Result<PartitionData, Failed>) -> Option<ControllersProblem> {
+    match asked {
+        Ok(log) => ControllersProblem::of_leader(log.leader_id),
+        Err(Failed::ControllersSilent(limit)) => Some(ControllersProblem::Silent(*limit)),
+        Err(Failed::Refused { code, .. }) => ControllersProblem::of_failure(Cause::Code(*code), PATIENCE),
+        Err(_) => None,
+    }
 }
 
 fn shown(quorum: &PartitionData, now_ms: i64) -> Markup {
@@ -63,3 +84,6 @@ fn row(quorum: &PartitionData, one: &ReplicaState, role: &str, now_ms: i64) -> M
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
