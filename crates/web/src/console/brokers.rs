@@ -16,7 +16,7 @@ use levada_wire::messages::{DescribeClusterRequest, DescribeLogDirsRequest, Desc
 use maud::{Markup, html};
 
 use super::failure::{Failed, Needing as _, check};
-use super::health::Health;
+use super::health::{Adding, Health};
 use super::layout::{self, Page, Section, table_of};
 use super::question::{Place, sizes};
 use super::visitor::{Visit, Visiting, Visitor};
@@ -67,13 +67,13 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
         quorum::section(console, visitor),
         reassignments::ongoing(console, visitor)
     );
-    let dirs = dirs?;
+    let (dirs, adding) = (dirs?, console.adding());
     let user = visitor.caller.session().user();
     let needs = |failed: &Failed| failed.explained(user);
     let logs = dirs.as_ref().ok();
     let content = html! {
         div #brokers data-refresh="5" {
-            (brokers(console, visitor, (&cluster.brokers, &topics, logs)))
+            (brokers(console, visitor, (&cluster.brokers, &loads(&topics, &adding), logs)))
             p.soft {
                 "Leaders and replicas count the topics that you may see. The version is the range of "
                 code { (METADATA_VERSION) } " that the broker supports."
@@ -86,7 +86,7 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
             h2 { "Quorum" }
             (quorum.unwrap_or_else(|failed| needs(&failed)))
             h2 #partitions { "Partitions with problems" }
-            (Health::of(&topics).list())
+            (Health::of(&topics, &adding).list())
             h2 { "Reassignments" }
             @match &ongoing {
                 Ok(ongoing) => (reassignments::list(console, ongoing, logs)),
@@ -116,14 +116,18 @@ async fn directories(console: &Console, visitor: &Visitor) -> Result<Result<Logs
 }
 
 /// Leaderships and replicas by broker.
-fn loads(topics: &[MetadataResponseTopic]) -> BTreeMap<i32, Load> {
+fn loads(topics: &[MetadataResponseTopic], adding: &Adding) -> BTreeMap<i32, Load> {
     let mut loads: BTreeMap<i32, Load> = BTreeMap::new();
-    for partition in topics.iter().flat_map(|topic| &topic.partitions) {
-        loads.entry(partition.leader_id).or_default().leaders += 1;
-        for node in &partition.replica_nodes {
-            let load = loads.entry(*node).or_default();
-            load.replicas += 1;
-            load.out_of_sync += usize::from(!partition.isr_nodes.contains(node));
+    for topic in topics {
+        let name = topic.name.as_deref().unwrap_or_default();
+        for partition in &topic.partitions {
+            loads.entry(partition.leader_id).or_default().leaders += 1;
+            for node in &partition.replica_nodes {
+                loads.entry(*node).or_default().replicas += 1;
+            }
+            for node in adding.missing(name, partition) {
+                loads.entry(node).or_default().out_of_sync += 1;
+            }
         }
     }
     loads
@@ -140,9 +144,9 @@ fn registration(console: &Console, node: i32) -> Option<Registration> {
 fn brokers(
     console: &Console,
     visitor: &Visitor,
-    (listed, topics, logs): (&[DescribeClusterBroker], &[MetadataResponseTopic], Option<&Logs>),
+    (listed, loads, logs): (&[DescribeClusterBroker], &BTreeMap<i32, Load>, Option<&Logs>),
 ) -> Markup {
-    let (loads, own, unheard) = (loads(topics), console.own(), visitor.others.unheard());
+    let (own, unheard) = (console.own(), visitor.others.unheard());
     let columns = [
         "Broker",
         "State",

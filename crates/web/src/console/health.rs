@@ -1,10 +1,12 @@
 //! Partitions without a leader, and partitions with a replica that is not in sync, by name.
 
+use std::collections::BTreeMap;
+
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 use maud::{Markup, html};
 
-use super::format;
 use super::layout::{notice, table_of, topic_link};
+use super::{Console, format};
 
 /// Partitions of each kind that a page lists, and that a notice names.
 const ROWS_MAX: usize = 200;
@@ -18,24 +20,73 @@ pub(super) struct Health<'a> {
     out_of_sync: Vec<Part<'a>>,
 }
 
-/// The name of a topic, and one of its partitions.
-type Part<'a> = (&'a str, &'a MetadataResponsePartition);
+/// A partition with a problem.
+struct Part<'a> {
+    topic: &'a str,
+    partition: &'a MetadataResponsePartition,
+    /// Replicas that are not in sync.
+    missing: Vec<i32>,
+}
+
+/// Replicas that reassignments add, by topic and partition. As in Kafka, a partition is not
+/// under-replicated because a new replica still copies the log.
+#[derive(Default)]
+pub(super) struct Adding(BTreeMap<String, BTreeMap<i32, Vec<i32>>>);
+
+impl Adding {
+    /// The replicas that a partition gets.
+    pub(super) fn to(&self, topic: &str, partition: i32) -> &[i32] {
+        self.0.get(topic).and_then(|added| added.get(&partition)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Replicas of a partition that are not in sync, without new ones.
+    pub(super) fn missing(&self, topic: &str, partition: &MetadataResponsePartition) -> Vec<i32> {
+        let adding = self.to(topic, partition.partition_index);
+        missing(&partition.replica_nodes, &partition.isr_nodes, adding).collect()
+    }
+}
+
+impl Console {
+    /// Replicas that reassignments add, in all topics.
+    pub(super) fn adding(&self) -> Adding {
+        let image = self.door.image();
+        let mut adding = Adding::default();
+        for topic in image.topics().iter() {
+            for (index, one) in topic.partitions().filter(|(_, one)| !one.adding_replicas.is_empty()) {
+                let added = adding.0.entry(topic.name().to_string()).or_default();
+                added.insert(index, one.adding_replicas.clone());
+            }
+        }
+        adding
+    }
+
+    /// Number of partitions that this broker leads and that are under-replicated.
+    pub(super) fn under_replicated(&self) -> usize {
+        let (image, own) = (self.door.image(), self.own());
+        let led = image.topics().iter().flat_map(|topic| topic.partitions().map(|(_, one)| one));
+        led.filter(|one| one.leader == own)
+            .filter(|one| missing(&one.replicas, &one.isr, &one.adding_replicas).next().is_some())
+            .count()
+    }
+}
 
 impl<'a> Health<'a> {
     /// The partitions of these topics that have a problem.
-    pub(super) fn of(topics: &'a [MetadataResponseTopic]) -> Self {
+    pub(super) fn of(topics: &'a [MetadataResponseTopic], adding: &Adding) -> Self {
         let mut health = Self::default();
         let mut topics: Vec<&MetadataResponseTopic> = topics.iter().collect();
         topics.sort_by_key(|topic| (topic.is_internal, topic.name.as_deref()));
         for topic in topics {
-            let name = topic.name.as_deref().unwrap_or_default();
+            let topic_name = topic.name.as_deref().unwrap_or_default();
             let mut partitions: Vec<&MetadataResponsePartition> = topic.partitions.iter().collect();
             partitions.sort_by_key(|partition| partition.partition_index);
             for partition in partitions {
+                let missing = adding.missing(topic_name, partition);
+                let part = Part { topic: topic_name, partition, missing };
                 if partition.leader_id < 0 {
-                    health.offline.push((name, partition));
-                } else if !is_in_sync(partition) {
-                    health.out_of_sync.push((name, partition));
+                    health.offline.push(part);
+                } else if !part.missing.is_empty() {
+                    health.out_of_sync.push(part);
                 }
             }
         }
@@ -77,16 +128,16 @@ impl<'a> Health<'a> {
                 p { "All partitions that you may see have a leader, and all their replicas are in sync." }
             } @else {
                 (table_of(&["Partition", "State", "Leader", "Replicas", "Not in sync"], &[3, 4], html! {
-                    @for ((name, partition), is_offline) in rows() {
+                    @for (Part { topic, partition, missing }, is_offline) in rows() {
                         tr {
-                            th scope="row" { (topic_link(name)) "/" (partition.partition_index) }
+                            th scope="row" { (topic_link(topic)) "/" (partition.partition_index) }
                             td {
                                 @if is_offline { span.bad-text { "offline" } }
                                 @else { span.warn-text { "under-replicated" } }
                             }
                             td { @if is_offline { "none" } @else { (partition.leader_id) } }
                             td { (nodes(&partition.replica_nodes)) }
-                            td { (nodes(&missing(partition))) }
+                            td { (nodes(missing)) }
                         }
                     }
                 }))
@@ -106,7 +157,7 @@ fn names(parts: &[Part<'_>]) -> String {
     let mut names: Vec<String> = parts
         .iter()
         .take(NAMED_MAX)
-        .map(|(name, partition)| format!("{name}/{}", partition.partition_index))
+        .map(|part| format!("{}/{}", part.topic, part.partition.partition_index))
         .collect();
     if parts.len() > NAMED_MAX {
         names.push(format!("and {} more", format::count((parts.len() - NAMED_MAX) as i128)));
@@ -114,12 +165,8 @@ fn names(parts: &[Part<'_>]) -> String {
     names.join(", ")
 }
 
-fn is_in_sync(partition: &MetadataResponsePartition) -> bool {
-    partition.replica_nodes.iter().all(|node| partition.isr_nodes.contains(node))
-}
-
-fn missing(partition: &MetadataResponsePartition) -> Vec<i32> {
-    partition.replica_nodes.iter().copied().filter(|node| !partition.isr_nodes.contains(node)).collect()
+fn missing(replicas: &[i32], in_sync: &[i32], adding: &[i32]) -> impl Iterator<Item = i32> {
+    replicas.iter().copied().filter(|node| !in_sync.contains(node) && !adding.contains(node))
 }
 
 /// Ids of brokers, separated by commas.

@@ -94,7 +94,7 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
     let mut request = MetadataRequest::default();
     request.topics = None;
     let metadata = console.desk.ask(&visitor.caller, &request).await?;
-    let health = Health::of(&metadata.topics);
+    let health = Health::of(&metadata.topics, &console.adding());
     let topics = metadata.topics.iter().filter(|topic| !topic.is_internal).count();
     let problems = console.cluster_problems(visitor, &cluster.brokers).await;
     let more = console.warnings(visitor).await;
@@ -123,7 +123,7 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
             code { "sendfile_copy" } ". " code { "send" } " copies from memory once, " code { "read_write" } " twice."
         }
         div.chart data-chart="paths" { (paths(&console.door)) }
-        @if let Some(state) = console.door.source().membership() { (membership(&console.door, &state)) }
+        @if let Some(state) = console.door.source().membership() { (membership(console, &state)) }
         h2 { "Broker" }
         (facts(console, cluster.cluster_id.as_str()))
     };
@@ -221,9 +221,8 @@ fn wrong(broker: &Door, (health, problems, more): (&Health<'_>, &[String], Vec<M
 }
 
 /// The broker's state in a cluster with controllers, and its replicas.
-fn membership(broker: &Door, state: &MembershipState) -> Markup {
-    let replication = broker.source().replication();
-    let following = broker.source().following();
+fn membership(console: &Console, state: &MembershipState) -> Markup {
+    let following = console.door.source().following();
     let behind = following.lags.iter().map(|(_, _, lag)| *lag).max().unwrap_or(0).max(0);
     let controller = state.controller.map_or("none known".to_owned(), |id| format!("node {id}"));
     let heartbeat = state.since_heartbeat_ms.map_or("—".to_owned(), format::millis);
@@ -236,7 +235,7 @@ fn membership(broker: &Door, state: &MembershipState) -> Markup {
             (tile("Last heartbeat", heartbeat, None))
             (tile("Metadata records behind", format::count(state.lag()), None))
             (tile("Requests forwarded", format::count(i128::from(state.forwarded)), None))
-            (tile("Under-replicated", format::count(i128::from(replication.under_replicated)), None))
+            (tile("Under-replicated", format::count(console.under_replicated() as i128), None))
             (tile("Followed partitions", format::count(following.lags.len() as i128), None))
             (tile("Largest lag as a follower", format::count(behind), None))
         }

@@ -84,6 +84,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
     let count = topic.partitions.len();
     let known: Vec<u64> = topics::places(&all).filter_map(|place| records(&place)).collect();
     let offline = topic.partitions.iter().filter(|one| one.leader_id < 0).count();
+    let adding = console.adding();
     topic.partitions = topic
         .partitions
         .into_iter()
@@ -110,7 +111,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
                 }
                 td.n { (partition.leader_epoch) }
                 td { @if partition.leader_id < 0 { span.bad-text { "offline" } } @else { "node " (partition.leader_id) } }
-                td { (replicas(partition)) }
+                td { (replicas(partition, adding.to(name, partition.partition_index))) }
             }
         }
     };
@@ -147,12 +148,14 @@ fn columns(is_tiered: bool) -> (Vec<&'static str>, Vec<usize>) {
     (columns, minor)
 }
 
-/// The nodes of the replicas, those that are not in sync marked.
-fn replicas(partition: &MetadataResponsePartition) -> Markup {
+/// The nodes of the replicas; those that are not in sync or still copy the log are marked.
+fn replicas(partition: &MetadataResponsePartition, adding: &[i32]) -> Markup {
     html! {
         @for (at, node) in partition.replica_nodes.iter().enumerate() {
             @if at > 0 { ", " }
-            @if partition.isr_nodes.contains(node) { (node) } @else { span.bad-text { (node) " (not in sync)" } }
+            @if partition.isr_nodes.contains(node) { (node) }
+            @else if adding.contains(node) { (node) " (being added)" }
+            @else { span.bad-text { (node) " (not in sync)" } }
         }
     }
 }

@@ -14,7 +14,7 @@ fn leaders_and_replicas_count_for_their_brokers() {
     };
     let mut topic = MetadataResponseTopic::default();
     topic.partitions = vec![partition(1, &[1, 2]), partition(1, &[1]), partition(-1, &[2])];
-    let loads = loads(&[topic]);
+    let loads = loads(&[topic], &Adding::default());
     assert_eq!(loads[&1], Load { leaders: 2, replicas: 3, out_of_sync: 1 });
     assert_eq!(loads[&2], Load { leaders: 0, replicas: 3, out_of_sync: 1 });
 }
