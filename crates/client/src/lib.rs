@@ -27,6 +27,7 @@
 //! | [`committed`] | committed offsets of groups | `cluster` |
 //! | [`member`] | [`Member`] of a group of KIP-848 | `committed` |
 //! | [`fetcher`] | [`Fetcher`]: records of partitions, in order | `cluster`, `notice` |
+//! | [`member_counts`] | numbers of members of many groups | |
 //! | [`share_offsets`] | start offsets of share groups | `cluster` |
 //! | [`share`] | [`ShareMember`] of a share group: records and their acknowledgements | `fetcher` |
 //! | [`producer`] | [`Producer`]: batches, acknowledgements, repetitions | `outage` |
@@ -65,6 +66,7 @@ pub mod fetcher;
 pub mod health;
 pub mod login;
 pub mod member;
+pub mod member_counts;
 pub mod notice;
 pub mod outage;
 pub mod producer;

@@ -24,6 +24,7 @@ mod lags;
 mod layout;
 mod live;
 mod login;
+mod members;
 mod messages;
 mod overview;
 mod part;

@@ -57,6 +57,17 @@ fn both_show_all_partitions([node, other]: [&Node; 2]) {
     }
 }
 
+/// One of the brokers coordinates the group, and the other one asks it.
+fn both_count_the_members_of_a_group([node, other]: [&Node; 2]) {
+    let _consumer = node.levada("consume spread -G live").spawn();
+    let row = ">live</a></th><td>Stable</td><td>consumer</td><td class=\"n\">1</td>";
+    for node in [node, other] {
+        await_some("the member of the group", LIMIT, || {
+            Some(node.http("/groups").1).filter(|page| page.contains(row))
+        });
+    }
+}
+
 #[test]
 fn console_pages_include_other_brokers() {
     let shape = Shape { controllers: 1, kafka: 0, levada: 2, discovery: Discovery::Voters };
@@ -92,6 +103,7 @@ fn console_pages_include_other_brokers() {
     assert!(pages.iter().all(|(status, _)| *status == 200), "{pages:?}");
     assert_eq!(coordinator(&pages[0].1), coordinator(&pages[1].1), "{pages:?}");
     assert!(coordinator(&pages[0].1).contains(&true), "{pages:?}");
+    both_count_the_members_of_a_group([node, other]);
     // The leader of the partition with a transaction without a coordinator offers no abort.
     lose_transaction(node.address(), "lost", (4711, 1_700_000_000_000));
     lose_transaction(address, "lost", (4711, 1_700_000_000_000));

@@ -7,6 +7,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use levada_broker::source::GroupState;
+use levada_client::member_counts::MemberRequests;
 use maud::{Markup, html};
 
 use super::failure::{Failed, nothing};
@@ -54,7 +55,7 @@ impl Console {
         lags.extend(self.share_lags(visitor, &groups).await?);
         let row = |group: Coordinated| {
             let (state, lag) = (states.remove(group.id()), lags.remove(group.id()));
-            GroupRow { lag, state, group }
+            GroupRow { lag, state, group, counted: None }
         };
         let mut rows: Vec<GroupRow> = groups.into_iter().map(row).collect();
         rows.sort_by(|one, other| {
@@ -94,6 +95,8 @@ pub(super) struct GroupRow {
     lag: Option<GroupLag>,
     /// The state of a group whose coordinator is here.
     state: Option<GroupState>,
+    /// Number of members that another coordinator has returned.
+    counted: Option<u64>,
 }
 
 impl GroupRow {
@@ -109,7 +112,8 @@ impl GroupRow {
 
     fn members(&self) -> Option<u64> {
         let is_empty = self.group.listed.group_state.as_str() == EMPTY;
-        self.state.as_ref().map(|state| state.members).or_else(|| is_empty.then_some(0))
+        let here = self.state.as_ref().map(|state| state.members);
+        here.or(self.counted).or_else(|| is_empty.then_some(0))
     }
 
     /// Lag of a group without members.
@@ -123,7 +127,14 @@ async fn list_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Res
     let mut rows = console.group_rows(visitor).await?;
     rows.retain(|row| row.group.id().to_lowercase().contains(&search));
     let (found, number) = (rows.len(), fields.number::<usize>("page")?.unwrap_or(0));
-    let shown = rows.iter().skip(number.saturating_mul(PAGE_GROUPS)).take(PAGE_GROUPS);
+    let mut shown: Vec<GroupRow> =
+        rows.into_iter().skip(number.saturating_mul(PAGE_GROUPS)).take(PAGE_GROUPS).collect();
+    let elsewhere = shown.iter().filter(|row| row.members().is_none()).map(|row| &row.group);
+    let elsewhere = elsewhere.map(|one| (one.node, one.listed.group_type.as_str(), one.id()));
+    let mut counts = console.member_counts(visitor, MemberRequests::of(elsewhere)).await?;
+    for row in &mut shown {
+        row.counted = counts.remove(row.group.id());
+    }
     let target = format!("/groups?search={}&page=", format::linked(&search));
     let content = html! {
         (layout::done(fields.text("done")))
@@ -134,7 +145,7 @@ async fn list_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Res
         div #groups data-refresh="5" {
             p.soft { (format::counted(found, "group")) ", the largest lag first" }
             (table_of(&COLUMNS, &[3, 4, 7, 8], html! {
-                @for row in shown { (self::row(row)) }
+                @for row in &shown { (self::row(row)) }
                 @if found == 0 {
                     tr { td colspan="8" {
                         (nothing("group", visitor, console.hides(visitor, "--group")))
