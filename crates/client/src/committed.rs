@@ -19,6 +19,10 @@ use crate::refusal::{Coordinated, Operation, Refusal};
 /// Last version with names of topics: later ones have ids, and deleted topics have none.
 const NEWEST_WITH_NAMES: i16 = 9;
 
+/// First version whose requests name several groups, and the number of groups of one request.
+const FIRST_WITH_GROUPS: i16 = 8;
+const GROUPS_PER_REQUEST: usize = 500;
+
 /// A committed offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
@@ -52,6 +56,38 @@ pub fn fetch(cluster: &mut Cluster, group: &str) -> Result<BTreeMap<TopicPartiti
             let leader_epoch = Some(one.committed_leader_epoch).filter(|epoch| *epoch >= 0);
             let metadata = one.metadata.as_deref().unwrap_or_default().to_owned();
             offsets.insert(place, Committed { offset: one.committed_offset, leader_epoch, metadata });
+        }
+    }
+    Ok(offsets)
+}
+
+/// Everything that groups of one coordinator have committed, by group, with few requests. Groups
+/// that the broker refuses are omitted.
+///
+/// # Errors
+/// The broker does not respond.
+pub fn fetch_many(
+    cluster: &mut Cluster,
+    coordinator: i32,
+    groups: &[&str],
+) -> Result<BTreeMap<String, BTreeMap<TopicPartition, i64>>, ClientError> {
+    let client = cluster.broker(coordinator)?;
+    let version = client.best_version::<OffsetFetchRequest>()?.min(NEWEST_WITH_NAMES);
+    let per_request = if version < FIRST_WITH_GROUPS { 1 } else { GROUPS_PER_REQUEST };
+    let mut offsets = BTreeMap::new();
+    for asked in groups.chunks(per_request) {
+        let mut request = OffsetFetchRequest::default();
+        request.groups = asked.iter().map(|group| asked_group(group, None)).collect();
+        let response = client.request_at(version, &request)?;
+        for found in response.groups.into_iter().filter(|group| group.error_code == 0) {
+            // Responses of early versions do not name their group.
+            let group = if let [one] = asked { (*one).to_owned() } else { found.group_id.to_string() };
+            let answers = found.topics.into_iter().flat_map(|topic| {
+                let name = topic.name.to_string();
+                topic.partitions.into_iter().map(move |one| ((name.clone(), one.partition_index), one))
+            });
+            let known = answers.filter(|(_, one)| one.error_code == 0 && one.committed_offset >= 0);
+            offsets.insert(group, known.map(|(place, one)| (place, one.committed_offset)).collect());
         }
     }
     Ok(offsets)
@@ -107,12 +143,8 @@ fn ask(
     group: &str,
     places: Option<&BTreeSet<TopicPartition>>,
 ) -> Result<Vec<(TopicPartition, OffsetFetchResponsePartitions)>, ClientError> {
-    let mut asked = OffsetFetchRequestGroup::default();
-    asked.group_id = StrBytes::from(group);
-    asked.member_epoch = -1;
-    asked.topics = places.map(asked_topics);
     let mut request = OffsetFetchRequest::default();
-    request.groups = vec![asked];
+    request.groups = vec![asked_group(group, places)];
     request.require_stable = places.is_some();
     let code = |response: &OffsetFetchResponse| response.groups.first().map_or(0, |group| group.error_code);
     let response = cluster.ask_coordinator(Coordinated::Group, group, (&request, NEWEST_WITH_NAMES), code)?;
@@ -128,6 +160,14 @@ fn ask(
         }
     }
     Ok(answers)
+}
+
+fn asked_group(group: &str, places: Option<&BTreeSet<TopicPartition>>) -> OffsetFetchRequestGroup {
+    let mut asked = OffsetFetchRequestGroup::default();
+    asked.group_id = StrBytes::from(group);
+    asked.member_epoch = -1;
+    asked.topics = places.map(asked_topics);
+    asked
 }
 
 fn asked_topics(places: &BTreeSet<TopicPartition>) -> Vec<OffsetFetchRequestTopics> {

@@ -17,6 +17,9 @@ use crate::cluster::{Cluster, TopicPartition};
 use crate::error::ClientError;
 use crate::refusal::{Coordinated, Operation, Refusal};
 
+/// Number of groups of one request.
+const GROUPS_PER_REQUEST: usize = 500;
+
 /// The position of a share group in a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareOffset {
@@ -41,11 +44,7 @@ pub fn describe(
     cluster: &mut Cluster,
     group: &str,
 ) -> Result<BTreeMap<TopicPartition, ShareOffset>, ClientError> {
-    let mut asked = DescribeShareGroupOffsetsRequestGroup::default();
-    asked.group_id = StrBytes::from(group);
-    asked.topics = None;
-    let mut request = DescribeShareGroupOffsetsRequest::default();
-    request.groups = vec![asked];
+    let request = asked(&[group]);
     let code = |response: &DescribeShareGroupOffsetsResponse| {
         response.groups.first().map_or(0, |group| group.error_code)
     };
@@ -69,6 +68,41 @@ pub fn describe(
         }
     }
     Ok(offsets)
+}
+
+/// Lag of share groups of one coordinator, by group, with few requests: the sum over the partitions
+/// whose lag the broker knows. Groups without such a partition are omitted.
+///
+/// # Errors
+/// The broker does not respond.
+pub fn lags(
+    cluster: &mut Cluster,
+    coordinator: i32,
+    groups: &[&str],
+) -> Result<BTreeMap<String, i64>, ClientError> {
+    let mut lags = BTreeMap::new();
+    for groups in groups.chunks(GROUPS_PER_REQUEST) {
+        let response = cluster.broker(coordinator)?.request(&asked(groups))?;
+        for group in response.groups.iter().filter(|group| group.error_code == 0) {
+            let partitions = group.topics.iter().flat_map(|topic| &topic.partitions);
+            let known = partitions.filter(|one| one.error_code == 0 && one.lag >= 0).map(|one| one.lag);
+            if let Some(sum) = known.reduce(i64::saturating_add) {
+                lags.insert(group.group_id.to_string(), sum);
+            }
+        }
+    }
+    Ok(lags)
+}
+
+fn asked(groups: &[&str]) -> DescribeShareGroupOffsetsRequest {
+    let group = |id: &&str| {
+        let mut asked = DescribeShareGroupOffsetsRequestGroup::default();
+        (asked.group_id, asked.topics) = (StrBytes::from(*id), None);
+        asked
+    };
+    let mut request = DescribeShareGroupOffsetsRequest::default();
+    request.groups = groups.iter().map(group).collect();
+    request
 }
 
 /// Sets the start offsets of a group without members, which is made if there is none.

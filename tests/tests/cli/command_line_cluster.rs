@@ -420,6 +420,7 @@ fn json_has_the_fields_that_the_documentation_promises() {
             "[{at:{offset timestamp_ms} earliest latest max_timestamp:{offset timestamp_ms} partition topic}]",
         ),
         ("group list", "[{coordinator group protocol_type state type}]"),
+        ("group list --lag", "[{coordinator group lag members protocol_type state type}]"),
         (
             "group describe readers",
             "[{assignor coordinator epoch group lag members:[{client_id epoch host id instance_id \

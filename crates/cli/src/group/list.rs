@@ -1,5 +1,10 @@
 //! `levada group list`: the groups that every broker coordinates.
 
+mod loads;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
 use std::io::Write;
 
 use levada_client::Cluster;
@@ -7,6 +12,7 @@ use levada_wire::StrBytes;
 use levada_wire::messages::ListGroupsRequest;
 use serde::Serialize;
 
+use self::loads::Load;
 use crate::kafka_error;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};
@@ -16,6 +22,7 @@ use levada_terminal::output::{self, Format, FormatArgs};
 #[command(after_help = "Examples:
   levada group list
   levada group list --state stable --type consumer
+  levada group list --lag                       members and lag, the largest lag first
   levada group list --output json | jq -r '.[].group'")]
 pub(crate) struct List {
     /// Only groups in this state, such as stable or empty; repeatable
@@ -24,6 +31,9 @@ pub(crate) struct List {
     /// Only groups of this type, such as classic or consumer; repeatable
     #[arg(long = "type", value_name = "TYPE")]
     kind: Vec<String>,
+    /// Add the number of members and the lag in records, the largest lag first
+    #[arg(long)]
+    lag: bool,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -37,6 +47,9 @@ struct ListedGroup {
     protocol_type: String,
     state: String,
     coordinator: i32,
+    /// Only with --lag.
+    #[serde(flatten)]
+    load: Option<Load>,
 }
 
 /// States and types as Kafka names them; case does not matter on the command line.
@@ -56,15 +69,35 @@ impl List {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let mut rows = self.ask(cluster)?;
         rows.sort_by(|one, other| one.group.cmp(&other.group));
+        if self.lag {
+            let mut loads = loads::ask(cluster, &rows)?;
+            for row in &mut rows {
+                row.load = loads.remove(&row.group);
+            }
+            rows.sort_by_key(|row| Reverse(row.load.and_then(|load| load.lag)));
+        }
         if self.format.format == Format::Json {
             return output::json(out, &rows);
         }
         let row = |row: ListedGroup| {
             let protocol = output::or_nothing(&row.protocol_type);
-            vec![row.group, row.kind, protocol, row.state, row.coordinator.to_string()]
+            let numbers = row.load.map(|load| {
+                let members = load.members.and_then(|members| i64::try_from(members).ok());
+                [members, load.lag].map(output::number)
+            });
+            let names = [row.group, row.kind, protocol, row.state];
+            names
+                .into_iter()
+                .chain(numbers.into_iter().flatten())
+                .chain([row.coordinator.to_string()])
+                .collect()
         };
-        let header = ["GROUP", "TYPE", "PROTOCOL", "STATE", "COORDINATOR"];
-        output::table(out, &header, rows.into_iter().map(row).collect())
+        let header: &[&str] = if self.lag {
+            &["GROUP", "TYPE", "PROTOCOL", "STATE", "MEMBERS", "LAG", "COORDINATOR"]
+        } else {
+            &["GROUP", "TYPE", "PROTOCOL", "STATE", "COORDINATOR"]
+        };
+        output::table(out, header, rows.into_iter().map(row).collect())
     }
 
     fn ask(&self, cluster: &mut Cluster) -> Result<Vec<ListedGroup>, Failure> {
@@ -87,6 +120,7 @@ fn list_of_brokers(cluster: &mut Cluster, request: &ListGroupsRequest) -> Result
             protocol_type: group.protocol_type.as_str().to_owned(),
             state: group.group_state.as_str().to_owned(),
             coordinator: node,
+            load: None,
         }));
     }
     Ok(rows)

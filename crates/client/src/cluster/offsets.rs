@@ -1,6 +1,6 @@
 //! Offsets by time: ListOffsets requests to the leaders of partitions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use levada_wire::StrBytes;
 use levada_wire::error_code::ErrorCode;
@@ -139,6 +139,30 @@ impl Cluster {
             Ok((place, FoundOffset { offset: answer.offset, timestamp_ms: answer.timestamp }))
         });
         found.collect()
+    }
+
+    /// The ends of partitions whose leaders know them, by one request to each leader; refused
+    /// partitions are omitted.
+    ///
+    /// # Errors
+    /// A request gets no response.
+    pub fn known_ends<'a>(
+        &mut self,
+        places: impl IntoIterator<Item = &'a TopicPartition>,
+    ) -> Result<BTreeMap<TopicPartition, i64>, ClientError> {
+        let places: Vec<&TopicPartition> = places.into_iter().collect();
+        let names: BTreeSet<&str> = places.iter().map(|place| place.0.as_str()).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        let topics = self.topics(Some(&names))?;
+        let query = |(topic, partition): &'a TopicPartition| {
+            let leader = *topics.get(topic)?.leaders.get(partition)?;
+            Some(OffsetQuery { topic, partition: *partition, leader, timestamp: LATEST })
+        };
+        let asked: Vec<OffsetQuery<'_>> =
+            places.into_iter().filter_map(query).filter(|one| one.leader != NO_LEADER).collect();
+        let answered = self.ask_leaders(&asked, Isolation::Uncommitted)?;
+        let known = answered.into_iter().filter(|(_, answer)| answer.error_code == 0 && answer.offset >= 0);
+        Ok(known.map(|(place, answer)| (place, answer.offset)).collect())
     }
 
     /// Sends one request to each leader.
