@@ -24,7 +24,7 @@ use crate::broker::List;
 use crate::cluster::{BrokerArgs, ClusterCommand};
 use crate::http::Address;
 use crate::kafka_error;
-use crate::layout::describe;
+use crate::layout::{describe, is_below_least};
 use crate::moves::{self, Ongoing};
 use crate::topic::TopicSizes;
 use levada_terminal::failure::Failure;
@@ -397,8 +397,7 @@ fn partition_problem(
     if partition.leader_id < 0 {
         return Some(NO_LEADER.to_owned());
     }
-    // As in Kafka, a partition with fewer replicas than min.insync.replicas needs all of them.
-    let is_refusing = partition.isr_nodes.len() < least.min(partition.replica_nodes.len());
+    let is_refusing = is_below_least(partition.isr_nodes.len(), partition.replica_nodes.len(), least);
     let refusal = if is_refusing {
         format!("; acks=all is refused: min.insync.replicas={least}")
     } else {

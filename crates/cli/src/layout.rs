@@ -138,9 +138,22 @@ impl Placed {
         }
     }
 
-    pub(crate) fn is_under_replicated(&self) -> bool {
-        self.in_sync.len() < self.replicas.len()
+    /// True if a replica is not in sync, but for those that a move adds.
+    pub(crate) fn is_under_replicated(&self, adding: &[i32]) -> bool {
+        self.replicas.iter().any(|id| !self.in_sync.contains(id) && !adding.contains(id))
     }
+
+    /// True if acks=all is refused: without a leader, or with fewer replicas in sync than
+    /// `min.insync.replicas`.
+    pub(crate) fn refuses_acks_all(&self, least: usize) -> bool {
+        self.leader.is_none() || is_below_least(self.in_sync.len(), self.replicas.len(), least)
+    }
+}
+
+/// True if too few replicas are in sync for acks=all. As in Kafka, a partition with fewer replicas
+/// than `min.insync.replicas` needs all of them.
+pub(crate) fn is_below_least(in_sync: usize, replicas: usize, least: usize) -> bool {
+    in_sync < least.min(replicas)
 }
 
 /// The cluster with all of its brokers, including fenced ones if the broker reports them.

@@ -1,6 +1,7 @@
 //! `levada partition list`: partitions with leaders, replicas and sizes.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use clap::ValueEnum;
@@ -10,6 +11,7 @@ use levada_terminal::output::{self, Format, FormatArgs};
 use serde::Serialize;
 
 use crate::layout::{Directories, Layout, Placed, listed};
+use crate::moves;
 use crate::selection::{self, Selection};
 use crate::sizes;
 
@@ -21,6 +23,7 @@ use crate::sizes;
   levada partition list                         all topics but internal ones
   levada partition list 'logs-*' --sort size
   levada partition list --all --under-replicated
+  levada partition list --all --under-min-isr
   levada partition list --all --offline
   levada partition list --all --leader 3
   levada partition list clicks:0,2 --output json | jq '.[].in_sync'")]
@@ -31,9 +34,13 @@ pub(crate) struct List {
     /// Include internal topics
     #[arg(short, long)]
     all: bool,
-    /// Only partitions with fewer replicas in sync than replicas
+    /// Only partitions with a replica that is not in sync; new replicas of a move do not count
     #[arg(long)]
     under_replicated: bool,
+    /// Only partitions that refuse acks=all: without a leader, or with fewer replicas in sync than
+    /// min.insync.replicas
+    #[arg(long)]
+    under_min_isr: bool,
     /// Only partitions without a leader
     #[arg(long)]
     offline: bool,
@@ -80,8 +87,14 @@ impl List {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let layout = Layout::ask(cluster)?;
         let chosen = selection::chosen(&self.topics, layout.partitions.keys())?;
-        let chosen: Vec<&TopicPartition> =
+        let mut chosen: Vec<&TopicPartition> =
             chosen.into_iter().filter(|place| self.wants(&layout.partitions[*place])).collect();
+        if self.under_replicated {
+            retain_under_replicated(cluster, &layout, &mut chosen);
+        }
+        if self.under_min_isr {
+            retain_under_min_isr(cluster, &layout, &mut chosen)?;
+        }
         let directories = Directories::ask(cluster, layout.serving(), Some(&chosen));
         directories.warn();
         let sizes = directories.sizes();
@@ -100,12 +113,40 @@ impl List {
 
     fn wants(&self, placed: &Placed) -> bool {
         (self.all || !self.topics.is_empty() || !placed.is_internal)
-            && (!self.under_replicated || placed.is_under_replicated())
             && (!self.offline || placed.leader.is_none())
             && (!self.not_preferred || placed.leader != placed.replicas.first().copied())
             && self.leader.is_none_or(|broker| placed.leader == Some(broker))
             && self.replica.is_none_or(|broker| placed.replicas.contains(&broker))
     }
+}
+
+/// Asks for the moves in progress only if a replica is not in sync. To users who may not see the
+/// moves, new replicas count as others.
+fn retain_under_replicated(cluster: &mut Cluster, layout: &Layout, chosen: &mut Vec<&TopicPartition>) {
+    chosen.retain(|place| layout.partitions[*place].is_under_replicated(&[]));
+    if chosen.is_empty() {
+        return;
+    }
+    let moving = moves::ongoing(cluster).unwrap_or_default();
+    chosen.retain(|place| {
+        let adding = moving.get(*place).map(|one| one.adding.as_slice()).unwrap_or_default();
+        layout.partitions[*place].is_under_replicated(adding)
+    });
+}
+
+/// Asks only for the settings of topics where a replica is not in sync.
+fn retain_under_min_isr(
+    cluster: &mut Cluster,
+    layout: &Layout,
+    chosen: &mut Vec<&TopicPartition>,
+) -> Result<(), Failure> {
+    // A partition with all replicas in sync has enough for each value of the setting.
+    chosen.retain(|place| layout.partitions[*place].refuses_acks_all(usize::MAX));
+    let topics: BTreeSet<&str> = chosen.iter().map(|place| place.0.as_str()).collect();
+    let least = moves::least_in_sync(cluster, &topics)?;
+    let of = |topic: &str| least.get(topic).copied().unwrap_or(1);
+    chosen.retain(|place| layout.partitions[*place].refuses_acks_all(of(&place.0)));
+    Ok(())
 }
 
 const HEADER: [&str; 6] = ["TOPIC", "PARTITION", "LEADER", "REPLICAS", "IN SYNC", "SIZE"];
@@ -150,3 +191,6 @@ impl Row {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests;
