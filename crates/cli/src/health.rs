@@ -193,17 +193,31 @@ impl Health {
         let problem = |what: String| Problem { broker: None, topic: None, partition: None, what };
         let mut problems: Vec<Problem> = controllers_problem(brokers).map(problem).into_iter().collect();
         let has_controllers = problems.is_empty();
+        let mut refused = None;
         for broker in &described.brokers {
-            problems.extend(if broker.is_fenced {
-                vec![fenced(broker.broker_id)]
-            } else {
-                broker_problems(cluster, broker.broker_id)
-            });
+            if broker.is_fenced {
+                problems.push(fenced(broker.broker_id));
+                continue;
+            }
+            match broker_problems(cluster, broker.broker_id) {
+                Ok(found) => problems.extend(found),
+                // All brokers refuse a user without permission.
+                Err(failure) if refused.is_none() => {
+                    problems.push(problem(failure.line().to_owned()));
+                    refused = Some(failure);
+                }
+                Err(_) => {}
+            }
         }
         let metadata = cluster.metadata(None, false)?;
         let context = Context::ask(cluster, &metadata, has_controllers);
         problems.extend(partition_problems(&metadata, &context));
-        Verdict { healthy: problems.is_empty(), problems }.tell((self.format.format, self.verbose), out)
+        let verdict = Verdict { healthy: problems.is_empty(), problems };
+        let told = verdict.tell((self.format.format, self.verbose), out);
+        if let Some(failure) = refused {
+            failure.tell_next();
+        }
+        told
     }
 }
 
@@ -291,26 +305,30 @@ impl Problem {
     }
 }
 
-/// Problems of one broker: it does not respond or refuses, or one of its directories failed.
-fn broker_problems(cluster: &mut Cluster, node: i32) -> Vec<Problem> {
+/// Problems of one broker: it does not respond, or one of its directories failed.
+///
+/// # Errors
+/// The broker refuses the user.
+fn broker_problems(cluster: &mut Cluster, node: i32) -> Result<Vec<Problem>, Failure> {
     let problem = |what: String| Problem { broker: Some(node), topic: None, partition: None, what };
     let mut request = DescribeLogDirsRequest::default();
     request.topics = Some(Vec::new());
     let asked = cluster.broker(node).and_then(|client| Ok(client.request(&request)?));
     let response = match asked {
         Ok(response) => response,
-        Err(error) => return vec![problem(Failure::from(error).line().to_owned())],
+        Err(error) => return Ok(vec![problem(Failure::from(error).line().to_owned())]),
     };
     let checked = kafka_error::check(response.error_code, "describe directories", None);
-    if let Err(failure) = kafka_error::needing(checked, "describe", "--cluster") {
-        return vec![problem(failure.line().to_owned())];
+    match kafka_error::needing(checked, "describe", "--cluster") {
+        Ok(()) => {}
+        Err(failure) if kafka_error::is_refusal(&failure) => return Err(failure),
+        Err(failure) => return Ok(vec![problem(failure.line().to_owned())]),
     }
     let failed = response.results.iter().filter(|directory| directory.error_code != 0);
-    failed
-        .map(|directory| {
-            problem(format!("{}: {}", directory.log_dir.as_str(), kafka_error::name(directory.error_code)))
-        })
-        .collect()
+    let failed = failed.map(|directory| {
+        problem(format!("{}: {}", directory.log_dir.as_str(), kafka_error::name(directory.error_code)))
+    });
+    Ok(failed.collect())
 }
 
 /// A broker that the metadata does not show to clients, so that its address is unknown.

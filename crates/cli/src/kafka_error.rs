@@ -2,7 +2,7 @@
 
 use levada_config::TOPIC_KEYS;
 use levada_terminal::failure::Failure;
-pub(crate) use levada_terminal::kafka_error::{ask_as, name, needing, needing_all};
+pub(crate) use levada_terminal::kafka_error::{ask_as, is_refusal, name, needing, needing_all};
 use levada_wire::error_code::ErrorCode;
 
 use crate::hints;

@@ -88,7 +88,11 @@ impl Args {
         let layout = Layout::ask(cluster)?;
         self.ids.iter().try_for_each(|id| layout.member(*id).map(drop))?;
         let asked = if self.ids.is_empty() { layout.serving() } else { self.ids.iter().copied().collect() };
-        let found = Directories::ask(cluster, asked, None);
+        let mut found = Directories::ask(cluster, asked, None);
+        let failures = found.failures();
+        if found.known.is_empty() && !failures.is_empty() {
+            return Failure::all(failures);
+        }
         let mut directories: Vec<Row> = found.known.iter().map(Row::of).collect();
         self.sort.apply(&mut directories);
         let answer = Answer { directories, largest: largest(&found.known, self.largest) };
@@ -98,7 +102,7 @@ impl Args {
         };
         let printed = printed.and_then(|()| Ok(out.flush()?));
         // A closed pipe does not hide a failure.
-        Failure::all(found.unknown.into_values().collect()).and(printed)
+        Failure::all(failures).and(printed)
     }
 }
 
@@ -184,3 +188,6 @@ fn largest(directories: &[Directory], count: usize) -> Vec<Large> {
     };
     all.into_iter().take(count).map(row).collect()
 }
+
+#[cfg(test)]
+mod tests;

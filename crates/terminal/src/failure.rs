@@ -62,6 +62,17 @@ impl Failure {
         }
     }
 
+    /// The failure as the reason why another operation failed.
+    #[must_use]
+    pub fn within(self, operation: &str) -> Self {
+        match self {
+            Self::Failed { what, next, cause } => {
+                Self::Failed { what: format!("{operation}: {what}"), next, cause }
+            }
+            other => other,
+        }
+    }
+
     /// The cause, where one is known.
     #[must_use]
     pub fn cause(&self) -> Cause {
@@ -87,6 +98,13 @@ impl Failure {
         Err(Self::Told)
     }
 
+    /// Prints the next step, if there is one.
+    pub fn tell_next(&self) {
+        if let Self::Failed { next: Some(next), .. } = self {
+            stderr::tell_headed(&format!("  {}", colour::err(Style::Bold, "try:")), next);
+        }
+    }
+
     /// Prints the error and returns the exit code. A closed stdout (`| head`) is not an error.
     pub fn report(self) -> ExitCode {
         match self {
@@ -94,11 +112,9 @@ impl Failure {
                 stderr::tell_headed(&colour::err(Style::Red, "error:"), &what);
                 ExitCode::from(2)
             }
-            Self::Failed { what, next, .. } => {
-                stderr::tell_headed(&colour::err(Style::Red, "error:"), &what);
-                if let Some(next) = next {
-                    stderr::tell_headed(&format!("  {}", colour::err(Style::Bold, "try:")), &next);
-                }
+            Self::Failed { ref what, .. } => {
+                stderr::tell_headed(&colour::err(Style::Red, "error:"), what);
+                self.tell_next();
                 ExitCode::from(1)
             }
             Self::Told => ExitCode::from(1),

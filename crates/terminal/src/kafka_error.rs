@@ -344,6 +344,20 @@ pub fn ask_as(user: Option<String>) {
     PRINCIPAL.get_or_init(|| user);
 }
 
+/// Errors of a user without a permission.
+const REFUSALS: [ErrorCode; 4] = [
+    ErrorCode::TopicAuthorizationFailed,
+    ErrorCode::GroupAuthorizationFailed,
+    ErrorCode::ClusterAuthorizationFailed,
+    ErrorCode::TransactionalIdAuthorizationFailed,
+];
+
+/// True if the user lacks a permission.
+#[must_use]
+pub fn is_refusal(failure: &Failure) -> bool {
+    failure.cause().code().is_some_and(|code| REFUSALS.contains(&code))
+}
+
 /// Adds to a refusal who lacks which permission, and the line that grants it. `resource` is the
 /// option of `levada acl` that names the resource, such as `--topic clicks`.
 ///
@@ -354,12 +368,6 @@ pub fn needing<T, E: Into<Failure>>(
     operation: &str,
     resource: &str,
 ) -> Result<T, Failure> {
-    const REFUSALS: [ErrorCode; 4] = [
-        ErrorCode::TopicAuthorizationFailed,
-        ErrorCode::GroupAuthorizationFailed,
-        ErrorCode::ClusterAuthorizationFailed,
-        ErrorCode::TransactionalIdAuthorizationFailed,
-    ];
     done.map_err(|error| {
         let failure = error.into();
         let Some(code) = failure.cause().code().filter(|code| REFUSALS.contains(code)) else {

@@ -61,11 +61,19 @@ fn copying_replica_of_move_is_no_problem() {
 
 /// The description of a cluster with this broker alone.
 fn described(asked: &Asked) -> DescribeClusterResponse {
-    let mut broker = DescribeClusterBroker::default();
-    (broker.broker_id, broker.port) = (1, i32::from(asked.port()));
-    broker.host = StrBytes::from("127.0.0.1");
+    described_as(asked, &[1])
+}
+
+/// The description of a cluster with these brokers, all of which are this one.
+fn described_as(asked: &Asked, ids: &[i32]) -> DescribeClusterResponse {
+    let broker = |id: &i32| {
+        let mut broker = DescribeClusterBroker::default();
+        (broker.broker_id, broker.port) = (*id, i32::from(asked.port()));
+        broker.host = StrBytes::from("127.0.0.1");
+        broker
+    };
     let mut response = DescribeClusterResponse::default();
-    response.brokers = vec![broker];
+    response.brokers = ids.iter().map(broker).collect();
     response
 }
 
@@ -118,8 +126,8 @@ fn silent_controllers_are_a_problem() {
 #[test]
 fn health_fails_without_permission_to_describe_cluster() {
     let broker = FakeBroker::start(|asked| match asked.header.api {
-        ApiKey::Metadata => asked.metadata(&[]),
-        ApiKey::DescribeCluster => asked.answer(&described(asked)),
+        ApiKey::Metadata => asked.metadata(&[("t", 1, &[1, 2])]),
+        ApiKey::DescribeCluster => asked.answer(&described_as(asked, &[1, 2])),
         ApiKey::DescribeQuorum => {
             let mut response = DescribeQuorumResponse::default();
             response.error_code = ErrorCode::ClusterAuthorizationFailed.code();
@@ -135,6 +143,7 @@ fn health_fails_without_permission_to_describe_cluster() {
     assert!(matches!(ended, Err(Failure::Told)), "exit code 1: {ended:?}");
     let what = verdict["problems"][0]["what"].as_str().unwrap();
     assert!(what.contains("may not describe the cluster"), "{verdict}");
+    assert_eq!(verdict["problems"].as_array().map(Vec::len), Some(1), "once for all brokers: {verdict}");
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use levada_client::{Cluster, TopicPartition};
 use levada_terminal::failure::Failure;
 use levada_wire::StrBytes;
-use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::DescribeLogDirsRequest;
 use levada_wire::messages::describe_log_dirs_request::DescribableLogDirTopic;
 use levada_wire::messages::describe_log_dirs_response::DescribeLogDirsResult;
@@ -71,11 +70,19 @@ impl Directories {
     /// Prints a warning for each broker that did not respond. Users without permission get no
     /// sizes, and no warning.
     pub(crate) fn warn(&self) {
-        let is_refusal =
-            |failure: &Failure| failure.cause().code() == Some(ErrorCode::ClusterAuthorizationFailed);
-        for (broker, failure) in self.unknown.iter().filter(|(_, failure)| !is_refusal(failure)) {
+        for (broker, failure) in self.unknown.iter().filter(|(_, failure)| !kafka_error::is_refusal(failure))
+        {
             tell!("warning: the directories of broker {broker} are not known: {}", failure.line());
         }
+    }
+
+    /// The failures of brokers without a response. All brokers refuse a user without permission, so
+    /// that a refusal counts once.
+    pub(crate) fn failures(&mut self) -> Vec<Failure> {
+        let unknown = std::mem::take(&mut self.unknown).into_values();
+        let (refusals, mut failures): (Vec<_>, Vec<_>) = unknown.partition(kafka_error::is_refusal);
+        failures.extend(refusals.into_iter().next());
+        failures
     }
 
     /// Bytes of each replica, by partition and broker, without copies that are not complete.

@@ -7,6 +7,7 @@ use levada_client::{Cluster, TopicPartition};
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format};
 
+use crate::kafka_error;
 use crate::layout::{Directories, Layout};
 use crate::moves::MoveArgs;
 use crate::planner::{Load, Planner};
@@ -40,10 +41,12 @@ pub(crate) struct Balance {
 impl Balance {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let layout = Layout::ask(cluster)?;
-        let directories = Directories::ask(cluster, layout.serving(), None);
-        if let Some((broker, failure)) = directories.unknown.iter().next() {
-            let what = format!("the sizes on broker {broker} are not known: {}", failure.line());
-            return Err(Failure::with_next(what, "retry when the broker responds; levada broker list"));
+        let mut directories = Directories::ask(cluster, layout.serving(), None);
+        if let Some((broker, failure)) = directories.unknown.pop_first() {
+            let is_refusal = kafka_error::is_refusal(&failure);
+            let failure = failure.within(&format!("the sizes on broker {broker} are not known"));
+            let next = "retry when the broker responds; levada broker list";
+            return Err(if is_refusal { failure } else { failure.try_next(next) });
         }
         selection::chosen(&self.topics, layout.partitions.keys())?;
         let may_move = |place: &TopicPartition| {

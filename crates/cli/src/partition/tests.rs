@@ -3,9 +3,17 @@
 use std::collections::BTreeMap;
 
 use clap::Parser;
+use levada_client::fake_broker::FakeBroker;
 use levada_terminal::failure::Failure;
+use levada_wire::ApiKey;
+use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
+use levada_wire::messages::{DescribeClusterResponse, DescribeLogDirsResponse};
 
+use super::balance::Balance;
 use super::relocate::Relocate;
+use crate::cluster::BrokerArgs;
 use crate::layout::{Layout, Member, Placed};
 
 #[derive(Debug, Parser)]
@@ -53,4 +61,37 @@ fn wrong_command_lines_of_moves_are_refused() {
     for line in ["--follow", "--cancel --all", "clicks:0 --cancel", "--plan - --execute --throttle 50MiB"] {
         assert!(parsed(line).is_ok(), "{line}: {:?}", parsed(line));
     }
+}
+
+#[derive(Debug, Parser)]
+struct BalanceLine {
+    #[command(flatten)]
+    brokers: BrokerArgs,
+    #[command(flatten)]
+    balance: Balance,
+}
+
+#[test]
+fn refused_balance_names_the_missing_right() {
+    let broker = FakeBroker::start(|asked| match asked.header.api {
+        ApiKey::Metadata => asked.metadata(&[]),
+        ApiKey::DescribeCluster => {
+            let mut broker = DescribeClusterBroker::default();
+            (broker.broker_id, broker.port) = (1, i32::from(asked.port()));
+            broker.host = StrBytes::from("127.0.0.1");
+            let mut response = DescribeClusterResponse::default();
+            response.brokers = vec![broker];
+            asked.answer(&response)
+        }
+        _ => {
+            let mut response = DescribeLogDirsResponse::default();
+            response.error_code = ErrorCode::ClusterAuthorizationFailed.code();
+            asked.answer(&response)
+        }
+    });
+    let line = BalanceLine::try_parse_from(["balance", "-b", broker.address()]).unwrap();
+    let refused = line.balance.run(&mut line.brokers.connect().unwrap(), &mut Vec::new());
+    let Err(Failure::Failed { what, next: Some(next), .. }) = refused else { panic!("{refused:?}") };
+    assert!(what.starts_with("the sizes on broker 1 are not known: describe directories: "), "{what}");
+    assert!(next.starts_with("levada acl add 'ANONYMOUS' --allow describe --cluster"), "{next}");
 }
