@@ -237,6 +237,7 @@ fn router(console: Arc<Console>) -> Router {
         )
         .route("/console.svg", get(|| asset("image/svg+xml", include_str!("console/console.svg"))))
         .merge(pages)
+        .fallback(visitor::missing)
         .with_state(console)
         .layer(middleware::from_fn(harden))
 }

@@ -291,7 +291,6 @@ fn router((source, pages): (Arc<dyn Source>, Router), token: Option<Secret>, hos
     let router = Router::new()
         .route("/healthz", routing::get(healthz))
         .route("/readyz", routing::get(readyz))
-        .fallback(nothing_here)
         .with_state(source)
         .merge(Router::new().route("/metrics", routing::get(metrics)).with_state(scrapes))
         .merge(pages)
@@ -387,6 +386,7 @@ async fn metrics(
     }
 }
 
+/// The response for a path without a page. The pages have it as their fallback.
 async fn nothing_here() -> Response {
     (StatusCode::NOT_FOUND, "no such page; the paths are /, /livez, /healthz, /readyz and /metrics\n")
         .into_response()

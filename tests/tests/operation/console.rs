@@ -604,6 +604,26 @@ fn streams_are_bounded(node: &Node) {
 }
 
 #[test]
+fn browsers_get_pages_for_unknown_paths() {
+    let node = Node::started();
+    let host = node.http_address();
+    let get = |accept: &str| {
+        let head =
+            format!("GET /groups/%3Cb%3Ea HTTP/1.1\r\nHost: {host}\r\n{accept}Connection: close\r\n\r\n");
+        ask(&node, &head)
+    };
+    let page = get("Accept: text/html,*/*;q=0.8\r\n");
+    assert!(page.starts_with("HTTP/1.1 404 ") && page.contains("No such page"), "{page}");
+    assert!(page.contains("<nav aria-label=\"Console\">") && page.contains("href=\"/groups\""), "{page}");
+    assert!(page.contains("content-security-policy: "), "{page}");
+    let text = get("Accept: */*\r\n");
+    assert!(
+        text.starts_with("HTTP/1.1 404 ") && text.contains("\r\n\r\nno such page; the paths are "),
+        "{text}"
+    );
+}
+
+#[test]
 fn console_survives_hostile_requests_unchanged() {
     let mut node = Node::started();
     let host = node.http_address();

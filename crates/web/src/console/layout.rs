@@ -14,7 +14,8 @@ pub(super) const PROOF: &str = "_proof";
 /// A page before it is put into the frame.
 pub(super) struct Page {
     pub(super) title: String,
-    pub(super) section: Section,
+    /// None of a page outside of all sections.
+    pub(super) section: Option<Section>,
     pub(super) content: Markup,
 }
 
@@ -50,7 +51,7 @@ impl Section {
 
 impl Page {
     pub(super) fn new(section: Section, title: impl Into<String>, content: Markup) -> Self {
-        Self { title: title.into(), section, content }
+        Self { title: title.into(), section: Some(section), content }
     }
 }
 
@@ -71,10 +72,24 @@ pub(super) fn see_other(target: &str) -> Response {
     axum::response::Redirect::to(target).into_response()
 }
 
-/// A page outside of all sections, such as the login.
+/// A page outside of all sections and without navigation, such as the login.
 pub(super) fn plain(status: StatusCode, title: &str, content: Markup) -> Response {
-    let page = Page::new(Section::Overview, title, content);
-    (status, Html(framed(None, &page).into_string())).into_response()
+    alone(None, (status, title), content)
+}
+
+/// The page for a path that has none, with the navigation of the visitor, if there is one.
+pub(super) fn missing(visitor: Option<&Visitor>, path: &str) -> Response {
+    let content = html! {
+        p { "The console has no page " code { (path) } "." }
+        p { a href="/" { "Open the console" } }
+    };
+    alone(visitor, (StatusCode::NOT_FOUND, "No such page"), content)
+}
+
+/// A page outside of all sections.
+fn alone(visitor: Option<&Visitor>, (status, title): (StatusCode, &str), content: Markup) -> Response {
+    let page = Page { title: title.to_owned(), section: None, content };
+    (status, Html(framed(visitor, &page).into_string())).into_response()
 }
 
 fn framed(visitor: Option<&Visitor>, page: &Page) -> Markup {
@@ -97,7 +112,7 @@ fn framed(visitor: Option<&Visitor>, page: &Page) -> Markup {
                     @if let Some(visitor) = visitor {
                         nav aria-label="Console" { ul {
                             @for (section, target, name) in Section::ALL {
-                                li { a href=(target) aria-current=[(section == page.section).then_some("page")] { (name) } }
+                                li { a href=(target) aria-current=[(Some(section) == page.section).then_some("page")] { (name) } }
                             }
                         } }
                         (leave(visitor))

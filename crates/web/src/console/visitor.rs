@@ -202,6 +202,21 @@ pub(super) async fn enter(State(console): State<Arc<Console>>, request: Request,
     next.run(request).await
 }
 
+/// The response for a path without a page: a page for browsers, a line of text for others.
+pub(super) async fn missing(State(console): State<Arc<Console>>, request: Request) -> Response {
+    if console.is_closed() || !wants_page(request.headers()) {
+        return crate::nothing_here().await;
+    }
+    let visitor = visitor(&console, request.headers(), peer(&request), true);
+    layout::missing(visitor.as_ref(), request.uri().path())
+}
+
+/// True for a browser that opens a page.
+fn wants_page(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/html"))
+}
+
 /// The response of a console that cannot identify its visitors.
 fn closed() -> Response {
     let text = html! {

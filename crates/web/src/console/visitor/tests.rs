@@ -104,3 +104,13 @@ fn form_with_too_many_fields_is_refused_early() {
         assert_eq!(fields_of(method, &more), Err(StatusCode::PAYLOAD_TOO_LARGE));
     }
 }
+
+#[test]
+fn only_browsers_get_pages_for_unknown_paths() {
+    let accepting = |accept: &'static str| wants_page(&headers(&[("accept", accept)]));
+    assert!(accepting("text/html,application/xhtml+xml,*/*;q=0.8"));
+    assert!(!accepting("*/*"), "curl, and the script of the console");
+    assert!(!accepting("text/event-stream"));
+    assert!(!wants_page(&headers(&[])));
+    assert_eq!(layout::missing(None, "/<b>").status(), StatusCode::NOT_FOUND);
+}
