@@ -31,6 +31,27 @@ pub const CIDR_HOSTS: i16 = 32;
 /// Highest `metadata.version` supported: the one of Kafka 4.4.
 const SUPPORTED: i16 = 33;
 
+/// Kafka's names of the `metadata.version`s, from the first with KRaft in production on.
+const RELEASES: [&str; 27] = [
+    "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0",
+    "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0", "4.0-IV1", "4.0-IV2",
+    "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0", "4.4-IV0", "4.4-IV1", "4.4-IV2",
+];
+const FIRST_RELEASE: i16 = 7;
+
+/// Kafka's name of a `metadata.version`, such as `4.3-IV0`; none if it is not known here.
+pub fn release(level: i16) -> Option<&'static str> {
+    let at = level.checked_sub(FIRST_RELEASE)?;
+    RELEASES.get(usize::try_from(at).ok()?).copied()
+}
+
+/// The `metadata.version` with this name, or the highest one of a release such as `4.3`.
+pub fn level_of_release(name: &str) -> Option<i16> {
+    let is_meant = |known: &&str| *known == name || known.split_once('-').is_some_and(|(own, _)| own == name);
+    let found = RELEASES.iter().rposition(is_meant)?;
+    Some(FIRST_RELEASE + i16::try_from(found).expect("the list is short"))
+}
+
 /// The lowest `metadata.version` of a cluster that a broker can join: that of Kafka 4.0.
 pub const LOWEST_OF_MEMBERS: i16 = 25;
 
@@ -103,4 +124,29 @@ pub(super) fn supported() -> Vec<SupportedFeature> {
             max_version: feature.max_version,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_supported_metadata_version_has_a_name() {
+        for (level, name) in [
+            (7, "3.3-IV3"),
+            (13, "3.6-IV1"),
+            (17, "3.7-IV2"),
+            (25, "4.0-IV3"),
+            (30, "4.3-IV0"),
+            (33, "4.4-IV2"),
+        ] {
+            assert_eq!(release(level), Some(name));
+            assert_eq!(level_of_release(name), Some(level));
+        }
+        for level in [i16::MIN, 0, 6, SUPPORTED + 1] {
+            assert_eq!(release(level), None);
+        }
+        assert_eq!((level_of_release("3.7"), level_of_release("4.4")), (Some(19), Some(33)));
+        assert_eq!((level_of_release("4"), level_of_release("")), (None, None));
+    }
 }

@@ -81,6 +81,8 @@ fn levels_of_features_change_with_a_note() {
     refused(&node, "cluster features upgrade transaction.version", 2, "share.version=1");
     let said = node.levada("cluster features upgrade transaction.version=2 group.version=1").run().stderr;
     assert!(said.contains("group.version already has level 1"), "{said}");
+    let said = node.levada("cluster features upgrade metadata.version=4.3-IV0").run().stderr;
+    assert!(said.contains("metadata.version already has level 30 (4.3-IV0)"), "{said}");
     await_some("the former level", LIMIT, || (described().0 == Some(2)).then_some(()));
 }
 

@@ -56,9 +56,10 @@ pub(crate) struct Describe {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada cluster features upgrade share.version=2
+  levada cluster features upgrade metadata.version=4.4-IV2
   levada cluster features upgrade --all --dry-run")]
 pub(crate) struct Upgrade {
-    /// Features and their new levels
+    /// Features and their new levels; a level of metadata.version may have the name of its release
     #[arg(value_name = "FEATURE=LEVEL", value_parser = level, required_unless_present = "all")]
     levels: Vec<(String, i16)>,
     /// Every feature but kraft.version, to the highest level that all brokers and the controllers
@@ -75,7 +76,7 @@ pub(crate) struct Upgrade {
   levada cluster features downgrade share.version=1
   levada cluster features downgrade group.version=0 --dry-run")]
 pub(crate) struct Downgrade {
-    /// Features and their new levels
+    /// Features and their new levels; a level of metadata.version may have the name of its release
     #[arg(value_name = "FEATURE=LEVEL", value_parser = level, required = true)]
     levels: Vec<(String, i16)>,
     /// Lower a level even if metadata is lost by it, if the controller supports that
@@ -106,14 +107,33 @@ struct Row {
     lowest: i16,
     /// The highest level that all brokers support.
     highest: i16,
+    /// Kafka's name of the level in force, if it has one: only those of metadata.version have.
+    release: Option<&'static str>,
 }
 
 fn level(text: &str) -> Result<(String, i16), String> {
-    let parsed = text.split_once('=').and_then(|(name, level)| Some((name, level.parse().ok()?)));
+    let number = |name: &str, level: &str| {
+        let of_release = || features::level_of_release(level).filter(|_| name == METADATA_VERSION);
+        level.parse().ok().or_else(of_release)
+    };
+    let parsed = text.split_once('=').and_then(|(name, level)| Some((name, number(name, level)?)));
     match parsed {
         Some((name, level)) if !name.is_empty() && level >= 0 => Ok((name.to_owned(), level)),
-        _ => Err("expected a feature and a level, such as share.version=1".to_owned()),
+        _ => {
+            Err("expected a feature and a level, such as share.version=1 or metadata.version=4.3-IV0"
+                .to_owned())
+        }
     }
+}
+
+/// Kafka's name of a level.
+fn release(feature: &str, level: i16) -> Option<&'static str> {
+    features::release(level).filter(|_| feature == METADATA_VERSION)
+}
+
+/// A level with its name, if it has one: `30 (4.3-IV0)`.
+fn shown(feature: &str, level: i16) -> String {
+    release(feature, level).map_or_else(|| level.to_string(), |release| format!("{level} ({release})"))
 }
 
 impl Features {
@@ -145,7 +165,7 @@ impl Describe {
             Format::Json => output::json(out, &rows),
             Format::Table => {
                 let cells = |row: &Row| {
-                    let levels = [row.level, row.lowest, row.highest].map(|level| level.to_string());
+                    let levels = [row.level, row.lowest, row.highest].map(|level| shown(&row.feature, level));
                     std::iter::once(row.feature.clone()).chain(levels).collect()
                 };
                 output::table(
@@ -251,7 +271,7 @@ impl Change {
         let (open, done): (Vec<_>, Vec<_>) = changes.iter().partition(|change| change.from != change.to);
         let mut outcomes = Outcomes::new(self.format);
         for LevelChange { feature, to, .. } in done {
-            let said = format!("{feature} already has level {to}");
+            let said = format!("{feature} already has level {}", shown(feature, *to));
             outcomes.add(("feature", feature), Outcome::Unchanged, &said);
         }
         if open.is_empty() {
@@ -312,7 +332,8 @@ fn request(
 
 impl LevelChange {
     fn describe(&self) -> String {
-        format!("{} from {} to {}", self.feature, self.from, self.to)
+        let [from, to] = [self.from, self.to].map(|level| shown(&self.feature, level));
+        format!("{} from {from} to {to}", self.feature)
     }
 
     /// Part of the change that cannot be undone, or that closes the cluster to earlier releases.
@@ -353,6 +374,7 @@ fn rows(answers: &[ApiVersionsResponse]) -> Vec<Row> {
             level: level(feature),
             lowest,
             highest,
+            release: release(feature, level(feature)),
         })
         .collect()
 }

@@ -30,7 +30,8 @@ fn answer(supported: &[(&str, i16, i16)], epoch: i64, finalized: &[(&str, i16)])
 }
 
 fn row(feature: &str, level: i16, lowest: i16, highest: i16) -> Row {
-    Row { feature: feature.to_owned(), level, lowest, highest }
+    let release = release(feature, level);
+    Row { feature: feature.to_owned(), level, lowest, highest, release }
 }
 
 #[test]
@@ -104,7 +105,25 @@ fn irreversible_feature_upgrades_are_noted() {
 #[test]
 fn feature_level_argument_is_parsed() {
     assert_eq!(level("share.version=2"), Ok(("share.version".to_owned(), 2)));
-    for text in ["share.version", "=1", "share.version=", "share.version=-1", "share.version=two"] {
+    assert_eq!(level("metadata.version=4.3-IV0"), Ok((METADATA_VERSION.to_owned(), 30)));
+    assert_eq!(level("metadata.version=4.4"), Ok((METADATA_VERSION.to_owned(), 33)));
+    for text in [
+        "share.version",
+        "=1",
+        "share.version=",
+        "share.version=-1",
+        "share.version=two",
+        "share.version=4.3-IV0",
+        "metadata.version=9.9-IV0",
+    ] {
         assert!(level(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn metadata_versions_have_names_of_releases() {
+    let change = LevelChange { feature: METADATA_VERSION.to_owned(), from: 29, to: 30 };
+    assert_eq!(change.describe(), "metadata.version from 29 (4.2-IV1) to 30 (4.3-IV0)");
+    assert_eq!(shown("share.version", 1), "1");
+    assert_eq!(shown(METADATA_VERSION, 99), "99", "of a later Kafka");
 }
