@@ -426,7 +426,7 @@ fn json_has_the_fields_that_the_documentation_promises() {
         (
             "group describe readers",
             "[{assignor coordinator epoch group lag members:[{client_id epoch host id instance_id \
-             partitions:[{partition topic}] topic_regex topics:[]}] partitions:[{client_id committed \
+             lag partitions:[{partition topic}] topic_regex topics:[]}] partitions:[{client_id committed \
              committed_leader_epoch end lag member metadata partition topic}] protocol_type state type}]",
         ),
         (

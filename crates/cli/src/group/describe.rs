@@ -130,11 +130,27 @@ fn ask(cluster: &mut Cluster, id: &str) -> Result<Described, Failure> {
     let partitions = rows(&committed, &group.owners(), &ends.found);
     let lags: Vec<i64> = partitions.iter().filter_map(|row| row.lag).collect();
     let lag = (!lags.is_empty()).then(|| lags.iter().sum());
+    if group.kind != STREAMS {
+        set_lags(&mut group.members, &partitions);
+    }
     let streams = (group.kind == STREAMS).then(|| {
         let lags = partitions.iter().filter_map(|row| Some(((row.topic.clone(), row.partition), row.lag?)));
         streams::Description::of(&mut group, &lags.collect())
     });
     Ok(Described::Consumers(Description { group, lag, partitions, streams }))
+}
+
+/// Sets the lag of each member to that of its partitions.
+fn set_lags(members: &mut [Member], partitions: &[Row]) {
+    let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
+    for row in partitions {
+        if let (Some(member), Some(lag)) = (&row.member, row.lag) {
+            *sums.entry(member).or_default() += lag;
+        }
+    }
+    for member in members {
+        member.lag = sums.get(member.id.as_str()).copied();
+    }
 }
 
 fn rows(
@@ -196,6 +212,46 @@ impl Description {
 mod tests {
     use super::*;
 
+    fn member(id: &str, partitions: &[i32]) -> Member {
+        let of = |partition: &i32| state::Partition { topic: "t".to_owned(), partition: *partition };
+        Member {
+            id: id.to_owned(),
+            instance_id: None,
+            client_id: "c".to_owned(),
+            host: String::new(),
+            epoch: None,
+            topics: Vec::new(),
+            topic_regex: None,
+            partitions: partitions.iter().map(of).collect(),
+            lag: None,
+            streams: None,
+        }
+    }
+
+    #[test]
+    fn member_lag_is_that_of_its_partitions() {
+        let row = |partition: i32, member: Option<&str>, lag: Option<i64>| Row {
+            topic: "t".to_owned(),
+            partition,
+            committed: None,
+            committed_leader_epoch: None,
+            metadata: String::new(),
+            end: None,
+            lag,
+            member: member.map(str::to_owned),
+            client_id: None,
+        };
+        let mut members = [member("a", &[0, 1]), member("b", &[2]), member("c", &[])];
+        let partitions = [
+            row(0, Some("a"), Some(7)),
+            row(1, Some("a"), Some(3)),
+            row(2, Some("b"), None),
+            row(3, None, Some(9)),
+        ];
+        set_lags(&mut members, &partitions);
+        assert_eq!(members.map(|one| one.lag), [Some(10), None, None]);
+    }
+
     #[test]
     fn lag_is_log_end_minus_committed_offset() {
         let place = ("t".to_owned(), 0);
@@ -204,17 +260,7 @@ mod tests {
                 (place.clone(), Committed { offset, leader_epoch: None, metadata: String::new() })
             });
             let end = end.map(|offset| (place.clone(), FoundOffset { offset, timestamp_ms: -1 }));
-            let member = Member {
-                id: "m".to_owned(),
-                instance_id: None,
-                client_id: "c".to_owned(),
-                host: String::new(),
-                epoch: None,
-                topics: Vec::new(),
-                topic_regex: None,
-                partitions: Vec::new(),
-                streams: None,
-            };
+            let member = member("m", &[]);
             let owners = BTreeMap::from([(place.clone(), &member)]);
             let rows = rows(&committed.into_iter().collect(), &owners, &end.into_iter().collect());
             assert_eq!(rows.len(), 1);

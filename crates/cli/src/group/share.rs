@@ -94,6 +94,7 @@ fn member(member: &share_group_describe_response::Member) -> Member {
         topics: member.subscribed_topic_names.iter().map(|name| name.as_str().to_owned()).collect(),
         topic_regex: None,
         partitions,
+        lag: None,
         streams: None,
     }
 }

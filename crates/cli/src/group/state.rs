@@ -53,6 +53,8 @@ pub(super) struct Member {
     pub(super) topics: Vec<String>,
     pub(super) topic_regex: Option<String>,
     pub(super) partitions: Vec<Partition>,
+    /// Lag in the member's partitions, as far as known; `None` in share and streams groups.
+    pub(super) lag: Option<i64>,
     /// Details of a member of a streams group.
     #[serde(flatten)]
     pub(super) streams: Option<StreamsMember>,
@@ -99,17 +101,19 @@ impl Group {
                 Some([process, active, standby]) => (who(process), vec![active, standby]),
                 None => {
                     let instance = output::or_nothing(member.instance_id.as_deref().unwrap_or_default());
-                    (who(instance), vec![member.partitions.len().to_string()])
+                    let lag = (self.kind != SHARE).then(|| output::number(member.lag));
+                    let partitions = member.partitions.len().to_string();
+                    (who(instance), std::iter::once(partitions).chain(lag).collect())
                 }
             };
             row.extend([member.host.clone(), epoch]);
             row.extend(rest);
             row
         };
-        let header: &[&str] = if self.kind == STREAMS {
-            &["MEMBER", "PROCESS", "CLIENT", "HOST", "EPOCH", "ACTIVE", "STANDBY"]
-        } else {
-            &["MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "PARTITIONS"]
+        let header: &[&str] = match self.kind {
+            STREAMS => &["MEMBER", "PROCESS", "CLIENT", "HOST", "EPOCH", "ACTIVE", "STANDBY"],
+            SHARE => &["MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "PARTITIONS"],
+            _ => &["MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "PARTITIONS", "LAG"],
         };
         output::table(out, header, self.members.iter().map(row).collect())
     }
@@ -243,6 +247,7 @@ impl Member {
                 .filter(|one| !one.is_empty())
                 .map(str::to_owned),
             partitions,
+            lag: None,
             streams: None,
         }
     }
@@ -270,6 +275,7 @@ impl Member {
             topics: topics.iter().map(|name| name.as_str().to_owned()).collect(),
             topic_regex: None,
             partitions,
+            lag: None,
             streams: None,
         }
     }

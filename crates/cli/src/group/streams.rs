@@ -119,6 +119,7 @@ fn described(
             topics: Vec::new(),
             topic_regex: None,
             partitions: partitions.collect(),
+            lag: None,
             streams: Some(streams),
         }
     };

@@ -13,6 +13,7 @@ fn member(id: &str, partitions: &[i32]) -> Member {
         topics: Vec::new(),
         topic_regex: None,
         partitions: partitions.iter().map(partition).collect(),
+        lag: None,
         streams: None,
     }
 }
