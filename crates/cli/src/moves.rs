@@ -112,6 +112,9 @@ impl MoveArgs {
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
         checks::check(cluster, layout, moves)?;
+        if self.execute && !moves.is_empty() {
+            plan::check_way_back(self.undo.as_deref())?;
+        }
         if self.format.format == Format::Table && !moves.is_empty() {
             output::table(out, &HEADER, moves.iter().map(Move::cells).collect())?;
             out.flush()?;

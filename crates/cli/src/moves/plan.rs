@@ -123,6 +123,22 @@ pub(super) fn way_back(moves: &[Move]) -> String {
     serde_json::to_string(&plan).expect("numbers and texts are JSON")
 }
 
+/// Fails if the file for the way back exists already, before anything is printed or changed.
+pub(super) fn check_way_back(file: Option<&Path>) -> Result<(), Failure> {
+    match file.filter(|path| path.symlink_metadata().is_ok()) {
+        Some(path) => Err(not_written(path, &io::ErrorKind::AlreadyExists.into())),
+        None => Ok(()),
+    }
+}
+
+fn not_written(path: &Path, error: &io::Error) -> Failure {
+    let shown = path.display();
+    Failure::with_next(
+        format!("cannot write the plan that undoes the moves to {shown}: {error}; nothing was moved"),
+        "the name of a new file in a directory that you may write to",
+    )
+}
+
 /// Writes the plan of the way back to a new file, or prints it if it is short.
 pub(super) fn keep_way_back(file: Option<&Path>, moves: &[Move]) -> Result<(), Failure> {
     let plan = way_back(moves);
@@ -132,15 +148,9 @@ pub(super) fn keep_way_back(file: Option<&Path>, moves: &[Move]) -> Result<(), F
         }
         return Ok(());
     };
-    let shown = path.display();
     let written = OpenOptions::new().write(true).create_new(true).open(path);
     let written = written.and_then(|mut file| file.write_all(plan.as_bytes()).and_then(|()| file.sync_all()));
-    written.map_err(|error| {
-        Failure::with_next(
-            format!("cannot write the plan that undoes the moves to {shown}: {error}; nothing was moved"),
-            "the name of a new file in a directory that you may write to",
-        )
-    })?;
-    tell!("to undo the moves: levada partition move --plan {shown}");
+    written.map_err(|error| not_written(path, &error))?;
+    tell!("to undo the moves: levada partition move --plan {}", path.display());
     Ok(())
 }

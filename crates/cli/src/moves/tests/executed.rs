@@ -212,6 +212,9 @@ fn undo_file_is_never_overwritten() {
     let (ended, _, state) = moved(State::default(), &["--execute", "--undo", path]);
     assert!(format!("{ended:?}").contains("nothing was moved"), "{ended:?}");
     assert_eq!(state.requested, []);
+    let early = plan::check_way_back(Some(&file));
+    assert!(early.is_err_and(|failure| failure.line().contains("nothing was moved")), "before the plan");
+    assert!(plan::check_way_back(Some(&dir.path().join("other.json"))).is_ok());
 }
 
 #[test]
