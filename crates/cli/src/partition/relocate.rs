@@ -158,8 +158,16 @@ impl Relocate {
         }
         for (place, done) in places.iter().zip(moves::cancel(cluster, &places)) {
             let name = format!("{}/{}", place.0, place.1);
-            let back = listed(ongoing[place].origin());
-            outcomes.note(("partition", &name), done, &format!("cancelled: {name} stays on {back}"));
+            let mut back = ongoing[place].origin();
+            back.sort_unstable();
+            let back = listed(back);
+            outcomes.note(("partition", &name), done, &format!("cancelled: {name} stays on brokers {back}"));
+        }
+        if !places.is_empty() {
+            tell!(
+                "note: the replicas may have another order than before the move, and so another preferred leader; \
+                 the plan of --undo restores it"
+            );
         }
         let layout = Layout::ask(cluster)?;
         let removed = moves::remove_leftovers(cluster, &layout);
