@@ -10,7 +10,7 @@ use levada_terminal::output::{self, Format, FormatArgs};
 use serde::Serialize;
 
 use crate::cluster::BrokerArgs;
-use crate::layout::{Directories, Directory, Layout};
+use crate::layout::{Directories, Directory, Layout, listed};
 use crate::sizes;
 
 /// Show the data directories of brokers: size, free space, state, and the largest replicas
@@ -93,6 +93,9 @@ impl Args {
         if found.known.is_empty() && !failures.is_empty() {
             return Failure::all(failures);
         }
+        if let Some(note) = fenced(&layout).filter(|_| self.ids.is_empty()) {
+            tell!("note: {note}");
+        }
         let mut directories: Vec<Row> = found.known.iter().map(Row::of).collect();
         self.sort.apply(&mut directories);
         let answer = Answer { directories, largest: largest(&found.known, self.largest) };
@@ -103,6 +106,21 @@ impl Args {
         let printed = printed.and_then(|()| Ok(out.flush()?));
         // A closed pipe does not hide a failure.
         Failure::all(failures).and(printed)
+    }
+}
+
+/// The brokers that the list leaves out because they are fenced.
+fn fenced(layout: &Layout) -> Option<String> {
+    let fenced = layout.brokers.iter().filter(|(_, one)| one.fenced == Some(true)).map(|(id, _)| *id);
+    let ids: Vec<i32> = fenced.collect();
+    let known = "levada broker list shows the state of all brokers";
+    match ids.as_slice() {
+        [] => None,
+        [id] => Some(format!("broker {id} is fenced, so that its directories are not known; {known}")),
+        _ => Some(format!(
+            "brokers {} are fenced, so that their directories are not known; {known}",
+            listed(ids)
+        )),
     }
 }
 

@@ -9,6 +9,7 @@ use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::{DescribeClusterResponse, DescribeLogDirsResponse};
 
 use super::*;
+use crate::layout::Member;
 
 #[derive(Parser)]
 struct Line {
@@ -49,4 +50,19 @@ fn refusal_of_all_brokers_is_one_failure() {
     let mut out = Vec::new();
     assert!(matches!(line.logdirs.show(&mut cluster, &mut out), Err(Failure::Told)));
     assert_eq!(String::from_utf8_lossy(&out), "", "no header without rows");
+}
+
+#[test]
+fn list_names_brokers_that_are_fenced() {
+    let layout = |fenced: &[i32]| Layout {
+        brokers: (1..=3)
+            .map(|id| (id, Member { fenced: Some(fenced.contains(&id)), ..Member::default() }))
+            .collect(),
+        ..Layout::default()
+    };
+    assert_eq!(fenced(&layout(&[])), None);
+    let said = fenced(&layout(&[2])).unwrap();
+    assert!(said.starts_with("broker 2 is fenced"), "{said}");
+    let said = fenced(&layout(&[2, 3])).unwrap();
+    assert!(said.starts_with("brokers 2,3 are fenced"), "{said}");
 }
