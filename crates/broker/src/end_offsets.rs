@@ -23,6 +23,9 @@ pub(crate) type EndOffsets = BTreeMap<(String, i32), Result<i64, ErrorCode>>;
 /// Timestamp that stands for the end.
 const LATEST: i64 = -1;
 
+/// Timestamp that stands for the first offset.
+pub(crate) const EARLIEST: i64 = -2;
+
 /// The leader decides with the epoch that it has.
 const ANY_EPOCH: i32 = -1;
 
@@ -47,7 +50,7 @@ impl Leaders<'_> {
         let (known, elsewhere) = self.sort(topics);
         let open = elsewhere.into_iter().map(|(node, topics)| {
             let (sender, response) = oneshot::channel();
-            let request = list_offsets(&topics);
+            let request = list_offsets(&topics, LATEST);
             let call = move |peer: Option<Peer<'_>>| {
                 let response = peer.and_then(|peer| peer.ask(controller::LIST_OFFSETS, |_| request));
                 // The requesting task may have ended.
@@ -112,11 +115,12 @@ impl AskedEnds {
     }
 }
 
-fn list_offsets(topics: &TopicPartitions) -> ListOffsetsRequest {
+/// Request for the offset of a timestamp in each partition.
+pub(crate) fn list_offsets(topics: &TopicPartitions, timestamp: i64) -> ListOffsetsRequest {
     let topics = topics.iter().map(|(name, indexes)| {
         let partitions = indexes.iter().map(|index| {
             let mut partition = ListOffsetsPartition::default();
-            (partition.partition_index, partition.timestamp) = (*index, LATEST);
+            (partition.partition_index, partition.timestamp) = (*index, timestamp);
             partition.current_leader_epoch = ANY_EPOCH;
             partition
         });

@@ -136,7 +136,7 @@ impl Writer {
         self.partition.set_interval(config.index_interval_bytes);
         self.config = config;
         if self.config.tiering == Tiering::Local {
-            self.partition.lower_highest_remote(-1);
+            self.partition.forget_remote();
         }
     }
 

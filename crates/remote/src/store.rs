@@ -150,6 +150,16 @@ impl Store {
         }
     }
 
+    /// Reads an index of a segment and the end of its records.
+    ///
+    /// # Errors
+    /// An object is missing or damaged, or has a form that Levada does not read; a failing store.
+    pub fn check_readable(&self, segment: &RemoteSegment) -> Result<(), RemoteError> {
+        self.fetch_index(segment, IndexKind::Offset)?;
+        let size = u64::from(segment.size.unsigned_abs());
+        self.fetch_log(segment, size.saturating_sub(1)..size, &mut |_| Ok(()))
+    }
+
     /// Deletes the objects of a segment. Objects that do not exist are no error, so that an
     /// interrupted deletion can be repeated.
     pub fn delete_segment(&self, segment: &RemoteSegment) -> Result<(), RemoteError> {

@@ -33,12 +33,12 @@ use levada_wire::messages::{ListOffsetsRequest, ListOffsetsResponse, StrBytes};
 use tokio::time::Instant;
 
 use crate::api::Context;
+use crate::end_offsets::EARLIEST;
 use crate::error_map::{read_error, remote_error};
 use crate::remote_reads::TimeSearch;
 use crate::replica::Partition;
 
 const LATEST: i64 = -1;
-const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
 const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;

@@ -29,7 +29,7 @@ fn check(response: Option<Vec<ListOffsetsTopicResponse>>, expected: [Result<i64,
 
 #[test]
 fn end_offset_requests_go_to_leaders() {
-    let request = list_offsets(&topics());
+    let request = list_offsets(&topics(), LATEST);
     let asked = request.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|one| (topic.name.as_str(), one.partition_index, one.timestamp))
     });

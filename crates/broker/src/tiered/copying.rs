@@ -11,7 +11,7 @@ use levada_log::{ClosedSegment, LogError};
 use levada_metadata::uuid::random as new_id;
 use levada_process::blocking::off_shard;
 use levada_process::clock::now_ms;
-use levada_remote::{RemoteError, SegmentFile, SegmentFiles, Store};
+use levada_remote::{RemoteError, RemoteErrorKind, SegmentFile, SegmentFiles, Store};
 use levada_tiered::copying::{CopyLag, lost_before};
 use levada_tiered::record::METADATA_TOPIC;
 use levada_tiered::{RemoteRecord, RemoteSegment, RemoteSegmentId, SegmentState, SegmentUpdate};
@@ -217,7 +217,7 @@ impl Tiers {
         remote.told_lost.clear();
         self.raise_log_start(partition, first.unwrap_or(local_start)).await?;
         remote.tell_reach(log)?;
-        self.delete_interrupted(remote).await?;
+        self.end_interrupted(remote, partition).await?;
         tracing::info!(
             partition = partition.name(),
             log_start = log.log_start(),
@@ -229,18 +229,37 @@ impl Tiers {
     }
 
     /// Deletes the copies that this broker has started and not finished: it was stopped, or lost
-    /// the leadership. The expiry repeats deletions that have begun.
-    async fn delete_interrupted(self: &Arc<Self>, remote: &Arc<RemotePartition>) -> Result<(), CopyError> {
+    /// the leadership. The expiry repeats deletions that have begun. A copy stays that was finished,
+    /// and whose end the metadata has lost.
+    async fn end_interrupted(
+        self: &Arc<Self>,
+        remote: &Arc<RemotePartition>,
+        partition: &Partition,
+    ) -> Result<(), CopyError> {
         let is_ours = |segment: &RemoteSegment| {
             segment.state == SegmentState::CopyStarted && segment.broker_id == self.node_id()
         };
         for segment in remote.segments()?.into_iter().filter(|segment| is_ours(segment)) {
+            if remote.has_alone(&segment, partition.log())? && self.is_readable(&segment).await? {
+                tracing::warn!(segment = %segment.id, "{METADATA_TOPIC} has lost the end of a copy, and only the store has its records; the broker notes the end again");
+                self.note_state(remote, self.update_of(&segment, SegmentState::CopyFinished)).await?;
+                continue;
+            }
             self.clean_up(remote, &segment, true).await;
-            if remote.state_of(segment.id.id) == Some(SegmentState::CopyStarted) {
+            if remote.state_of(segment.id.id)? == Some(SegmentState::CopyStarted) {
                 return Err(CopyError::Interrupted { offset: segment.start_offset });
             }
         }
         Ok(())
+    }
+
+    /// True if the store has all objects of a segment, and Levada can read them.
+    async fn is_readable(&self, segment: &RemoteSegment) -> Result<bool, RemoteError> {
+        let (store, segment) = (self.store()?, segment.clone());
+        match on_thread(move || store.check_readable(&segment)).await {
+            Err(error) if error.kind == RemoteErrorKind::NotFound => Ok(false),
+            read => read.map(|()| true),
+        }
     }
 
     async fn copy_segment(
@@ -271,18 +290,16 @@ impl Tiers {
             Ok(_) => Err(CopyError::Resigned),
             Err(error) => Err(error),
         };
-        let done = match done {
-            Ok(()) if remote.state_of(segment.id.id) != Some(SegmentState::CopyFinished) => {
-                Err(CopyError::Deleted { offset: segment.start_offset })
-            }
-            done => done,
-        };
+        let done = done.and_then(|()| match remote.tell_copied(&segment, partition.log()) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(CopyError::Deleted { offset: segment.start_offset }),
+            Err(error) => Err(CopyError::Unconfirmed(error.into())),
+        });
         // Other brokers may rely on a copy whose end the metadata has, or will have.
         if done.as_ref().is_err_and(|error| !matches!(error, CopyError::Unconfirmed(_))) {
             self.clean_up(remote, &segment, is_announced).await;
         }
         done?;
-        partition.log().raise_highest_remote(segment.end_offset);
         self.counts.copied_bytes.add(u64::try_from(segment.size).unwrap_or(0));
         self.note_lag(remote, partition);
         tracing::info!(
@@ -374,7 +391,8 @@ impl Tiers {
     }
 
     /// Deletes the objects that a failed copy may have left in the store. If this fails, the expiry
-    /// deletes them later, unless another leader has noted their deletion already.
+    /// deletes them later, unless another leader has noted their deletion already. The next term
+    /// does it if the metadata is being read again.
     async fn clean_up(
         self: &Arc<Self>,
         remote: &Arc<RemotePartition>,
@@ -382,10 +400,11 @@ impl Tiers {
         is_announced: bool,
     ) {
         let cleaned = match remote.state_of(segment.id.id) {
-            Some(_) => self.delete_segment(remote, segment).await,
-            None if !is_announced => return,
+            Ok(Some(_)) => self.delete_segment(remote, segment).await,
+            Ok(None) if !is_announced => return,
             // Another leader has deleted the copy, perhaps before the last object was there.
-            None => self.delete_objects(segment).await,
+            Ok(None) => self.delete_objects(segment).await,
+            Err(error) => Err(error.into()),
         };
         if let Err(error) = cleaned {
             tracing::warn!(segment = %segment.id, %error, "cannot delete an incomplete copy from the remote store; the broker repeats the attempt");

@@ -1,5 +1,10 @@
 //! Reads the metadata topic: the records about partitions of this broker, from the beginning. Reads
 //! a local replica directly, and otherwise fetches from the leader.
+//!
+//! A leader that was elected uncleanly may lack records that this broker has applied, or have others
+//! at their offsets. Each read therefore names the leader epoch of the last record, as a follower
+//! does. If the leader's log differs, the broker forgets all remote segments of this feed, and reads
+//! from the first record on: their partitions are not ready until the leader's end is reached.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +15,15 @@ use levada_base::batch::{BatchView, records};
 use levada_log::ReadError;
 use levada_tiered::record::{METADATA_TOPIC, decode, metadata_partition};
 use levada_tiered::{RemoteRecord, TopicIdPartition};
+use levada_wire::Uuid;
 use levada_wire::api::controller::{self, ControllerApi};
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
-use levada_wire::messages::{FetchRequest, FetchResponse, RequestResponsePair};
+use levada_wire::messages::{FetchRequest, RequestResponsePair};
+use parking_lot::Mutex;
 
 use super::{RemotePartition, Tiers};
-use crate::end_offsets::Leaders;
+use crate::end_offsets::{EARLIEST, Leaders, list_offsets};
 use crate::peers::{Peer, Subject};
 use crate::replica::Partition;
 
@@ -23,10 +31,44 @@ use crate::replica::Partition;
 const READ_BYTES: u32 = 1 << 20;
 
 /// A partition of the metadata topic that is read.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Feed {
+    next: Position,
+    /// The end of the records that were applied before the reading began again for a further
+    /// partition, until the leader has confirmed these records.
+    reached: Option<Position>,
+    /// Only the leader is read up to this offset, because a follower may have other records that it
+    /// has not truncated yet. `None` until the leader has told its end.
+    leader_end: Option<i64>,
+}
+
+/// A place in a partition of the metadata topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Position {
     /// Offset of the next record.
-    next: i64,
+    offset: i64,
+    /// Leader epoch of the record before, -1 if it is not known.
+    epoch: i32,
+}
+
+impl Position {
+    const START: Self = Self { offset: 0, epoch: -1 };
+}
+
+impl Default for Feed {
+    fn default() -> Self {
+        Self { next: Position::START, reached: None, leader_end: Some(0) }
+    }
+}
+
+impl Feed {
+    /// Begins again for a further partition. The others keep what they have.
+    fn rewind(&mut self) {
+        if self.reached.is_none_or(|reached| reached.offset < self.next.offset) {
+            self.reached = Some(self.next).filter(|reached| *reached != Position::START);
+        }
+        self.next = Position::START;
+    }
 }
 
 /// The replica of a metadata partition that is read.
@@ -37,6 +79,22 @@ pub(super) enum Origin {
     /// The leader, which has a record that it has acknowledged before the followers know that it is
     /// committed.
     Leader,
+}
+
+/// Result of one read.
+enum Step {
+    More,
+    /// The feed is at the end of the metadata partition.
+    End,
+    /// The leader has other records before this position than those that were applied.
+    Diverged(Position),
+}
+
+/// Response to a read.
+enum FeedRead {
+    Part(FeedPart),
+    /// The leader does not have the record before the position.
+    Diverged,
 }
 
 /// Records of a metadata partition.
@@ -82,7 +140,7 @@ impl Tiers {
                 let key = (name.topic_id, name.partition);
                 partitions.insert(key, Arc::new(RemotePartition::new(name, index, *ready_at)));
             }
-            feed.next = 0;
+            feed.rewind();
         }
     }
 
@@ -90,37 +148,121 @@ impl Tiers {
     pub(super) fn read_feed(&self, index: i32, origin: Origin) -> bool {
         let feed = self.feeds.read().get(&index).cloned();
         let Some(feed) = feed else { return true };
+        let mut is_again = false;
         loop {
-            let next = feed.lock().next;
-            // Not under the lock: a leader may take long to answer.
-            let Some(part) = self.part(index, next, origin) else { return false };
-            let mut feed = feed.lock();
-            if feed.next != next {
-                // Another thread has read, or a new partition needs the records from the first on.
-                continue;
+            match self.read_once(index, &feed, origin) {
+                Some(Step::More) => {}
+                Some(Step::End) => return true,
+                Some(Step::Diverged(position)) if !is_again => {
+                    is_again = true;
+                    self.begin_again(index, &feed, position);
+                }
+                Some(Step::Diverged(_)) | None => return false,
             }
-            let from = next.max(part.start);
-            feed.next = self.apply(&part, from);
-            if feed.next < part.end && feed.next != from {
-                continue;
-            }
-            let fed = self.all().into_iter().filter(|partition| partition.feed() == index);
-            fed.for_each(|partition| partition.applied_up_to(feed.next));
-            return true;
         }
     }
 
-    /// Applies committed records from `from` on; returns the offset of the next one.
-    fn apply(&self, part: &FeedPart, from: i64) -> i64 {
-        let (mut rest, mut next) = (&*part.batches, from);
+    fn read_once(&self, index: i32, feed: &Mutex<Feed>, origin: Origin) -> Option<Step> {
+        let known = *feed.lock();
+        if known.leader_end.is_none() {
+            return self.learn_end(index, feed).then_some(Step::More);
+        }
+        // Not under the lock: a leader may take long to answer.
+        let FeedRead::Part(part) = self.part(index, &known, origin)? else {
+            return Some(Step::Diverged(known.next));
+        };
+        let read = {
+            let mut feed = feed.lock();
+            if *feed != known {
+                // Another thread has read, or a new partition needs the records from the first on.
+                return Some(Step::More);
+            }
+            feed.next = self.apply(&part, known.next);
+            if feed.next.offset < part.end && *feed != known {
+                return Some(Step::More);
+            }
+            self.fed(index).for_each(|partition| partition.applied_up_to(feed.next.offset));
+            *feed
+        };
+        if self.fed(index).any(|partition| !partition.is_ready()) {
+            // The end may be an older one than before: the leader has lost records meanwhile.
+            self.learn_end(index, feed);
+        }
+        match read.reached {
+            Some(reached) => self.confirm(index, (feed, read), reached),
+            None => Some(Step::End),
+        }
+    }
+
+    /// Compares the records that were applied before the reading began again with those of the
+    /// leader.
+    fn confirm(&self, index: i32, (feed, read): (&Mutex<Feed>, Feed), reached: Position) -> Option<Step> {
+        let FeedRead::Part(_) = self.part(index, &Feed { next: reached, ..read }, Origin::Leader)? else {
+            return Some(Step::Diverged(reached));
+        };
+        let mut feed = feed.lock();
+        if *feed == read && read.next.offset >= reached.offset {
+            feed.reached = None;
+        }
+        Some(Step::End)
+    }
+
+    /// Forgets all remote segments of a feed, unless another thread has done so, and begins again
+    /// with the first record.
+    fn begin_again(&self, index: i32, feed: &Mutex<Feed>, diverged: Position) {
+        let mut feed = feed.lock();
+        if feed.next != diverged && feed.reached != Some(diverged) {
+            return;
+        }
+        tracing::error!(
+            partition = index,
+            offset = diverged.offset,
+            leader_epoch = diverged.epoch,
+            "{METADATA_TOPIC} has lost records in an election; the broker reads the partition again, and until then copies, \
+             deletes and serves none of its remote segments. Segments whose records are lost stay in the store, and are not \
+             read any more if the disks do not have them"
+        );
+        for remote in self.fed(index) {
+            let name = remote.name();
+            let served = self.replicas.partitions().by_id(name.topic_id, name.partition);
+            remote.begin_again(served.as_ref().map(|partition| partition.log()));
+        }
+        *feed = Feed { leader_end: None, ..Feed::default() };
+    }
+
+    /// Asks the leader up to which offset partitions have to be read that are not ready. Blocks.
+    /// False if it is not known now.
+    fn learn_end(&self, index: i32, feed: &Mutex<Feed>) -> bool {
+        let Some(end) = self.feed_ends(vec![index]).remove(&index) else { return false };
+        let mut feed = feed.lock();
+        feed.leader_end.get_or_insert(end);
+        self.fed(index).for_each(|partition| partition.wait_for(end));
+        true
+    }
+
+    /// The partitions whose records a metadata partition has.
+    fn fed(&self, index: i32) -> impl Iterator<Item = Arc<RemotePartition>> {
+        self.all().into_iter().filter(move |partition| partition.feed() == index)
+    }
+
+    /// Applies committed records from a position on; returns the position after them.
+    fn apply(&self, part: &FeedPart, from: Position) -> Position {
+        let mut next = from;
+        if part.start > from.offset {
+            next = Position { offset: part.start, ..Position::START };
+        }
+        let (mut rest, from) = (&*part.batches, next.offset);
         while let Ok(batch) = BatchView::parse(rest) {
             if batch.last_offset() >= part.end || batch.size_bytes() > rest.len() {
                 break;
             }
-            if batch.last_offset() >= from && !batch.is_control() {
-                self.apply_batch(&batch, rest, from);
+            if batch.last_offset() >= from {
+                if !batch.is_control() {
+                    self.apply_batch(&batch, rest, from);
+                }
+                next =
+                    Position { offset: batch.last_offset().saturating_add(1), epoch: batch.leader_epoch() };
             }
-            next = next.max(batch.last_offset().saturating_add(1));
             rest = &rest[batch.size_bytes()..];
         }
         next
@@ -184,32 +326,57 @@ impl Tiers {
         asked.wait().into_iter().filter_map(known).collect()
     }
 
-    fn part(&self, index: i32, offset: i64, origin: Origin) -> Option<FeedPart> {
-        let is_wanted = |own: &Arc<Partition>| origin == Origin::Nearest || own.leadership().is_leader();
-        let Some(partition) = self.replicas.partition(METADATA_TOPIC, index).ok().filter(is_wanted) else {
-            return self.ask_leader(index, offset, READ_BYTES);
-        };
-        let log = partition.log();
-        let (start, end) = (log.log_start(), log.high_watermark());
-        let offset = offset.max(start);
-        if offset >= end {
-            return Some(FeedPart { batches: Bytes::new(), end, start });
-        }
-        match log.read_batches(offset, READ_BYTES) {
-            Ok(batches) => Some(FeedPart { batches, end, start }),
-            Err(ReadError::OutOfRange { .. }) => None,
-            Err(error) => {
-                tracing::warn!(partition = partition.name(), %error, "cannot read the metadata of remote segments");
-                None
+    /// Reads on from the replica of this broker, or from the leader. A follower that lacks the
+    /// record before the position, or has another one, does not decide: its leader is asked.
+    fn part(&self, index: i32, feed: &Feed, origin: Origin) -> Option<FeedRead> {
+        let next = feed.next;
+        if let Ok(own) = self.replicas.partition(METADATA_TOPIC, index) {
+            let is_leader = own.leadership().is_leader();
+            let is_other = has_diverged(own.log(), next);
+            if is_leader {
+                return if is_other { Some(FeedRead::Diverged) } else { read_own(&own, next.offset) };
+            }
+            let is_whole = own.log().high_watermark() >= next.offset && !is_other;
+            let is_settled = feed.leader_end.is_some_and(|end| next.offset >= end);
+            if origin == Origin::Nearest && is_whole && is_settled {
+                return read_own(&own, next.offset);
             }
         }
+        self.ask_leader(index, next)
     }
 
     /// Fetches records from the leader of a metadata partition. Blocks until the response.
-    fn ask_leader(&self, index: i32, offset: i64, max_bytes: u32) -> Option<FeedPart> {
-        let topic_id = self.metadata.image().topic(METADATA_TOPIC)?.id();
-        let request = move |_| fetch_request(topic_id, (index, offset), max_bytes);
-        part_in(&self.ask(index, controller::FETCH, request)?)
+    fn ask_leader(&self, index: i32, next: Position) -> Option<FeedRead> {
+        let image = self.metadata.image();
+        let topic = image.topic(METADATA_TOPIC)?;
+        let (topic_id, leader_epoch) = (topic.id(), topic.partition(index)?.leader_epoch);
+        let request = move |_| fetch_request(topic_id, (index, leader_epoch), next);
+        let response = self.ask(index, controller::FETCH, request)?;
+        let partition = response.responses.first()?.partitions.first()?;
+        match ErrorCode::of_code(partition.error_code)? {
+            ErrorCode::None if partition.diverging_epoch.epoch >= 0 => Some(FeedRead::Diverged),
+            ErrorCode::None => Some(FeedRead::Part(FeedPart {
+                batches: partition.records.clone().unwrap_or_default(),
+                end: partition.high_watermark,
+                start: partition.log_start_offset.max(0),
+            })),
+            // The records before an offset were deleted, or the log ends before the position.
+            ErrorCode::OffsetOutOfRange => match self.first_offset(index)? {
+                start if start > next.offset => {
+                    Some(FeedRead::Part(FeedPart { batches: Bytes::new(), end: i64::MAX, start }))
+                }
+                _ => Some(FeedRead::Diverged),
+            },
+            _ => None,
+        }
+    }
+
+    /// The first offset of a metadata partition, from its leader. Blocks until the response.
+    fn first_offset(&self, index: i32) -> Option<i64> {
+        let topics = [(METADATA_TOPIC.to_owned(), vec![index])].into();
+        let response = self.ask(index, controller::LIST_OFFSETS, move |_| list_offsets(&topics, EARLIEST))?;
+        let partition = response.topics.first()?.partitions.first()?;
+        Some(partition.offset).filter(|start| partition.error_code == 0 && *start >= 0)
     }
 
     /// The response of a metadata partition's leader, which is another broker. Blocks.
@@ -238,10 +405,38 @@ impl Tiers {
     }
 }
 
-fn fetch_request(topic_id: levada_wire::Uuid, (index, offset): (i32, i64), max_bytes: u32) -> FetchRequest {
-    let max_bytes = i32::try_from(max_bytes).unwrap_or(i32::MAX);
+/// True if a log has another record before the position than the one that was applied, or ends
+/// before the position.
+fn has_diverged(log: &levada_log::Partition, at: Position) -> bool {
+    if at.epoch < 0 {
+        return log.log_end() < at.offset;
+    }
+    let (epoch, end) = log.epoch_end_offset(at.epoch);
+    epoch < at.epoch || end < at.offset
+}
+
+fn read_own(partition: &Partition, offset: i64) -> Option<FeedRead> {
+    let log = partition.log();
+    let (start, end) = (log.log_start(), log.high_watermark());
+    let offset = offset.max(start);
+    if offset >= end {
+        return Some(FeedRead::Part(FeedPart { batches: Bytes::new(), end, start }));
+    }
+    match log.read_batches(offset, READ_BYTES) {
+        Ok(batches) => Some(FeedRead::Part(FeedPart { batches, end, start })),
+        Err(ReadError::OutOfRange { .. }) => None,
+        Err(error) => {
+            tracing::warn!(partition = partition.name(), %error, "cannot read the metadata of remote segments");
+            None
+        }
+    }
+}
+
+fn fetch_request(topic_id: Uuid, (index, leader_epoch): (i32, i32), next: Position) -> FetchRequest {
+    let max_bytes = i32::try_from(READ_BYTES).unwrap_or(i32::MAX);
     let mut partition = FetchPartition::default();
-    (partition.partition, partition.fetch_offset) = (index, offset);
+    (partition.partition, partition.fetch_offset) = (index, next.offset);
+    (partition.current_leader_epoch, partition.last_fetched_epoch) = (leader_epoch, next.epoch);
     partition.partition_max_bytes = max_bytes;
     let mut topic = FetchTopic::default();
     (topic.topic_id, topic.partitions) = (topic_id, vec![partition]);
@@ -250,12 +445,4 @@ fn fetch_request(topic_id: levada_wire::Uuid, (index, offset): (i32, i64), max_b
     // As a consumer: it gets committed records.
     request.replica_id = -1;
     request
-}
-
-/// The records of the only partition; none after an error.
-fn part_in(response: &FetchResponse) -> Option<FeedPart> {
-    let topic = response.responses.first()?;
-    let partition = topic.partitions.first().filter(|partition| partition.error_code == 0)?;
-    let batches = partition.records.clone().unwrap_or_default();
-    Some(FeedPart { batches, end: partition.high_watermark, start: partition.log_start_offset.max(0) })
 }

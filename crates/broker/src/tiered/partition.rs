@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use levada_log::Partition as Log;
 use levada_tiered::copying::{first_copied, highest_copied};
 use levada_tiered::expiry::{ExpiredSegments, LogFacts, expired};
+use levada_tiered::lineage::{within_lineage, without_empty_epochs};
 use levada_tiered::record::METADATA_TOPIC;
 use levada_tiered::{RemoteRecord, RemoteSegment, SegmentCache, SegmentState, TopicIdPartition};
 use levada_wire::Uuid;
@@ -16,15 +17,16 @@ use parking_lot::Mutex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the remote segments of the partition are not known yet: partition {feed} of {METADATA_TOPIC} is read up to offset \
-     {applied} of {ready_at}; repeat the request"
+     {applied} of {}; repeat the request",
+    ready_at.map_or_else(|| "an unknown end".to_owned(), |ready_at| ready_at.to_string())
 )]
 pub(crate) struct NotReady {
     /// Partition of the metadata topic.
     feed: i32,
     /// Records below this offset have been applied.
     applied: i64,
-    /// Offset up to which records have to be applied.
-    ready_at: i64,
+    /// Offset up to which records have to be applied, once it is known.
+    ready_at: Option<i64>,
 }
 
 /// The remote side of a partition.
@@ -56,8 +58,26 @@ struct State {
     cache: SegmentCache,
     /// Records of the metadata partition below this offset have been applied.
     applied: i64,
-    /// The partition is ready once its records below this offset have been applied.
-    ready_at: i64,
+    /// The partition is ready once its records below this offset have been applied. `None` until
+    /// the leader of the metadata partition has told its end.
+    ready_at: Option<i64>,
+    /// Number of times that the metadata was read from the beginning because records were lost.
+    rereads: u32,
+}
+
+impl State {
+    fn is_ready(&self) -> bool {
+        self.ready_at.is_some_and(|ready_at| self.applied >= ready_at)
+    }
+}
+
+/// Records of the metadata partition that have been applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Applied {
+    /// All records below this offset.
+    pub(super) end: i64,
+    /// Offsets count only while this number is the same.
+    pub(super) rereads: u32,
 }
 
 /// Work that is done once at a time.
@@ -111,7 +131,7 @@ pub(crate) struct RemoteSize {
 impl RemotePartition {
     /// A partition without known segments, until its metadata has been read up to `ready_at`.
     pub(super) fn new(name: TopicIdPartition, feed: i32, ready_at: i64) -> Self {
-        let state = State { ready_at, ..State::default() };
+        let state = State { ready_at: Some(ready_at), ..State::default() };
         Self {
             name,
             feed,
@@ -140,19 +160,35 @@ impl RemotePartition {
     }
 
     /// True once the metadata topic was read up to the end that it had when the partition was
-    /// added.
+    /// added, or when the reading began again.
     pub(crate) fn is_ready(&self) -> bool {
-        let state = self.state.lock();
-        state.applied >= state.ready_at
+        self.state.lock().is_ready()
     }
 
     fn ready<T>(&self, read: impl FnOnce(&SegmentCache) -> T) -> Result<T, NotReady> {
         let state = self.state.lock();
-        let State { applied, ready_at, .. } = *state;
-        if applied >= ready_at {
+        if state.is_ready() {
             Ok(read(&state.cache))
         } else {
-            Err(NotReady { feed: self.feed, applied, ready_at })
+            Err(NotReady { feed: self.feed, applied: state.applied, ready_at: state.ready_at })
+        }
+    }
+
+    /// Forgets the segments until the metadata has been read again, and the reach of the copies: the
+    /// local segments stay. The term of a leader begins again with what the metadata has then.
+    pub(super) fn begin_again(&self, log: Option<&Log>) {
+        let mut state = self.state.lock();
+        let rereads = state.rereads + 1;
+        *state = State { rereads, ..State::default() };
+        self.begun_in.store(-1, Ordering::Relaxed);
+        log.into_iter().for_each(Log::forget_remote);
+    }
+
+    /// A partition that is not ready waits for the records below this offset at most.
+    pub(super) fn wait_for(&self, end: i64) {
+        let mut state = self.state.lock();
+        if !state.is_ready() {
+            state.ready_at = Some(state.ready_at.map_or(end, |known| known.min(end)));
         }
     }
 
@@ -198,8 +234,23 @@ impl RemotePartition {
     }
 
     /// The state of a segment; none if it is not known, or deleted.
-    pub(super) fn state_of(&self, id: Uuid) -> Option<SegmentState> {
-        self.state.lock().cache.segment(id).map(|segment| segment.state)
+    ///
+    /// # Errors
+    /// The metadata has not been read to its end.
+    pub(super) fn state_of(&self, id: Uuid) -> Result<Option<SegmentState>, NotReady> {
+        self.ready(|cache| cache.segment(id).map(|segment| segment.state))
+    }
+
+    /// Tells a log that a segment has a copy. False if the metadata does not have its end.
+    pub(super) fn tell_copied(&self, segment: &RemoteSegment, log: &Log) -> Result<bool, NotReady> {
+        self.ready(|cache| {
+            let known = cache.segment(segment.id.id);
+            let is_copied = known.is_some_and(|known| known.state == SegmentState::CopyFinished);
+            if is_copied {
+                log.raise_highest_remote(segment.end_offset);
+            }
+            is_copied
+        })
     }
 
     /// Sizes of its segments.
@@ -228,10 +279,21 @@ impl RemotePartition {
     /// Tells a log how far its copies reach.
     pub(super) fn tell_reach(&self, log: &Log) -> Result<(), NotReady> {
         let ends = (log.log_start(), log.log_end());
-        if let Some(highest) = self.ready(|cache| highest_copied(cache, &log.leader_epochs(), ends))? {
-            log.raise_highest_remote(highest);
-        }
-        Ok(())
+        self.ready(|cache| {
+            if let Some(highest) = highest_copied(cache, &log.leader_epochs(), ends) {
+                log.raise_highest_remote(highest);
+            }
+        })
+    }
+
+    /// True if a segment of a log has records that are neither on the disk nor in a finished copy.
+    pub(super) fn has_alone(&self, segment: &RemoteSegment, log: &Log) -> Result<bool, NotReady> {
+        let lineage = without_empty_epochs(&log.leader_epochs());
+        let last = segment.end_offset.min(log.local_log_start() - 1);
+        let epoch = segment.epochs.iter().rev().find(|(_, start)| *start <= last);
+        let is_gone = last >= log.log_start() && within_lineage(segment, log.log_end(), &lineage);
+        let copied = |(epoch, _): &(i32, i64)| self.segment_for(*epoch, last);
+        Ok(is_gone && epoch.map(copied).transpose()?.is_some_and(|copy| copy.is_none()))
     }
 
     /// True if the metadata has, or had, a segment of the partition.
@@ -265,9 +327,10 @@ impl RemotePartition {
         }
     }
 
-    /// True if all records below this offset of the metadata partition have been applied.
-    pub(super) fn has_applied(&self, offset: i64) -> bool {
-        self.state.lock().applied >= offset
+    /// The records of the metadata partition that have been applied.
+    pub(super) fn applied(&self) -> Applied {
+        let state = self.state.lock();
+        Applied { end: state.applied, rereads: state.rereads }
     }
 
     /// Records that all records below this offset of the metadata partition have been applied.

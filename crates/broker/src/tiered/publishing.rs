@@ -19,7 +19,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::feed::Origin;
-use super::{RemotePartition, Tiers};
+use super::partition::Applied;
+use super::{NotReady, RemotePartition, Tiers};
 use crate::peers::{Peer, Subject};
 
 /// Time that the replicas in sync get for a record.
@@ -47,6 +48,17 @@ pub(super) enum PublishError {
         /// Partition of the metadata topic.
         partition: i32,
     },
+    /// The metadata is read again after an election, and may lack the record.
+    #[error(
+        "{METADATA_TOPIC}, partition {partition}, is read again, because it has lost records in an election"
+    )]
+    ReadAgain {
+        /// Partition of the metadata topic.
+        partition: i32,
+    },
+    /// The metadata has not been read to its end.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
     /// A field does not fit into the record.
     #[error("cannot encode a record of {METADATA_TOPIC}: {0}")]
     Encoding(String),
@@ -60,7 +72,16 @@ impl Tiers {
         partition: &Arc<RemotePartition>,
         update: SegmentUpdate,
     ) -> Result<(), PublishError> {
-        let Some(known) = partition.state_of(update.id.id) else { return Ok(()) };
+        let known = match partition.state_of(update.id.id) {
+            // The metadata is being read again.
+            Err(_) => {
+                let (own, feed) = (self.clone(), partition.feed());
+                off_shard(move || own.read_feed(feed, Origin::Leader)).await;
+                partition.state_of(update.id.id)?
+            }
+            Ok(known) => known,
+        };
+        let Some(known) = known else { return Ok(()) };
         if known == update.state {
             return Ok(());
         }
@@ -73,7 +94,7 @@ impl Tiers {
         partition: &Arc<RemotePartition>,
         record: RemoteRecord,
     ) -> Result<(), PublishError> {
-        let feed = partition.feed();
+        let (feed, rereads) = (partition.feed(), partition.applied().rereads);
         let encoding = |error: &dyn std::fmt::Display| PublishError::Encoding(error.to_string());
         let value = encode(&record).map_err(|error| encoding(&error))?;
         let mut builder = Builder::new();
@@ -88,21 +109,25 @@ impl Tiers {
             Err(ErrorCode::RequestTimedOut) => return Err(PublishError::TimedOut { partition: feed }),
             Err(code) => return Err(PublishError::Refused { partition: feed, code }),
         };
-        self.read_back(partition, end).await
+        self.read_back(partition, Applied { end, rereads }).await
     }
 
-    /// Reads the metadata partition from its leader, until the partition has its records below
-    /// `end`.
+    /// Reads the metadata partition from its leader, until the partition has the records that are
+    /// wanted.
     async fn read_back(
         self: &Arc<Self>,
         partition: &Arc<RemotePartition>,
-        end: i64,
+        wanted: Applied,
     ) -> Result<(), PublishError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let (own, feed) = (self.clone(), partition.feed());
             off_shard(move || own.read_feed(feed, Origin::Leader)).await;
-            if partition.has_applied(end) {
+            let applied = partition.applied();
+            if applied.rereads != wanted.rereads {
+                return Err(PublishError::ReadAgain { partition: partition.feed() });
+            }
+            if applied.end >= wanted.end {
                 return Ok(());
             }
             if Instant::now() >= deadline {

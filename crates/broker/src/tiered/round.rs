@@ -127,7 +127,7 @@ impl Tiers {
     }
 
     /// Reads the metadata partitions in use. Blocks.
-    fn read_feeds(&self) {
+    pub(crate) fn read_feeds(&self) {
         let indexes: Vec<i32> = self.feeds.read().keys().copied().collect();
         for index in indexes {
             self.read_feed(index, Origin::Nearest);

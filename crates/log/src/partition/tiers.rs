@@ -25,6 +25,11 @@ impl Partition {
         self.highest_remote.fetch_max(offset, Ordering::AcqRel);
     }
 
+    /// Forgets how far the copies reach: no local segment may be deleted until it is known again.
+    pub fn forget_remote(&self) {
+        self.highest_remote.store(-1, Ordering::Release);
+    }
+
     pub(crate) fn lower_highest_remote(&self, offset: i64) {
         self.highest_remote.fetch_min(offset.max(-1), Ordering::AcqRel);
     }

@@ -5,7 +5,8 @@
 //! A seed is one history. A task of tiered storage (copying, expiry, removal) runs up to its next
 //! change of the store or of the metadata topic. There the history decides: the change takes
 //! effect, is refused, or has no answer; the process ends, and the change takes effect before,
-//! later, or never; or the other tasks continue first. Then it checks these rules:
+//! later, or never; or the other tasks continue first. The metadata topic may lose its last records
+//! in an unclean election. Then the history checks these rules:
 //!
 //! - Each acknowledged record from the start of the leader's log on is readable, in its epoch, from
 //!   the local log or from a finished copy.
@@ -14,7 +15,8 @@
 //!   only with all of its objects, states follow each other as in KIP-405, ids are unique.
 //! - In the end, without further faults, all objects belong to finished copies, which have theirs.
 //!   One exception: an object that a former leader uploads after the next one has deleted the copy,
-//!   if the former leader then crashes, or the store refuses to delete it. No record names it.
+//!   if the former leader then crashes, or the store refuses to delete it. No record names it. The
+//!   same holds for the objects of a segment whose records the metadata topic has lost.
 //!
 //! `LEVADA_TEST_SEED=7` repeats a history that failed.
 //!
@@ -32,6 +34,7 @@ use history::History;
 
 mod board;
 mod cases;
+mod cuts;
 mod ending;
 mod figures;
 mod history;
@@ -61,10 +64,12 @@ enum Mistake {
     LeavesLastObjectOut,
     /// The start of the log moves over the records that the store alone has.
     RaisesStartOverCopies,
+    /// A broker does not learn that the metadata topic has lost records.
+    HidesCuts,
 }
 
 impl Mistake {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::CountsStartedCopies,
         Self::DeletesUnmarked,
         Self::ReusesIds,
@@ -72,6 +77,7 @@ impl Mistake {
         Self::KeepsObjects,
         Self::LeavesLastObjectOut,
         Self::RaisesStartOverCopies,
+        Self::HidesCuts,
     ];
 }
 

@@ -72,9 +72,17 @@ fn produced(asked: &Asked, world: &World) -> Option<bytes::Bytes> {
 
 fn fetched(request: &FetchRequest, world: &World) -> FetchResponse {
     let asked = &request.topics[0];
-    let (batches, end) = world.read(asked.partitions[0].fetch_offset);
+    let wanted = &asked.partitions[0];
     let mut partition = PartitionData::default();
-    (partition.records, partition.high_watermark) = (Some(batches), end);
+    match world.diverging(wanted.last_fetched_epoch, wanted.fetch_offset) {
+        Some((epoch, end)) => {
+            (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) = (epoch, end);
+        }
+        None => {
+            let (batches, end) = world.read(wanted.fetch_offset);
+            (partition.records, partition.high_watermark) = (Some(batches), end);
+        }
+    }
     let mut topic = FetchableTopicResponse::default();
     (topic.topic_id, topic.partitions) = (asked.topic_id, vec![partition]);
     let mut response = FetchResponse::default();
@@ -84,7 +92,7 @@ fn fetched(request: &FetchRequest, world: &World) -> FetchResponse {
 
 fn ended(request: &ListOffsetsRequest, world: &World) -> ListOffsetsResponse {
     let mut partition = ListOffsetsPartitionResponse::default();
-    partition.offset = world.records() as i64;
+    partition.offset = world.told_end();
     let mut topic = ListOffsetsTopicResponse::default();
     (topic.name, topic.partitions) = (request.topics[0].name.clone(), vec![partition]);
     let mut response = ListOffsetsResponse::default();

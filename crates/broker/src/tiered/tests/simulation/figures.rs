@@ -13,6 +13,7 @@ pub(super) struct Figures {
     pub(super) trimmed: usize,
     pub(super) raised: usize,
     pub(super) removals: usize,
+    pub(super) cuts: usize,
 }
 
 impl Figures {
@@ -28,14 +29,15 @@ impl Figures {
             (&mut self.trimmed, other.trimmed),
             (&mut self.raised, other.raised),
             (&mut self.removals, other.removals),
+            (&mut self.cuts, other.cuts),
         ];
         pairs.into_iter().for_each(|(sum, more)| *sum += more);
     }
 
-    pub(super) fn all(&self) -> [usize; 10] {
+    pub(super) fn all(&self) -> [usize; 11] {
         let own = *self;
         let counts = [own.copies, own.deletions, own.crashes, own.elections, own.late];
-        let more = [own.lost, own.refused, own.trimmed, own.raised, own.removals];
+        let more = [own.lost, own.refused, own.trimmed, own.raised, own.removals, own.cuts];
         std::array::from_fn(|at| if at < 5 { counts[at] } else { more[at - 5] })
     }
 }

@@ -63,6 +63,9 @@ impl History {
         let world = World::new(layout, random.random_range(1..40));
         let mut history = Self::begin(random, (board, world), limits);
         (history.is_faulty, history.mistake) = (true, mistake);
+        if mistake == Some(Mistake::HidesCuts) {
+            history.world.hide_cuts();
+        }
         history
     }
 
@@ -148,7 +151,8 @@ impl History {
                 let node = self.random.random_range(0..2);
                 self.crash(node)?;
             }
-            _ => self.apply_late()?,
+            96..99 => self.apply_late()?,
+            _ => self.cut_some(),
         }
         self.check()
     }

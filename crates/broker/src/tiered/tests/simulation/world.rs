@@ -53,6 +53,14 @@ struct State {
     objects: BTreeMap<String, Vec<u8>>,
     /// Batches of the metadata topic, with the only record of each.
     topic: Vec<(Bytes, RemoteRecord)>,
+    /// Leader epochs of the metadata topic, and their first offsets.
+    epochs: Vec<(i32, i64)>,
+    /// Segments whose last records the metadata topic has lost: any change of them may follow.
+    cut: BTreeSet<Uuid>,
+    /// True if the topic's leader does not tell its end, as after its election.
+    hides_end: bool,
+    /// True if the topic's leader does not report that its records are others than those read.
+    hides_cuts: bool,
     segments: BTreeMap<Uuid, Known>,
     /// Segment of each object.
     owners: BTreeMap<String, Uuid>,
@@ -87,7 +95,7 @@ struct Waiting {
 
 impl World {
     pub(super) fn new(layout: StoreLayout, batches_max: usize) -> Arc<Self> {
-        let state = Mutex::new(State { batches_max, ..State::default() });
+        let state = Mutex::new(State { batches_max, epochs: vec![(0, 0)], ..State::default() });
         let names = Store::stand_in(Box::new(Nothing), layout);
         Arc::new(Self { state, arrival: Notify::new(), layout, names })
     }
@@ -175,6 +183,61 @@ impl World {
         (batches.into(), state.topic.len() as i64)
     }
 
+    /// The latest leader epoch of the metadata topic not above this one, and its end, if the topic
+    /// has other records before the offset than those of this epoch.
+    pub(super) fn diverging(&self, epoch: i32, offset: i64) -> Option<(i32, i64)> {
+        let state = self.state.lock();
+        if epoch < 0 || state.hides_cuts {
+            return None;
+        }
+        let later = state.epochs.partition_point(|(known, _)| *known <= epoch);
+        let end = state.epochs.get(later).map_or(state.topic.len() as i64, |(_, start)| *start);
+        let (floor, _) = state.epochs[later - 1];
+        (floor < epoch || end < offset).then_some((floor, end))
+    }
+
+    /// The metadata topic has only this number of records from now on: its leader has lost the
+    /// others, and leads in a new epoch.
+    pub(super) fn cut(&self, keep: usize) {
+        let mut state = self.state.lock();
+        let lost = state.topic.split_off(keep);
+        state.cut.extend(lost.iter().filter_map(|(_, record)| id_in(record)));
+        let (start, epoch) = (keep as i64, state.epochs.last().map_or(0, |(epoch, _)| epoch + 1));
+        state.epochs.retain(|(_, begun)| *begun < start || *begun == 0);
+        state.epochs.push((epoch, start));
+        state.segments.clear();
+        for (_, record) in state.topic.clone() {
+            match record {
+                RemoteRecord::Segment(segment) => {
+                    let known = Known { state: segment.state, segment, author: Life::MAX };
+                    state.segments.insert(known.segment.id.id, known);
+                }
+                RemoteRecord::Update(update) => {
+                    let known = state.segments.get_mut(&update.id.id);
+                    let known = known.filter(|known| update.state.may_follow(Some(known.state)));
+                    known.into_iter().for_each(|known| known.state = update.state);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The topic's leader does not tell its end, or does again.
+    pub(super) fn hide_end(&self, is_hidden: bool) {
+        self.state.lock().hides_end = is_hidden;
+    }
+
+    /// The topic's leader does not report lost records.
+    pub(super) fn hide_cuts(&self) {
+        self.state.lock().hides_cuts = true;
+    }
+
+    /// The end that the topic's leader tells.
+    pub(super) fn told_end(&self) -> i64 {
+        let state = self.state.lock();
+        if state.hides_end { -1 } else { state.topic.len() as i64 }
+    }
+
     /// Number of records in the metadata topic.
     pub(super) fn records(&self) -> usize {
         self.state.lock().topic.len()
@@ -185,6 +248,11 @@ impl World {
         let state = self.state.lock();
         let known = state.segments.values().filter(|known| known.state != SegmentState::DeleteFinished);
         known.map(|known| (known.segment.clone(), known.state)).collect()
+    }
+
+    /// A segment that the metadata has, in any state.
+    pub(super) fn segment(&self, id: Uuid) -> Option<RemoteSegment> {
+        self.state.lock().segments.get(&id).map(|known| known.segment.clone())
     }
 
     /// The store refuses to delete objects.
@@ -198,15 +266,13 @@ impl World {
 
     /// True for an object that nothing names, and that no process could have deleted.
     pub(super) fn is_left(&self, key: &str) -> bool {
-        let state = self.state.lock();
-        state.owners.get(key).is_some_and(|id| state.left.contains(id))
+        self.state.lock().is_left(key)
     }
 
     /// True for an upload of a segment whose deletion has begun.
     pub(super) fn is_deleted(&self, request: &Request) -> bool {
         let Request::Store(StoreChange::Put(key, _)) = request else { return false };
-        let state = self.state.lock();
-        let owner = state.owners.get(key).map(|id| state.segments[id].state);
+        let owner = self.state.lock().owner_state(key);
         owner.is_some_and(|state| state != SegmentState::CopyStarted)
     }
 
@@ -218,8 +284,7 @@ impl World {
     /// Number of objects of segments that should not exist without metadata.
     pub(super) fn objects(&self) -> usize {
         let state = self.state.lock();
-        let is_left = |key: &str| state.owners.get(key).is_some_and(|id| state.left.contains(id));
-        state.objects.keys().filter(|key| !key.starts_with(OWN) && !is_left(key)).count()
+        state.objects.keys().filter(|key| !key.starts_with(OWN) && !state.is_left(key)).count()
     }
 
     pub(super) fn keys(&self, segment: &RemoteSegment) -> Vec<String> {
@@ -234,9 +299,10 @@ impl World {
         let mut state = self.state.lock();
         match request {
             Request::Store(StoreChange::Put(key, content)) => {
-                let owner = state.owners.get(key).map(|id| state.segments[id].state);
+                let owner = state.owner_state(key);
                 state.objects.insert(key.clone(), content.clone());
                 match owner {
+                    _ if state.is_cut(key) => Ok(()),
                     None if key.starts_with(OWN) || is_late => Ok(()),
                     Some(SegmentState::CopyStarted) => Ok(()),
                     // Another leader has deleted the copy meanwhile.
@@ -250,8 +316,10 @@ impl World {
             }
             Request::Store(StoreChange::Delete(keys)) => {
                 for key in keys {
-                    let owner = state.owners.get(key).map(|id| state.segments[id].state);
-                    if !matches!(owner, Some(SegmentState::DeleteStarted | SegmentState::DeleteFinished)) {
+                    let owner = state.owner_state(key);
+                    let is_marked =
+                        matches!(owner, Some(SegmentState::DeleteStarted | SegmentState::DeleteFinished));
+                    if !is_marked && !state.is_cut(key) {
                         return Err(format!("{key} is deleted in state {owner:?}"));
                     }
                     state.objects.remove(key);
@@ -265,7 +333,7 @@ impl World {
                 value.push(0, None, Some(&encode(record).unwrap()));
                 let mut batch = value.build().unwrap();
                 let offset = state.topic.len() as i64;
-                assign(&mut batch, offset, 0);
+                assign(&mut batch, offset, state.epochs.last().map_or(0, |(epoch, _)| *epoch));
                 state.topic.push((batch.freeze(), record.clone()));
                 self.note(&mut state, record, (author, is_late))
             }
@@ -291,6 +359,9 @@ impl World {
             }
             RemoteRecord::Update(update) => {
                 let Some(known) = state.segments.get_mut(&update.id.id) else {
+                    if state.cut.contains(&update.id.id) {
+                        return Ok(());
+                    }
                     return Err(format!("{:?} of an unknown segment {}", update.state, update.id));
                 };
                 if !update.state.may_follow(Some(known.state)) {
@@ -312,6 +383,36 @@ impl World {
             other => return Err(format!("{other:?} is written")),
         }
         Ok(())
+    }
+}
+
+impl State {
+    /// State of the segment of an object, if the metadata has the segment.
+    fn owner_state(&self, key: &str) -> Option<SegmentState> {
+        self.segments.get(self.owners.get(key)?).map(|known| known.state)
+    }
+
+    /// True for an object of a segment whose last records are lost.
+    fn is_cut(&self, key: &str) -> bool {
+        self.owners.get(key).is_some_and(|id| self.cut.contains(id))
+    }
+
+    /// True for an object that nothing names: its process could not delete it, or the metadata has
+    /// lost all records of its segment.
+    fn is_left(&self, key: &str) -> bool {
+        let is_left = |id| {
+            self.left.contains(id) || self.cut.contains(id) && !self.segments.contains_key(id)
+        };
+        self.owners.get(key).is_some_and(is_left)
+    }
+}
+
+/// The segment of a record.
+fn id_in(record: &RemoteRecord) -> Option<Uuid> {
+    match record {
+        RemoteRecord::Segment(segment) => Some(segment.id.id),
+        RemoteRecord::Update(update) => Some(update.id.id),
+        _ => None,
     }
 }
 
