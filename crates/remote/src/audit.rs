@@ -76,6 +76,14 @@ impl Inventory {
         self.partitions.values().flat_map(SegmentCache::list).map(AsRef::as_ref)
     }
 
+    /// The copied segment of a topic with the highest offset.
+    pub fn newest_of(&self, topic: &str) -> Option<&RemoteSegment> {
+        let is_copy = |segment: &&RemoteSegment| {
+            segment.state == SegmentState::CopyFinished && segment.id.partition.topic == topic
+        };
+        self.segments().filter(is_copy).max_by_key(|segment| segment.end_offset)
+    }
+
     /// True if `read` includes the partition of the metadata topic that has the records of this
     /// partition.
     fn covers(&self, topic_id: Uuid, partition: i32) -> bool {

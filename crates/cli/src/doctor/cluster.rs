@@ -5,6 +5,7 @@ mod checks;
 mod facts;
 mod file;
 mod progress;
+mod tiers;
 
 use std::io::Write;
 use std::path::Path;
@@ -12,6 +13,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use self::facts::Facts;
+use self::file::OfFile;
+use self::tiers::Tiers;
 use crate::cluster::BrokerArgs;
 use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format};
@@ -79,10 +82,10 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let mut cluster = brokers.connect()?;
     let facts = Facts::ask(&mut cluster)?;
-    let found = config.map(|path| file::checks(path, &facts));
-    let (own, of_file) = found.map_or((None, Vec::new()), |found| (found.node_id, found.checks));
-    let mut checks = checks::all(&facts, own);
-    checks.extend(of_file);
+    let none = OfFile { node_id: None, tiers: Tiers::Unknown, checks: Vec::new() };
+    let of_file = config.map_or(none, |path| file::checks(path, &facts));
+    let mut checks = checks::all(&facts, of_file.node_id, &of_file.tiers);
+    checks.extend(of_file.checks);
     let replaceable = checks.iter().all(|check| check.verdict != Verdict::Blocked);
     let report = Report { cluster: facts.cluster_id, replaceable, checks };
     let printed = match format {

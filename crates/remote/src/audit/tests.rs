@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::path::PathBuf;
 
 use levada_tiered::{
     PartitionDelete, RemoteSegmentId, SegmentUpdate, StoreLayout, StoreLocation, StoreOptions,
@@ -72,6 +73,12 @@ fn put(store: &Store, dir: &TempDir, segment: &RemoteSegment) {
     fs::remove_file(path).unwrap();
 }
 
+/// The file of an object.
+fn object(dir: &TempDir, layout: StoreLayout, key: &str) -> PathBuf {
+    let root = if layout == StoreLayout::Local { "kafka-tiered-storage" } else { "" };
+    dir.path().join(root).join(key)
+}
+
 /// A store with segments 1 to 4: copied, being copied, being deleted, and unknown to the metadata.
 fn filled(dir: &TempDir, layout: StoreLayout) -> (Store, Inventory) {
     let store = store(dir, layout);
@@ -87,6 +94,21 @@ fn filled(dir: &TempDir, layout: StoreLayout) -> (Store, Inventory) {
     inventory.apply(&update(1, SegmentState::CopyFinished));
     inventory.apply(&update(3, SegmentState::DeleteStarted));
     (store, inventory)
+}
+
+#[test]
+fn newest_copy_of_topic_is_readable() {
+    for layout in LAYOUTS {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, inventory) = filled(&dir, layout);
+        assert_eq!(inventory.newest_of("other"), None);
+        // Segments 2 and 3 end later or at the same offset, and are not copied.
+        let newest = inventory.newest_of("a-b-1").unwrap();
+        assert_eq!(newest.id, segment(1).id);
+        store.check_readable(newest).unwrap();
+        fs::remove_file(object(&dir, layout, &store.log_key(newest).unwrap())).unwrap();
+        assert_eq!(store.check_readable(newest).unwrap_err().kind, RemoteErrorKind::NotFound);
+    }
 }
 
 #[test]
@@ -113,8 +135,7 @@ fn missing_and_short_objects_are_damage() {
     for layout in LAYOUTS {
         let dir = tempfile::tempdir().unwrap();
         let (store, inventory) = filled(&dir, layout);
-        let root = if layout == StoreLayout::Local { "kafka-tiered-storage" } else { "" };
-        let path = |key: &str| dir.path().join(root).join(key);
+        let path = |key: &str| object(&dir, layout, key);
         let log = store.log_key(&segment(1)).unwrap();
         fs::write(path(&log), b"short").unwrap();
         let found = audit(&store, &inventory).unwrap();

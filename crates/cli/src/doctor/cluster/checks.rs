@@ -8,18 +8,19 @@ use levada_wire::messages::metadata_response::{MetadataResponsePartition, Metada
 
 use super::Check;
 use super::facts::Facts;
+use super::tiers::{self, Tiers};
 
 /// Maximum number of names in a line.
 const NAMES_MAX: usize = 5;
 
 /// All checks. `own` is the broker to be replaced, if it is known: it may be stopped already.
-pub(super) fn all(facts: &Facts, own: Option<i32>) -> Vec<Check> {
+pub(super) fn all(facts: &Facts, own: Option<i32>, tiers: &Tiers) -> Vec<Check> {
     let mut checks = vec![brokers(facts, own)];
     checks.extend(features(facts));
     checks.push(releases(facts));
     checks.push(replicas(facts, own));
     checks.push(single_replicas(facts, own));
-    checks.extend(topic_settings(facts, own));
+    checks.extend(topic_settings(facts, own, tiers));
     checks
 }
 
@@ -147,24 +148,13 @@ fn single_replicas(facts: &Facts, own: Option<i32>) -> Check {
 }
 
 /// Tiered topics, and topics whose writers wait while a broker is replaced.
-fn topic_settings(facts: &Facts, own: Option<i32>) -> Vec<Check> {
+fn topic_settings(facts: &Facts, own: Option<i32>, tiers: &Tiers) -> Vec<Check> {
     if let Some(error) = &facts.settings_refused {
         let found = format!("cannot read settings of topics: {error}");
         let next =
             "levada acl add USER --allow describe-configs --topic '*', or another user in --command-config";
         return vec![Check::blocked("topic settings", found, next)];
     }
-    let tiered = facts.settings.iter().filter(|(_, settings)| settings.is_tiered);
-    let tiered: Vec<String> = tiered.map(|(name, _)| name.clone()).collect();
-    let tiered = if tiered.is_empty() {
-        Check::ok("tiered topics", "none")
-    } else {
-        Check::blocked(
-            "tiered topics",
-            format!("remote.storage.enable=true: {}", some(&tiered)),
-            "configure the same remote store for Levada (levada.remote.store), or keep these topics on brokers of Kafka",
-        )
-    };
     let waits = |(topic, partition): &(&MetadataResponseTopic, &MetadataResponsePartition)| {
         let settings = topic.name.as_deref().and_then(|name| facts.settings.get(name)).copied();
         let replicas = partition.replica_nodes.len();
@@ -181,7 +171,7 @@ fn topic_settings(facts: &Facts, own: Option<i32>) -> Vec<Check> {
             "lower min.insync.replicas of these topics, or add replicas",
         )
     };
-    vec![tiered, waiting]
+    vec![tiers::check(facts, tiers), waiting]
 }
 
 fn partitions(facts: &Facts) -> impl Iterator<Item = (&MetadataResponseTopic, &MetadataResponsePartition)> {

@@ -10,11 +10,13 @@ use levada_terminal::output;
 use super::Check;
 use super::checks::some;
 use super::facts::Facts;
+use super::tiers::Tiers;
 
 /// Checks of a file.
 pub(super) struct OfFile {
     /// Id of the broker, if the file can be used.
     pub(super) node_id: Option<i32>,
+    pub(super) tiers: Tiers,
     pub(super) checks: Vec<Check>,
 }
 
@@ -25,17 +27,18 @@ pub(super) fn checks(path: &Path, facts: &Facts) -> OfFile {
         Ok(config) => config,
         Err(errors) => {
             let check = |error: &_| Check::blocked("configuration", format!("{error}"), next_step(error));
-            return OfFile { node_id: None, checks: errors.0.iter().map(check).collect() };
+            let checks = errors.0.iter().map(check).collect();
+            return OfFile { node_id: None, tiers: Tiers::Unknown, checks };
         }
     };
     let mut checks = vec![keys(&config), role(&config), identity(&config, facts), security(&config)];
     checks.extend(directories(&config, facts));
-    OfFile { node_id: Some(config.node_id), checks }
+    OfFile { node_id: Some(config.node_id), tiers: Tiers::of(&config, facts), checks }
 }
 
 fn next_step(error: &ConfigError) -> &'static str {
     match error {
-        ConfigError::Refused { key, .. } if key == "remote.log.storage.system.enable" => {
+        ConfigError::Invalid { key, .. } if key == "levada.remote.store" => {
             "set levada.remote.store to the same remote store, or keep this node with Apache Kafka"
         }
         _ => {

@@ -10,6 +10,7 @@ use levada_wire::messages::metadata_response::{MetadataResponsePartition, Metada
 
 use super::facts::{Facts, TopicSettings};
 use super::progress::Sample;
+use super::tiers::Tiers;
 use super::{Check, Report, Verdict, checks, file, print};
 
 fn broker(id: i32, is_fenced: bool) -> DescribeClusterBroker {
@@ -61,7 +62,7 @@ fn sound() -> Facts {
 
 /// Fails unless exactly this check has this verdict and all others pass.
 fn expect(facts: &Facts, own: Option<i32>, expected: (&str, Verdict, &str)) {
-    let checks = checks::all(facts, own);
+    let checks = checks::all(facts, own, &Tiers::Unknown);
     let failed: Vec<&Check> = checks.iter().filter(|check| check.verdict != Verdict::Ok).collect();
     let [check] = failed[..] else { panic!("{failed:#?}") };
     assert_eq!((check.name, check.verdict), (expected.0, expected.1), "{check:?}");
@@ -70,7 +71,7 @@ fn expect(facts: &Facts, own: Option<i32>, expected: (&str, Verdict, &str)) {
 
 #[test]
 fn doctor_accepts_a_sound_cluster() {
-    let checks = checks::all(&sound(), None);
+    let checks = checks::all(&sound(), None, &Tiers::Unknown);
     assert!(checks.iter().all(|check| check.verdict == Verdict::Ok && check.next.is_none()), "{checks:#?}");
     assert_eq!(checks.len(), 7);
 }
@@ -80,8 +81,10 @@ fn fenced_broker_blocks_unless_being_replaced() {
     let mut facts = sound();
     facts.brokers[2].is_fenced = true;
     facts.topics[0].partitions.iter_mut().for_each(|partition| partition.isr_nodes = vec![2, 1]);
-    assert!(checks::all(&facts, Some(3)).iter().all(|check| check.verdict == Verdict::Ok));
-    let blocked = checks::all(&facts, None).into_iter().filter(|check| check.verdict == Verdict::Blocked);
+    assert!(checks::all(&facts, Some(3), &Tiers::Unknown).iter().all(|check| check.verdict == Verdict::Ok));
+    let blocked = checks::all(&facts, None, &Tiers::Unknown)
+        .into_iter()
+        .filter(|check| check.verdict == Verdict::Blocked);
     assert_eq!(blocked.map(|check| check.name).collect::<Vec<_>>(), ["brokers", "replicas"]);
 }
 
@@ -108,7 +111,7 @@ fn doctor_names_topics_at_risk() {
     let mut facts = sound();
     facts.topics.push(topic("alone", &[(&[3], &[3])]));
     expect(&facts, None, ("single replicas", Verdict::Warning, "alone-0"));
-    assert!(checks::all(&facts, Some(1)).iter().all(|check| check.verdict == Verdict::Ok));
+    assert!(checks::all(&facts, Some(1), &Tiers::Unknown).iter().all(|check| check.verdict == Verdict::Ok));
     let mut facts = sound();
     facts.topics[0].partitions[1].isr_nodes = vec![2, 3];
     expect(&facts, None, ("replicas", Verdict::Blocked, "clicks-1 has 2 of 3 replicas in sync"));
@@ -121,7 +124,7 @@ fn doctor_names_topics_at_risk() {
     expect(&facts, None, ("min.insync.replicas", Verdict::Warning, "clicks-0, clicks-1"));
     let mut facts = sound();
     facts.settings.get_mut("clicks").unwrap().is_tiered = true;
-    expect(&facts, None, ("tiered topics", Verdict::Blocked, "clicks"));
+    expect(&facts, None, ("tiered topics", Verdict::Blocked, "clicks; the store of the broker is not known"));
     let mut facts = sound();
     facts.settings_refused = Some("TOPIC_AUTHORIZATION_FAILED".to_owned());
     expect(&facts, None, ("topic settings", Verdict::Blocked, "TOPIC_AUTHORIZATION_FAILED"));
@@ -196,6 +199,40 @@ fn doctor_blocks_foreign_directory_or_invalid_configuration() {
     let of_file = file::checks(&path, &sound());
     assert!(of_file.checks.iter().all(|check| check.verdict == Verdict::Ok), "{:#?}", of_file.checks);
     assert_eq!(of_file.node_id, Some(2));
+}
+
+#[test]
+fn doctor_accepts_tiered_topics_with_their_store() {
+    const OWN: &str = "cluster.id=of-three\nnode.id=2";
+    let mut facts = sound();
+    facts.settings.get_mut("clicks").unwrap().is_tiered = true;
+    let store = tempfile::tempdir().unwrap();
+    let keys = format!(
+        "remote.log.storage.system.enable=true\nlevada.remote.store=file://{}",
+        store.path().display()
+    );
+    let check = |keys: &str| {
+        let of_file = file::checks(&stopped(OWN, keys).1, &facts);
+        let all = checks::all(&facts, of_file.node_id, &of_file.tiers);
+        all.into_iter().find(|check| check.name == "tiered topics").unwrap()
+    };
+    let off = check("");
+    assert_eq!(off.verdict, Verdict::Blocked);
+    assert!(off.found.contains("remote.log.storage.system.enable is off"), "{off:?}");
+    assert!(off.next.unwrap().contains("remote.storage.enable off deletes the remote records"));
+    // A file of Kafka, whose keys of the plug-in do not name the store for Levada.
+    let of_kafka = file::checks(&stopped(OWN, "remote.log.storage.system.enable=true").1, &facts);
+    let refused = of_kafka.checks.into_iter().find(|check| check.name == "configuration").unwrap();
+    assert!(refused.next.unwrap().contains("same remote store"));
+    assert_eq!(of_kafka.tiers, Tiers::Unknown);
+    let served = check(&keys);
+    assert!(served.verdict == Verdict::Ok && served.found.contains("no metadata of a copy"), "{served:?}");
+    std::fs::create_dir(store.path().join(".levada")).unwrap();
+    let owner = "{\"version\":1,\"cluster.id\":\"other\"}";
+    std::fs::write(store.path().join(".levada/cluster.json"), owner).unwrap();
+    let foreign = check(&keys);
+    assert_eq!(foreign.verdict, Verdict::Blocked);
+    assert!(foreign.found.contains("belongs to cluster other") && foreign.next.is_some(), "{foreign:?}");
 }
 
 #[test]
