@@ -111,8 +111,15 @@ fn print(out: &mut dyn Write, name: &str, found: &RemoteInventory, audit: &Audit
         writeln!(out, "{note} {} ({} bytes) belongs to no segment", entry.key, entry.length)?;
     }
     if !audit.orphans.is_empty() {
-        writeln!(out, "  a copy or a deletion was interrupted, or another cluster uses the store;")?;
-        writeln!(out, "  delete objects only if they are older than a day and no other cluster has them")?;
+        writeln!(
+            out,
+            "  a copy or a deletion was interrupted, its metadata is lost, or another cluster uses the store;"
+        )?;
+        writeln!(
+            out,
+            "  delete only objects that a check a day later names again, if no metadata was lost and"
+        )?;
+        writeln!(out, "  no other cluster has them")?;
     }
     if found.partitions == 0 {
         writeln!(out, "{note} the data directories have no partition of __remote_log_metadata")?;
