@@ -11,6 +11,7 @@
 //! - Each acknowledged record from the start of the leader's log on is readable, in its epoch, from
 //!   the local log or from a finished copy.
 //! - The start of a log passes only records that retention, or a client, lets go.
+//! - A broker deletes an unfinished copy of another broker only if the log begins after its records.
 //! - Objects are deleted only after the metadata has DeleteStarted for their segment, a copy ends
 //!   only with all of its objects, states follow each other as in KIP-405, ids are unique.
 //! - In the end, without further faults, all objects belong to finished copies, which have theirs.
@@ -66,10 +67,12 @@ enum Mistake {
     RaisesStartOverCopies,
     /// A broker does not learn that the metadata topic has lost records.
     HidesCuts,
+    /// A leader deletes the unfinished copies of the other node, which may go on with them.
+    TakesOverCopies,
 }
 
 impl Mistake {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::CountsStartedCopies,
         Self::DeletesUnmarked,
         Self::ReusesIds,
@@ -78,6 +81,7 @@ impl Mistake {
         Self::LeavesLastObjectOut,
         Self::RaisesStartOverCopies,
         Self::HidesCuts,
+        Self::TakesOverCopies,
     ];
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use levada_metadata::records::{Record, RemoveTopicRecord};
 use levada_remote::{Store, StoreChange};
-use levada_tiered::{RemoteRecord, SegmentState, StoreLayout};
+use levada_tiered::{RemoteRecord, SegmentState, SegmentUpdate, StoreLayout};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::runtime::Runtime;
@@ -186,6 +186,9 @@ impl History {
     pub(super) fn begin_round(&mut self, at: usize) {
         let node = &mut self.nodes[at];
         self.world.run(node.life);
+        if self.mistake == Some(Mistake::TakesOverCopies) {
+            node.take_over();
+        }
         node.begin_round();
     }
 
@@ -254,12 +257,12 @@ impl History {
             84..88 => Answer::Lost,
             88..92 => Answer::Refused,
             _ => {
-                self.tell(|| format!("node {id} asks for {}", summary(&request)));
+                self.tell(|| format!("node {id} asks for {request}"));
                 self.crash(node)?;
                 return Ok(false);
             }
         };
-        self.tell(|| format!("node {id}: {answer:?} {}", summary(&request)));
+        self.tell(|| format!("node {id}: {answer:?} {request}"));
         match (answer, &request) {
             (Answer::Refused, Request::Store(StoreChange::Delete(keys))) => {
                 self.figures.refused += 1;
@@ -302,10 +305,28 @@ impl History {
             _ => {}
         }
         if let Request::Append(RemoteRecord::Update(update)) = request {
+            self.check_owner(node, update)?;
             self.figures.copies += usize::from(update.state == SegmentState::CopyFinished);
             self.figures.deletions += usize::from(update.state == SegmentState::DeleteFinished);
         }
         self.effect(request, life)
+    }
+
+    /// Checks that a node does not delete a copy of the other one that is not finished, unless its
+    /// records are deleted.
+    fn check_owner(&self, node: usize, update: &SegmentUpdate) -> Result<(), String> {
+        let (world, node) = (&self.world, &self.nodes[node]);
+        let Some(segment) = world.unfinished(update.id.id).filter(|found| found.broker_id != node.id) else {
+            return Ok(());
+        };
+        let is_kept = !self.is_deleted && node.partition().log().log_start() <= segment.end_offset;
+        if is_kept && update.state == SegmentState::DeleteStarted {
+            return Err(format!(
+                "node {} deletes the unfinished copy {} of the other one",
+                node.id, segment.id
+            ));
+        }
+        Ok(())
     }
 
     fn effect(&mut self, request: &Request, life: Life) -> Result<(), String> {
@@ -325,7 +346,7 @@ impl History {
         }
         let (request, life) = self.late.swap_remove(self.random.random_range(0..self.late.len()));
         self.figures.late += 1;
-        self.tell(|| format!("late: {}", summary(&request)));
+        self.tell(|| format!("late: {request}"));
         self.world.effect(&request, (life, true))
     }
 
@@ -470,19 +491,4 @@ impl Drop for History {
 
 pub(super) fn deletion() -> Record {
     RemoveTopicRecord { topic_id: TOPIC }.into()
-}
-
-fn summary(request: &Request) -> String {
-    match request {
-        Request::Store(StoreChange::Put(key, _)) => format!("put {key}"),
-        Request::Store(StoreChange::Delete(keys)) => format!("delete {}", keys.join(" ")),
-        Request::Append(RemoteRecord::Segment(segment)) => {
-            format!(
-                "CopyStarted {} {}..={} {:?}",
-                segment.id, segment.start_offset, segment.end_offset, segment.epochs
-            )
-        }
-        Request::Append(RemoteRecord::Update(update)) => format!("{:?} {}", update.state, update.id),
-        Request::Append(other) => format!("{other:?}"),
-    }
 }

@@ -20,6 +20,7 @@ use levada_metadata::records::{
 };
 use levada_metadata::store::{Store, StoreOptions};
 use levada_process::clock::now_ms;
+use levada_tiered::SegmentState;
 use levada_tiered::record::METADATA_TOPIC;
 use levada_wire::Uuid;
 use tempfile::TempDir;
@@ -176,6 +177,25 @@ impl Node {
                 Work::Remove(_) => {}
             }
         }
+    }
+
+    /// Begins to delete the unfinished copies of the other node, if this one leads.
+    pub(super) fn take_over(&mut self) {
+        let (tiers, served) = (self.tiers().clone(), self.broker().replicas().partition("t", 0));
+        let (Some(remote), Ok(_)) = (self.remote(), served.and_then(|own| own.check_leader(-1))) else {
+            return;
+        };
+        let mut others = remote.segments().unwrap_or_default();
+        let id = self.id;
+        others.retain(|one| one.state == SegmentState::CopyStarted && one.broker_id != id);
+        if others.is_empty() {
+            return;
+        }
+        self.begin(Kind::Copy, async move {
+            for segment in others {
+                let _ = tiers.delete_segment(&remote, &segment).await;
+            }
+        });
     }
 
     fn begin(&mut self, kind: Kind, work: impl Future<Output = ()> + 'static) {

@@ -3,6 +3,7 @@
 //! world checks each effect.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
@@ -26,6 +27,21 @@ pub(super) type Life = u64;
 pub(super) enum Request {
     Store(StoreChange),
     Append(RemoteRecord),
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(StoreChange::Put(key, _)) => write!(f, "put {key}"),
+            Self::Store(StoreChange::Delete(keys)) => write!(f, "delete {}", keys.join(" ")),
+            Self::Append(RemoteRecord::Segment(segment)) => {
+                let (start, end) = (segment.start_offset, segment.end_offset);
+                write!(f, "CopyStarted {} {start}..={end} {:?}", segment.id, segment.epochs)
+            }
+            Self::Append(RemoteRecord::Update(update)) => write!(f, "{:?} {}", update.state, update.id),
+            Self::Append(other) => write!(f, "{other:?}"),
+        }
+    }
 }
 
 /// Response to a change.
@@ -255,6 +271,13 @@ impl World {
         self.state.lock().segments.get(&id).map(|known| known.segment.clone())
     }
 
+    /// A segment whose copy has begun and not ended.
+    pub(super) fn unfinished(&self, id: Uuid) -> Option<RemoteSegment> {
+        let state = self.state.lock();
+        let known = state.segments.get(&id).filter(|known| known.state == SegmentState::CopyStarted);
+        known.map(|known| known.segment.clone())
+    }
+
     /// The store refuses to delete objects.
     pub(super) fn refuse(&self, keys: &[String]) {
         let mut state = self.state.lock();
@@ -400,9 +423,7 @@ impl State {
     /// True for an object that nothing names: its process could not delete it, or the metadata has
     /// lost all records of its segment.
     fn is_left(&self, key: &str) -> bool {
-        let is_left = |id| {
-            self.left.contains(id) || self.cut.contains(id) && !self.segments.contains_key(id)
-        };
+        let is_left = |id| self.left.contains(id) || self.cut.contains(id) && !self.segments.contains_key(id);
         self.owners.get(key).is_some_and(is_left)
     }
 }
