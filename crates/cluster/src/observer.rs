@@ -24,7 +24,7 @@ pub use self::requests::{METADATA_TOPIC, METADATA_TOPIC_ID};
 pub use self::tail::LogPosition;
 use self::tail::Tail;
 use self::transactions::Transactions;
-pub use self::transactions::{Committed, MetadataRecord, RecordFault};
+pub use self::transactions::{Committed, MetadataRecord, QuorumChange, RecordFault};
 use crate::errors::{self, Reaction};
 use crate::quorum::{Address, Quorum, Target, Told};
 
@@ -140,6 +140,7 @@ struct Pending {
 pub struct Observer {
     config: ObserverConfig,
     quorum: Quorum,
+    kraft_version: i16,
     tail: Tail,
     transactions: Transactions,
     download: Option<Download>,
@@ -175,6 +176,7 @@ impl Observer {
             transactions: Transactions::new(&config.listener, config.transaction_bytes),
             config,
             quorum,
+            kraft_version: 0,
             download: None,
             downloads: false,
             pending: None,
@@ -189,6 +191,12 @@ impl Observer {
     /// Leader, epoch and addresses of the quorum. The leader is the active controller.
     pub fn quorum(&self) -> &Quorum {
         &self.quorum
+    }
+
+    /// The level of `kraft.version` in the control records up to the end of the published records:
+    /// 1 if the log names the voters, 0 if the configuration does.
+    pub fn kraft_version(&self) -> i16 {
+        self.kraft_version
     }
 
     /// The end of the published records.
@@ -376,7 +384,9 @@ impl Observer {
         match self.transactions.take(&covered) {
             Ok(None) => {}
             Ok(Some(committed)) => {
-                if let Some(voters) = committed.voters.clone() {
+                let QuorumChange { kraft_version, voters } = committed.quorum.clone();
+                self.kraft_version = kraft_version.unwrap_or(self.kraft_version);
+                if let Some(voters) = voters {
                     self.quorum.set_voters(voters);
                 }
                 self.actions.push(ObserverAction::Publish(committed));
@@ -450,15 +460,19 @@ impl Observer {
     }
 
     fn finish_download(&mut self) {
-        let Some(mut download) = self.download.take() else { return };
+        let Some(download) = self.download.take() else { return };
         self.downloads = false;
-        if let Some(voters) = download.voters() {
+        let id = download.id;
+        let QuorumChange { kraft_version, voters } = download.into_quorum();
+        // A snapshot contains the levels that are not 0.
+        self.kraft_version = kraft_version.unwrap_or(0);
+        if let Some(voters) = voters {
             self.quorum.set_voters(voters);
         }
-        let position = LogPosition { offset: download.id.end_offset, epoch: download.id.epoch };
+        let position = LogPosition { offset: id.end_offset, epoch: id.epoch };
         self.tail.restart(position);
         self.transactions.restart(position);
-        self.actions.push(ObserverAction::SnapshotEnds(download.id));
+        self.actions.push(ObserverAction::SnapshotEnds(id));
     }
 
     fn drop_download(&mut self) {

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use levada_wire::primitives::Uuid;
 
+use super::features::KRAFT_VERSION;
 use super::records::{ConfigRecord, DelegationTokenRecord, Opaque, Record};
 
 pub use self::access::{Acls, Credentials};
@@ -41,6 +42,7 @@ pub struct Image {
     /// Values of resources of unknown types, by type, resource and key: only for snapshots.
     unknown_configs: Arc<BTreeMap<(i8, String, String), String>>,
     features: Arc<BTreeMap<String, i16>>,
+    kraft_version: i16,
     next_producer_id: i64,
     quotas: Quotas,
     credentials: Credentials,
@@ -133,6 +135,12 @@ impl Image {
         &self.features
     }
 
+    /// The level of the quorum's own feature, which is in control records: 1 if the log names the
+    /// voters, 0 if the configuration does.
+    pub fn kraft_version(&self) -> i16 {
+        self.kraft_version
+    }
+
     /// The first producer id that no block contains yet.
     pub fn next_producer_id(&self) -> i64 {
         self.next_producer_id
@@ -178,6 +186,8 @@ impl Image {
             Record::PartitionChange(change) => self.topics.change_partition(change)?,
             Record::ClearElr(clear) => self.topics.clear_elr(&clear.topic_name)?,
             Record::Config(config) => self.set_config(config),
+            // Earlier controllers of Kafka wrote this record too. The control record has the level.
+            Record::FeatureLevel(feature) if feature.name == KRAFT_VERSION => {}
             Record::FeatureLevel(feature) => {
                 let features = Arc::make_mut(&mut self.features);
                 if feature.feature_level == 0 {

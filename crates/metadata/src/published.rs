@@ -18,14 +18,13 @@ pub struct Metadata {
     /// Held by the thread that replaces the image, and by threads that act on it.
     replacing: Mutex<()>,
     identity: MetaProperties,
-    kraft_version: i16,
 }
 
 impl Metadata {
     /// An empty image, until the first one is published.
-    pub fn new(identity: MetaProperties, kraft_version: i16) -> Self {
+    pub fn new(identity: MetaProperties) -> Self {
         let published = ArcSwap::from_pointee(Image::empty());
-        Self { published, replacing: Mutex::default(), identity, kraft_version }
+        Self { published, replacing: Mutex::default(), identity }
     }
 
     /// The image as of now; it stays as it is, later changes are in later images.
@@ -37,11 +36,6 @@ impl Metadata {
     pub fn has_partition(&self, topic: &str, index: i32) -> bool {
         topic.len() <= TOPIC_NAME_BYTES_MAX
             && self.image().topic(topic).is_some_and(|topic| topic.partition(index).is_some())
-    }
-
-    /// The quorum's own level.
-    pub fn kraft_version(&self) -> i16 {
-        self.kraft_version
     }
 
     /// An image that is published, of the records up to this offset.

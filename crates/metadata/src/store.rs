@@ -212,11 +212,6 @@ impl Store {
         &self.identity
     }
 
-    /// The quorum's level, finalized outside the image's features: 1 if the log names the voters.
-    pub fn kraft_version(&self) -> i16 {
-        self.quorum.kraft_version
-    }
-
     /// A handle through which any thread reads the current image.
     pub fn images(&self) -> Images {
         self.published.clone()

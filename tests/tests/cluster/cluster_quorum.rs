@@ -40,6 +40,9 @@ fn observer_follows_1000_topics_elections_and_snapshots() {
     change_something_of_each_kind(&cluster);
     topics_leave_no_lag(&cluster);
     let mut tools = cluster.tools(LEVADA);
+    let features = cluster.node(LEVADA).levada_json("cluster features describe");
+    let is_static = |row: &Value| row["feature"] == "kraft.version" && row["level"] == 0;
+    assert!(features.as_array().is_some_and(|rows| rows.iter().any(is_static)), "{features}");
     let said = tools.run("MetadataQuorumCommand describe --replication");
     let rows = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let row = rows.into_iter().find(|row| row.first() == Some(&&*LEVADA.to_string()));

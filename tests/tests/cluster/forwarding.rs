@@ -35,6 +35,10 @@ fn controller_serves_quorum_features_and_reassignment_requests() {
     let (cluster, tools) = &mut *cluster();
     assert_has(&tools.run("MetadataQuorumCommand describe --replication"), &["Leader", "Observer"]);
     assert_has(&tools.run("FeatureCommand describe"), &["metadata.version", "FinalizedVersionLevel"]);
+    let described = cluster.node(LEVADA).levada_json("cluster features describe");
+    let rows = described.as_array().expect("rows");
+    let level = rows.iter().find(|row| row["feature"] == "kraft.version").map(|row| &row["level"]);
+    assert_eq!(level, Some(&1.into()), "the voters are in the log: {described}");
     tools.run(&format!("TopicCommand --create --topic moved --replica-assignment {LEVADA}"));
     let listed = tools.run("ReassignPartitionsCommand --list");
     assert_has(&listed, &["No partition reassignments found."]);

@@ -189,8 +189,9 @@ fn odd_token_requests_get_the_responses_of_kafka() {
     compare(&said, &files);
 }
 
-/// Keys of the APIs that exist since Kafka 4.4.
-const NEW: [&str; 2] = ["93", "94"];
+/// Keys of the APIs that exist since Kafka 4.4, and the level of the quorum: the voters of the
+/// recorded Kafka were not in its log.
+const NEW: [&str; 3] = ["93", "94", "kraft.version"];
 
 /// Highest versions and levels that are of Kafka 4.4; the others are of the recorded Kafka 4.3.1.
 const NEWER: [(&str, &str, i64); 7] = [

@@ -15,12 +15,14 @@
 //!
 //! Features whose lowest level is 0 are left out below version 4, whose clients cannot read them;
 //! so are features whose APIs are not served. A broker of a cluster lists all finalized features of
-//! the cluster, and supports the features that it has registered.
+//! the cluster, and supports the features that it has registered. `kraft.version` is finalized in a
+//! quorum whose voters are in the metadata log.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use levada_metadata::features::{FEATURES, Feature, of_members};
+use levada_metadata::features::{FEATURES, Feature, KRAFT_VERSION, of_members};
+use levada_metadata::image::Image;
 use levada_wire::ApiKey;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
@@ -112,14 +114,7 @@ fn add_features(context: &Context, response: &mut ApiVersionsResponse) {
     let image = context.broker().metadata().image();
     response.finalized_features_epoch = image.offset();
     let is_remote = context.broker().controller().is_remote();
-    let is_shown = |name: &str| is_remote || SHOWN_FEATURES.contains(&name);
-    for (name, level) in image.features().iter().filter(|(name, level)| **level > 0 && is_shown(name)) {
-        response.finalized_features.push(message!(FinalizedFeatureKey {
-            name: name.as_str().into(),
-            max_version_level: *level,
-            min_version_level: *level,
-        }));
-    }
+    response.finalized_features = finalized(&image, is_remote);
     for feature in supported(is_remote) {
         if feature.min_version > 0 || context.version() >= ZERO_FEATURES_VERSION_MIN {
             response.supported_features.push(message!(SupportedFeatureKey {
@@ -129,6 +124,22 @@ fn add_features(context: &Context, response: &mut ApiVersionsResponse) {
             }));
         }
     }
+}
+
+/// The features with a level above 0, that of the quorum included.
+fn finalized(image: &Image, is_remote: bool) -> Vec<FinalizedFeatureKey> {
+    let levels = image.features().iter().map(|(name, level)| (name.as_str(), *level));
+    let levels = levels.chain([(KRAFT_VERSION, image.kraft_version())]);
+    let is_shown = |name: &str| is_remote || SHOWN_FEATURES.contains(&name);
+    let shown = levels.filter(|(name, level)| *level > 0 && is_shown(name));
+    let row = |(name, level): (&str, i16)| {
+        message!(FinalizedFeatureKey {
+            name: name.into(),
+            max_version_level: level,
+            min_version_level: level
+        })
+    };
+    shown.map(row).collect()
 }
 
 /// The features that this broker supports: in a cluster those that it has registered.

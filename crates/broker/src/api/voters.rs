@@ -44,7 +44,7 @@ pub(super) fn check_cluster(context: &Context, asked: Option<&StrBytes>) -> Opti
 
 /// The refusal of a quorum whose voters are fixed.
 pub(super) fn check_level(context: &Context, change: &str) -> Option<Failure> {
-    let level = context.broker().metadata().kraft_version();
+    let level = context.broker().metadata().image().kraft_version();
     let text =
         || format!("Cluster doesn't support {change} voter because the kraft.version feature is {level}");
     (level == 0).then(|| Failure::new(ErrorCode::UnsupportedVersion, text()))

@@ -37,9 +37,6 @@ mod tests;
 
 use self::confirmation::{Confirmation, Heard};
 
-/// The voters of the quorum are in its log.
-const KRAFT_VERSION: i16 = 1;
-
 impl Broker {
     /// Opens a broker in a cluster, and begins to register it under the addresses of its listeners,
     /// in the order of the configuration. It serves once it has caught up with the cluster.
@@ -76,7 +73,7 @@ impl Broker {
         let membership = ClusterMembership::start(&config, registration, sender)
             .map_err(|error| OpenError::Membership { reason: error.to_string() })?;
         let stored = MetaProperties { directory_id: dirs.first().id().to_bytes(), ..stored };
-        let metadata = Arc::new(Metadata::new(stored, KRAFT_VERSION));
+        let metadata = Arc::new(Metadata::new(stored));
         let source = Source::Member(membership.clone());
         let broker = Self::assemble(config, metadata, (dirs, &left), source)?;
         let following = Following {

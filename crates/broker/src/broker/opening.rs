@@ -119,7 +119,7 @@ impl Broker {
         let left = dirs.begin()?;
         warn_of(&report);
         let config = Arc::new(LiveConfig::new(current_config(config, store.image())));
-        let metadata = Arc::new(Metadata::new(store.identity().clone(), store.kraft_version()));
+        let metadata = Arc::new(Metadata::new(store.identity().clone()));
         let broker = Self::assemble(config, metadata, (dirs, &left), Source::Embedded(Box::new(store)))?;
         let first = broker.controller.register(&broker.node(bound))?;
         let (clean, is_new) = (left.clean, report.unused);

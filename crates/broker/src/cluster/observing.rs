@@ -231,6 +231,7 @@ impl Observation {
         if self.shared.observed(controller.as_ref(), quorum.epoch(), self.observer.high_watermark()) {
             self.requests.send(RequestInput::Controller(controller)).map_err(|_| End::Asked)?;
         }
+        self.is_dirty |= self.state.set_kraft_version(self.observer.kraft_version());
         let is_complete = self.observer.published().offset >= self.observer.high_watermark();
         if self.is_dirty && (self.published.is_some() || is_complete) {
             let image = self.state.image().clone();

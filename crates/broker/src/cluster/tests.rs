@@ -337,6 +337,20 @@ fn broker_with_non_leading_controllers_id_exits() {
 }
 
 #[test]
+fn finalized_kraft_version_reaches_the_image() {
+    let controller = Controller::start(1);
+    let member = join(&[&controller]);
+    assert_eq!(member.catch_up().kraft_version(), 0);
+    controller.change(|state| state.voter = Some(5));
+    let image = loop {
+        if let ClusterEvent::Image(image) = member.event() {
+            break image;
+        }
+    };
+    assert_eq!((image.offset(), image.kraft_version()), (TOPIC_OFFSET + 2, 1));
+}
+
+#[test]
 fn panicking_thread_is_named_in_broker_exit() {
     let (sender, events) = events::queue();
     guard("cluster-log", &sender, || {});

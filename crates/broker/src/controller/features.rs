@@ -16,8 +16,7 @@ impl Controller {
     ) -> Result<(), Failure> {
         self.off_shard(move |controller| {
             let config = controller.config.load();
-            let facts =
-                (config.node_id, controller.metadata.kraft_version(), config.first_min_insync_replicas());
+            let facts = (config.node_id, config.first_min_insync_replicas());
             if validate_only {
                 update_features(&controller.metadata.image(), facts, &updates)?;
                 return Ok(());

@@ -37,7 +37,7 @@ impl ActiveController for Silent {
 fn controller() -> Arc<Controller> {
     let config = BrokerConfig::load(&Sources::flags(Vec::<String>::new())).unwrap();
     let identity = MetaProperties { cluster_id: "cluster".to_owned(), node_id: 1, directory_id: [0; 16] };
-    let metadata = Arc::new(Metadata::new(identity, 1));
+    let metadata = Arc::new(Metadata::new(identity));
     Arc::new(Controller::of_cluster(Arc::new(LiveConfig::new(config)), metadata, Arc::new(Silent)))
 }
 

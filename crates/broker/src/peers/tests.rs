@@ -30,7 +30,7 @@ fn idle_peer_thread_ends_and_is_replaced() {
     let config =
         Arc::new(LiveConfig::new(BrokerConfig::load(&Sources::flags(Vec::<String>::new())).unwrap()));
     let identity = MetaProperties { cluster_id: "cluster".to_owned(), node_id: 1, directory_id: [0; 16] };
-    let metadata = Arc::new(Metadata::new(identity, 1));
+    let metadata = Arc::new(Metadata::new(identity));
     let mut peers = PeerRequests::new(config, metadata);
     peers.idle = Duration::from_millis(1);
     let (told, made) = channel();

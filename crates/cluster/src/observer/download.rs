@@ -1,15 +1,12 @@
 //! An unfinished snapshot: the input is chunks cut anywhere, the output is whole records. The
 //! snapshot counts only when its footer has been read at the announced size.
 
-use std::collections::BTreeMap;
-
 use bytes::{Buf, Bytes, BytesMut};
 use levada_base::batch::{self, BatchError, HEADER_LEN, PREFIX_LEN};
 use levada_wire::fetch::SnapshotId;
 use thiserror::Error;
 
-use super::transactions::{self, MetadataRecord, RecordFault};
-use crate::quorum::Address;
+use super::transactions::{self, MetadataRecord, QuorumChange, RecordFault};
 
 const HEADER: i16 = 3;
 const FOOTER: i16 = 4;
@@ -27,7 +24,7 @@ pub(crate) struct Download {
     rest: BytesMut,
     has_header: bool,
     has_footer: bool,
-    voters: Option<BTreeMap<i32, Address>>,
+    quorum: QuorumChange,
     limits: DownloadLimits,
 }
 
@@ -57,7 +54,7 @@ impl Download {
             rest: BytesMut::new(),
             has_header: false,
             has_footer: false,
-            voters: None,
+            quorum: QuorumChange::default(),
             limits,
         }
     }
@@ -67,9 +64,9 @@ impl Download {
         self.position
     }
 
-    /// The voters that the snapshot names.
-    pub(crate) fn voters(&mut self) -> Option<BTreeMap<i32, Address>> {
-        self.voters.take()
+    /// The quorum as the snapshot describes it.
+    pub(crate) fn into_quorum(self) -> QuorumChange {
+        self.quorum
     }
 
     /// Processes the next chunk of a snapshot of `size` bytes. Voters' addresses are those of
@@ -147,7 +144,7 @@ impl Download {
                 _ => {}
             }
         }
-        self.voters = transactions::read_voters(bytes, listener)?.or(self.voters.take());
+        self.quorum.take(bytes, listener)?;
         Ok(())
     }
 }

@@ -18,6 +18,8 @@ const BEGIN_TRANSACTION: u32 = 23;
 const END_TRANSACTION: u32 = 24;
 const ABORT_TRANSACTION: u32 = 25;
 
+/// Control record with the level of `kraft.version`.
+const KRAFT_VERSION: i16 = 5;
 /// Control record with the voters of a quorum.
 const VOTERS: i16 = 6;
 
@@ -45,8 +47,33 @@ pub struct Committed {
     /// Position before which every record has taken effect or never will. Never inside a
     /// transaction.
     pub through: LogPosition,
-    /// The voters and their addresses on the given listener, if the log has a new list of them.
+    /// Changes of the quorum.
+    pub quorum: QuorumChange,
+}
+
+/// Contents of the control records about a quorum. A later record replaces an earlier one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuorumChange {
+    /// The level of `kraft.version`.
+    pub kraft_version: Option<i16>,
+    /// The voters and their addresses on the given listener.
     pub voters: Option<BTreeMap<i32, Address>>,
+}
+
+impl QuorumChange {
+    /// Adds the records of a control batch. Voters' addresses are those of `listener`.
+    pub(super) fn take(&mut self, bytes: &Bytes, listener: &str) -> Result<(), RecordFault> {
+        let offset = batch::BatchView::parse(bytes).map_or(-1, |view| view.base_offset());
+        let malformed = |source| RecordFault::Malformed { offset, source };
+        for (kind, value) in control_records(bytes)? {
+            match kind {
+                KRAFT_VERSION => self.kraft_version = Some(decode_level(value).map_err(malformed)?),
+                VOTERS => self.voters = Some(decode_voters(value, listener).map_err(malformed)?),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Records of an open transaction.
@@ -93,7 +120,8 @@ impl Transactions {
         let ascending = committed.records.is_sorted_by(|one, next| one.offset < next.offset);
         debug_assert!(ascending, "published records are not in the order of the log");
         committed.through = self.through;
-        Ok((self.through != before || committed.voters.is_some()).then_some(committed))
+        let is_news = self.through != before || committed.quorum != QuorumChange::default();
+        Ok(is_news.then_some(committed))
     }
 
     fn take_batch(&mut self, bytes: &Bytes, committed: &mut Committed) -> Result<(), RecordFault> {
@@ -101,7 +129,7 @@ impl Transactions {
             batch::BatchView::parse(bytes).map_err(|source| RecordFault::Batch { offset: -1, source })?;
         let (offset, epoch) = (base.base_offset(), base.leader_epoch());
         if base.is_control() {
-            committed.voters = read_voters(bytes, &self.listener)?.or(committed.voters.take());
+            committed.quorum.take(bytes, &self.listener)?;
         } else {
             for record in records(bytes)? {
                 self.take_record(record?, committed)?;
@@ -173,7 +201,7 @@ fn kind(record: &MetadataRecord) -> Result<u32, RecordFault> {
     value.read_unsigned_varint().map_err(malformed)
 }
 
-/// Keys and values of a control batch: the type of each, and the bytes after the value's version.
+/// Keys and values of a control batch: the type of each, and its value, which begins with a version.
 pub(crate) fn control_records(bytes: &Bytes) -> Result<Vec<(i16, Bytes)>, RecordFault> {
     let view = batch::BatchView::parse(bytes).map_err(|source| RecordFault::Batch { offset: -1, source })?;
     let offset = view.base_offset();
@@ -189,20 +217,10 @@ pub(crate) fn control_records(bytes: &Bytes) -> Result<Vec<(i16, Bytes)>, Record
     Ok(found)
 }
 
-/// The voters that a control batch names, if it names them.
-pub(crate) fn read_voters(
-    bytes: &Bytes,
-    listener: &str,
-) -> Result<Option<BTreeMap<i32, Address>>, RecordFault> {
-    let offset = batch::BatchView::parse(bytes).map_or(-1, |view| view.base_offset());
-    let malformed = |source| RecordFault::Malformed { offset, source };
-    let mut voters = None;
-    for (kind, value) in control_records(bytes)? {
-        if kind == VOTERS {
-            voters = Some(decode_voters(value, listener).map_err(malformed)?);
-        }
-    }
-    Ok(voters)
+fn decode_level(value: Bytes) -> Result<i16, DecodeError> {
+    let mut input = Decoder::new(value, DecodeLimits::default())?;
+    input.read_i16()?;
+    input.read_i16()
 }
 
 fn decode_voters(value: Bytes, listener: &str) -> Result<BTreeMap<i32, Address>, DecodeError> {

@@ -21,11 +21,10 @@ const SAFE_DOWNGRADE: i8 = 2;
 const UNSAFE_DOWNGRADE: i8 = 3;
 
 /// Sets the levels of features, all of them or none. For "validate only", drop the records.
-/// `kraft_version` is the quorum's own level, which is in no record of the image and stays as it
-/// is; `min_insync_replicas` is the value before the start.
+/// The quorum's own level stays as it is; `min_insync_replicas` is the value before the start.
 pub fn update_features(
     image: &Image,
-    (node_id, kraft_version, min_insync_replicas): (i32, i16, i32),
+    (node_id, min_insync_replicas): (i32, i32),
     updates: &[FeatureUpdate],
 ) -> Result<Decision<()>, Refusal> {
     let mut decision = Decision::nothing(());
@@ -33,7 +32,7 @@ pub fn update_features(
         decision.records = one_min_insync_replicas(image, min_insync_replicas);
     }
     for update in updates {
-        check(image, (node_id, kraft_version), (update, updates))?;
+        check(image, node_id, (update, updates))?;
         let FeatureUpdate { name, level, .. } = update.clone();
         if name != KRAFT_VERSION {
             decision.records.push(Record::from(FeatureLevelRecord { name, feature_level: level }));
@@ -61,7 +60,7 @@ fn one_min_insync_replicas(image: &Image, value: i32) -> Vec<Record> {
 
 fn check(
     image: &Image,
-    (node_id, kraft_version): (i32, i16),
+    node_id: i32,
     (update, all): (&FeatureUpdate, &[FeatureUpdate]),
 ) -> Result<(), Refusal> {
     let FeatureUpdate { name, level, upgrade_type } = update;
@@ -79,8 +78,10 @@ fn check(
         let (min, max) = (feature.min_version, feature.max_version);
         return refuse(&format!("Local controller {node_id} only supports versions {min}-{max}"));
     }
-    let current =
-        if name == KRAFT_VERSION { kraft_version } else { image.features().get(name).copied().unwrap_or(0) };
+    let current = match image.features().get(name) {
+        _ if name == KRAFT_VERSION => image.kraft_version(),
+        level => level.copied().unwrap_or(0),
+    };
     if *level < current && *upgrade_type == UPGRADE {
         return refuse(
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or \

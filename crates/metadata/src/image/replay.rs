@@ -58,6 +58,12 @@ impl Replay {
         Ok(())
     }
 
+    /// Sets the level that a control record gives to the quorum's own feature; true if it was
+    /// another one.
+    pub fn set_kraft_version(&mut self, level: i16) -> bool {
+        std::mem::replace(&mut self.image.kraft_version, level) != level
+    }
+
     /// Passes a control record, which changes nothing in the image but its offset.
     pub fn skip(&mut self, position: Position) {
         if self.held.is_none() {

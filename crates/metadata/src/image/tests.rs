@@ -4,6 +4,7 @@ use levada_base::batch::{BatchView, records as batch_records};
 use levada_wire::primitives::Bytes;
 
 use super::*;
+use crate::features::KRAFT_VERSION;
 use crate::records::{self, *};
 
 const LOG: &[u8] = include_bytes!("../../testdata/kafka-4.3.1/__cluster_metadata-0/00000000000000000000.log");
@@ -202,6 +203,16 @@ fn a_zero_level_removes_a_feature() {
         image.apply(&record.into(), Position::default()).unwrap();
         assert_eq!(image.features().get("f"), (level > 0).then_some(&level));
     }
+}
+
+#[test]
+fn level_record_of_the_quorum_has_no_effect() {
+    let mut replay = Replay::new(Image::empty());
+    assert!(replay.set_kraft_version(1));
+    let record = FeatureLevelRecord { name: KRAFT_VERSION.to_owned(), feature_level: 2 };
+    replay.push(record.into(), Position::default()).unwrap();
+    assert!(!replay.set_kraft_version(1), "the control record has the level");
+    assert_eq!(replay.image().features().get(KRAFT_VERSION), None);
 }
 
 #[test]

@@ -98,7 +98,8 @@ pub(super) fn load(disk: &Arc<dyn Disk>, path: &Path, limits: SegmentLimits) -> 
         (Ok(_) | Err(StoreError::File(LogError::Corrupt { .. })), Some(passed)) => return Err(passed.fault),
         (Err(error), Some(_)) => return Err(error),
     };
-    let Reader { replay, quorum, epochs, records, bytes, .. } = reader;
+    let Reader { mut replay, quorum, epochs, records, bytes, .. } = reader;
+    replay.set_kraft_version(quorum.kraft_version);
     Ok(Loaded { journal, replay, quorum, epochs, records, bytes, torn, passed_over })
 }
 

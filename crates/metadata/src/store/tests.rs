@@ -181,7 +181,7 @@ fn metadata_changes_survive_a_restart() {
     drop(store);
     let (mut store, report) = open(dir.path());
     assert_eq!((report.formatted, report.epoch, store.identity()), (false, 2, &identity));
-    assert_eq!(names(store.image()), ["a"]);
+    assert_eq!((names(store.image()), store.image().kraft_version()), (vec!["a".to_owned()], 1));
     let removed = RemoveTopicRecord { topic_id: Uuid::from_bytes([1; 16]) };
     let mut base = None;
     let remove = |_: &Image, base_offset| {
@@ -411,7 +411,7 @@ fn snapshot_replaces_the_log_before_it() {
     assert_eq!(snapshot::Snapshot::read(&RealDisk, &path).unwrap(), snapshot);
     let check = || {
         let (store, _) = open(dir.path());
-        assert_eq!(names(store.image()), ["kept"]);
+        assert_eq!((names(store.image()), store.image().kraft_version()), (vec!["kept".to_owned()], 1));
         store
     };
     check();

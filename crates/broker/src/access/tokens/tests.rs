@@ -31,7 +31,7 @@ impl Rig {
         let flags = member.iter().chain(settings).map(|flag| (*flag).to_owned());
         let config = BrokerConfig::load(&Sources::flags(flags)).unwrap();
         let identity = MetaProperties { cluster_id: "cluster".to_owned(), node_id: 7, directory_id: [1; 16] };
-        let metadata = Arc::new(Metadata::new(identity, 0));
+        let metadata = Arc::new(Metadata::new(identity));
         let access = Access::new(Arc::new(LiveConfig::new(config)), metadata.clone());
         Self { access, metadata }
     }

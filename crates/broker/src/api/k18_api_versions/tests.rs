@@ -1,6 +1,28 @@
 //! Names and versions that KIP-511 lets clients give, and the features that clients are told.
 
-use super::{SHOWN_FEATURES, is_software_name, supported};
+use levada_metadata::image::{Image, Position, Replay};
+use levada_metadata::records::FeatureLevelRecord;
+
+use super::{SHOWN_FEATURES, finalized, is_software_name, supported};
+
+#[test]
+fn kraft_version_is_finalized_in_dynamic_quorum() {
+    let mut replay = Replay::new(Image::empty());
+    let record = FeatureLevelRecord { name: "eligible.leader.replicas.version".to_owned(), feature_level: 1 };
+    replay.push(record.into(), Position::default()).unwrap();
+    for (kraft_version, is_remote, expected) in [
+        (0, false, &[][..]),
+        (1, false, &["kraft.version"][..]),
+        (0, true, &["eligible.leader.replicas.version"][..]),
+        (1, true, &["eligible.leader.replicas.version", "kraft.version"][..]),
+    ] {
+        replay.set_kraft_version(kraft_version);
+        let features = finalized(replay.image(), is_remote);
+        let names: Vec<_> = features.iter().map(|feature| feature.name.as_str()).collect();
+        assert_eq!(names, expected, "level {kraft_version}, in a cluster: {is_remote}");
+        assert!(features.iter().all(|one| (one.min_version_level, one.max_version_level) == (1, 1)));
+    }
+}
 
 #[test]
 fn api_versions_of_cluster_broker_lists_registered_features() {

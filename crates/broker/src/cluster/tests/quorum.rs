@@ -51,7 +51,7 @@ pub(super) struct State {
     pub(super) heartbeat_error: i16,
     /// The highest version of a heartbeat that it knows, if not that of Levada.
     pub(super) heartbeat_version: Option<i16>,
-    /// A voter that its log names besides itself.
+    /// A voter that its log names besides itself, together with `kraft.version` 1.
     pub(super) voter: Option<i32>,
     next_producer_id: i64,
 }
@@ -227,7 +227,7 @@ impl Controller {
         partition.current_leader = Some(LeaderEpoch { leader_id: state.leader, leader_epoch: state.epoch });
         if state.leader == self.id {
             let voters = state.voter.filter(|_| at_end).map(voters);
-            partition.high_watermark = TOPIC_OFFSET + 1 + i64::from(voters.is_some());
+            partition.high_watermark = TOPIC_OFFSET + 1 + if voters.is_some() { 2 } else { 0 };
             partition.records = if at_end { voters } else { Some(log(1)) };
         } else {
             partition.error_code = 6;
@@ -264,7 +264,7 @@ fn log(epoch: i32) -> Bytes {
     batch.build().unwrap().freeze()
 }
 
-/// A control batch after the only record, which names this voter.
+/// A control batch after the only record, which finalizes `kraft.version` 1 and names this voter.
 fn voters(id: i32) -> Bytes {
     // Version 0, and an array of one voter: its id, no directory, and an array of one endpoint.
     let mut value = vec![0, 0, 2];
@@ -274,6 +274,7 @@ fn voters(id: i32) -> Bytes {
     // The port, tags, the range of kraft.version with its tags, and the tags of voter and record.
     value.extend_from_slice(&[0, 1, 0, 0, 0, 0, 1, 0, 0, 0]);
     let mut batch = Builder::new().base_offset(TOPIC_OFFSET + 1).leader_epoch(1).control();
+    batch.push(0, Some(&[0, 0, 0, 5]), Some(&[0, 0, 0, 1, 0]));
     batch.push(0, Some(&[0, 0, 0, 6]), Some(&value));
     batch.build().unwrap().freeze()
 }

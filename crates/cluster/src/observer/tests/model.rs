@@ -18,6 +18,8 @@ pub(crate) enum Entry {
     End,
     Abort,
     LeaderChange,
+    /// The level of `kraft.version`.
+    Level(u8),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -31,12 +33,13 @@ pub(crate) struct Batch {
 impl Batch {
     fn new(base: i64, epoch: i32, entries: Vec<Entry>) -> Self {
         let mut builder = Builder::new().base_offset(base).leader_epoch(epoch);
-        if entries[0] == Entry::LeaderChange {
+        if matches!(entries[0], Entry::LeaderChange | Entry::Level(_)) {
             builder = builder.control();
         }
         for entry in &entries {
             match entry {
                 Entry::LeaderChange => builder.push(0, Some(&[0, 0, 0, 2]), Some(&[0; 8])),
+                Entry::Level(level) => builder.push(0, Some(&[0, 0, 0, 5]), Some(&[0, 0, 0, *level, 0])),
                 Entry::Value(value) => builder.push(0, None, Some(&record(3, *value))),
                 Entry::Begin => builder.push(0, None, Some(&record(23, 0))),
                 Entry::End => builder.push(0, None, Some(&record(24, 0))),
@@ -147,6 +150,12 @@ impl Model {
         voter.log.push(Batch::new(voter.end(), voter.epoch, entries));
     }
 
+    /// Has the leader finalize a level of `kraft.version`.
+    pub(crate) fn finalize(&mut self, leader: usize, level: u8) {
+        let voter = &mut self.voters[leader];
+        voter.log.push(Batch::new(voter.end(), voter.epoch, vec![Entry::Level(level)]));
+    }
+
     /// Sends one batch from `leader` to `follower`, which first truncates what the leader does not
     /// have.
     pub(crate) fn replicate(&mut self, leader: usize, follower: usize) {
@@ -199,6 +208,9 @@ impl Model {
             batch.build().unwrap()
         };
         let mut bytes = BytesMut::from(&control(0, 3)[..]);
+        let covered = self.history.iter().filter(|batch| batch.base < through);
+        let levels = covered.filter(|batch| matches!(batch.entries[0], Entry::Level(_)));
+        levels.last().into_iter().for_each(|batch| bytes.put_slice(&batch.bytes));
         let mut base = 1;
         for values in values.chunks(3) {
             let mut batch = Builder::new().base_offset(base).leader_epoch(id.epoch);
@@ -332,7 +344,7 @@ pub(crate) fn visible(history: &[Batch], offset: i64) -> (Vec<u32>, i64) {
                 (Entry::Begin, _) => held = Some(Vec::new()),
                 (Entry::End, _) => values.extend(held.take().unwrap()),
                 (Entry::Abort, _) => held = None,
-                (Entry::LeaderChange, _) => {}
+                (Entry::LeaderChange | Entry::Level(_), _) => {}
             }
             if held.is_none() {
                 through = at + 1;

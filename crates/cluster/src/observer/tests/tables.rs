@@ -197,3 +197,24 @@ fn interrupted_snapshot_download_resumes() {
     assert_eq!(positions[..4], [0, 100, 200, 200]);
     assert!(!rig.replayer.values.is_empty());
 }
+
+/// An observer has the level of the last control record, be it in the log or in a snapshot.
+#[test]
+fn kraft_version_follows_control_records() {
+    for is_snapshot in [false, true] {
+        let mut rig = Rig::new();
+        rig.quiesce();
+        assert_eq!(rig.observer.kraft_version(), 0, "no record: the voters are in the configuration");
+        for level in [1, 0] {
+            rig.model.finalize(0, level);
+            rig.model.append(0, 2, 9);
+            rig.model.replicate(0, 1);
+            rig.model.replicate(0, 1);
+            if is_snapshot {
+                rig.model.snapshot(0);
+            }
+            rig.quiesce();
+            assert_eq!(rig.observer.kraft_version(), i16::from(level), "snapshot: {is_snapshot}");
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Levels that may be asked for, and those that may not.
 
 use super::*;
-use crate::image::Position;
+use crate::image::{Position, Replay};
 
 /// An image with these levels.
 fn image(levels: &[(&str, i16)]) -> Image {
@@ -21,7 +21,7 @@ fn update(name: &str, level: i16, upgrade_type: i8) -> FeatureUpdate {
 fn feature_levels_change_with_kafka_error_messages() {
     let image = image(&[(METADATA_VERSION, 25), ("group.version", 1), ("transaction.version", 2)]);
     let check = |one: FeatureUpdate, expected: Result<(), &str>| {
-        let decided = update_features(&image, (1, 1, 2), std::slice::from_ref(&one));
+        let decided = update_features(&image, (1, 2), std::slice::from_ref(&one));
         match (decided, expected) {
             (Ok(decision), Ok(())) => {
                 let record = FeatureLevelRecord { name: one.name, feature_level: one.level };
@@ -73,10 +73,10 @@ fn feature_levels_change_with_kafka_error_messages() {
 fn feature_requires_its_metadata_version() {
     let image = image(&[(METADATA_VERSION, 22)]);
     let name = "eligible.leader.replicas.version";
-    let refused = update_features(&image, (1, 1, 2), &[update(name, 1, UPGRADE)]).unwrap_err();
+    let refused = update_features(&image, (1, 2), &[update(name, 1, UPGRADE)]).unwrap_err();
     assert!(refused.message.unwrap().ends_with("because it depends on metadata.version level 23"));
     let both = [update(METADATA_VERSION, 30, UPGRADE), update(name, 1, UPGRADE)];
-    assert_eq!(update_features(&image, (1, 1, 2), &both).unwrap().records.len(), 3);
+    assert_eq!(update_features(&image, (1, 2), &both).unwrap().records.len(), 3);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn eligible_leaders_upgrade_sets_one_min_insync_replicas() {
     let level = FeatureLevelRecord { name: ELIGIBLE_LEADERS_VERSION.to_owned(), feature_level: 1 };
     let level = Record::from(level);
     let mut image = image(&[(METADATA_VERSION, 30)]);
-    let decided = |image: &Image| update_features(image, (1, 1, 2), &update).unwrap().records;
+    let decided = |image: &Image| update_features(image, (1, 2), &update).unwrap().records;
     assert_eq!(decided(&image), [config("", Some("2")), level.clone()]);
     set(&mut image, "1", "3");
     assert_eq!(decided(&image), [config("", Some("2")), config("1", None), level.clone()]);
@@ -112,13 +112,15 @@ fn config(broker: &str, value: Option<&str>) -> Record {
 fn one_invalid_update_rejects_the_request() {
     let image = image(&[(METADATA_VERSION, 30)]);
     let updates = [update("group.version", 1, UPGRADE), update("group.version", 9, UPGRADE)];
-    assert!(update_features(&image, (1, 1, 2), &updates).is_err());
+    assert!(update_features(&image, (1, 2), &updates).is_err());
 }
 
 #[test]
 fn unchanged_kraft_version_update_is_accepted() {
     let image = image(&[(METADATA_VERSION, 30)]);
-    let same = update_features(&image, (1, 1, 2), &[update(KRAFT_VERSION, 1, UPGRADE)]).unwrap();
-    assert_eq!(same.records, []);
-    assert!(update_features(&image, (1, 0, 2), &[update(KRAFT_VERSION, 1, UPGRADE)]).is_err());
+    let raised = [update(KRAFT_VERSION, 1, UPGRADE)];
+    assert!(update_features(&image, (1, 2), &raised).is_err(), "a level of 0 stays");
+    let mut replay = Replay::new(image);
+    replay.set_kraft_version(1);
+    assert_eq!(update_features(replay.image(), (1, 2), &raised).unwrap().records, []);
 }
