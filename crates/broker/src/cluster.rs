@@ -283,7 +283,7 @@ impl ClusterMembership {
     }
 
     /// Sends a request of this broker to the active controller, repeatedly until there is a
-    /// response. Requests of the clients' class fail after a minute.
+    /// response. Requests of the clients' class fail after `levada_cluster::channel::FORWARD_MS`.
     pub(crate) async fn request<R>(
         &self,
         class: RequestClass,

@@ -50,15 +50,19 @@ impl RequestClass {
 /// Bounds of a channel.
 #[derive(Clone, Copy, Debug)]
 pub struct ChannelLimits {
-    /// Time after which a forwarded request expires, ms; 60 s in Kafka.
+    /// Time after which a forwarded request expires, ms.
     pub forward_ms: i64,
     /// Maximum number of forwarded requests that wait or are in flight.
     pub forwarded: usize,
 }
 
+/// Longest time of a forwarded request, ms. Kafka's brokers try for 60 s, and its clients wait 30 s
+/// for a response: within this time, a client learns that no controller responds.
+pub const FORWARD_MS: i32 = 20_000;
+
 impl Default for ChannelLimits {
     fn default() -> Self {
-        Self { forward_ms: 60_000, forwarded: 1000 }
+        Self { forward_ms: FORWARD_MS.into(), forwarded: 1000 }
     }
 }
 

@@ -31,7 +31,13 @@ const ROWS: &[Row] = &[
         Some("retry in a moment; levada cluster health lists partitions without a leader"),
     ),
     Row(ErrorCode::NotLeaderOrFollower, "another broker leads the partition", Some("retry in a moment")),
-    Row(ErrorCode::RequestTimedOut, "the broker did not finish in time", None),
+    Row(
+        ErrorCode::RequestTimedOut,
+        "the broker did not finish in time",
+        Some(
+            "levada cluster health shows if brokers and controllers respond; the request may still take effect",
+        ),
+    ),
     Row(
         ErrorCode::MessageTooLarge,
         "a batch is larger than the topic allows",

@@ -1,13 +1,19 @@
 //! A broker of Levada in a cluster of a real Kafka: requests that the controller decides, sent by
-//! Kafka's tools to Levada's listener, and transactions in which another broker takes part.
+//! Kafka's tools to Levada's listener, a controller that does not respond, and transactions in which
+//! another broker takes part.
 //!
-//! Suite: long; 14 s; needs java
+//! Suite: long; 34 s; needs java
 
 use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
+use levada_client::{Connection, ConnectionOptions};
 use levada_tests::Cluster;
 use levada_tests::await_some;
 use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
+use levada_wire::ErrorCode;
+use levada_wire::messages::CreateTopicsRequest;
+use levada_wire::messages::create_topics_request::CreatableTopic;
 
 /// The one cluster of this binary, and the tools that ask the broker of Levada; each test has
 /// resources of its own.
@@ -48,6 +54,30 @@ fn controller_serves_quorum_features_and_reassignment_requests() {
     let endpoints = tools.run("ClusterTool list-endpoints");
     assert_has(&endpoints, &[&KAFKA.to_string(), &LEVADA.to_string()]);
     cluster.assert_no_errors();
+}
+
+/// A suspended controller keeps its connections and does not respond. Clients wait 30 s.
+#[test]
+fn silent_controllers_time_out_forwarded_requests() {
+    let shape = Shape { controllers: 1, kafka: 0, levada: 1, discovery: Discovery::BootstrapServers };
+    let mut cluster = Cluster::new(shape);
+    cluster.start();
+    let node = cluster.node(LEVADA);
+    cluster.node(CONTROLLER).suspend();
+    let mut topic = CreatableTopic::default();
+    topic.name = "late".into();
+    (topic.num_partitions, topic.replication_factor) = (1, 1);
+    let mut request = CreateTopicsRequest::default();
+    (request.topics, request.timeout_ms) = (vec![topic], 4_000);
+    let mut client = Connection::connect(&node.bootstrap(), &ConnectionOptions::default()).expect("a broker");
+    let begun = Instant::now();
+    let response = client.request(&request).expect("a response");
+    assert_eq!(response.topics[0].error_code, ErrorCode::RequestTimedOut.code());
+    assert!(begun.elapsed() < Duration::from_millis(4_000), "after {:?}", begun.elapsed());
+    let (code, said) = node.levada("topic create late").outcome();
+    assert_eq!(code, Some(1), "{said:?}");
+    assert_has(&said.stderr, &["No controller of the cluster has responded", "levada cluster health"]);
+    cluster.node(CONTROLLER).resume();
 }
 
 /// The controller itself refuses both: it is a voter already, and no voter has the other id.

@@ -8,7 +8,8 @@
 //! of their own: the controller, which may have newer entries, processes them one at a time.
 //!
 //! A mute that the controller requests applies to the client's connection, as in Kafka. Each
-//! entry of a request to which no controller responds in time gets REQUEST_TIMED_OUT.
+//! entry of a request to which no controller responds in time gets REQUEST_TIMED_OUT. This time is
+//! a part of the request's timeout, if it has one: small requests are decoded to read it.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use levada_wire::{ApiKey, DecodeError, EncodeError};
 
 use crate::api::changes::{Before, log_change};
 use crate::api::errors::AnswerFields;
-use crate::api::{Context, Reply, RequestError, encode};
+use crate::api::{Context, LARGE_BYTES, Reply, RequestError, encode};
 use crate::cluster::Forwarded;
 use crate::controller::{ClientRequest, Creator};
 
@@ -39,6 +40,9 @@ const SIZE_BYTES: usize = 4;
 pub(super) trait Refusable: KafkaRequest {
     /// Kind of the response.
     type Answer: KafkaResponse + AnswerFields + Send + 'static;
+
+    /// Timeout of the request in ms, in APIs that have one.
+    const TIMEOUT_MS: Option<fn(&Self) -> i32> = None;
 
     /// The response of a version that refuses all entries.
     fn refuse(self, version: i16, failure: &Failure) -> Self::Answer;
@@ -60,6 +64,14 @@ macro_rules! forward {
         /// True if a broker of a cluster forwards requests of this API without decoding them.
         pub(super) fn is_forwarded(api: ApiKey) -> bool {
             matches!(api, $(ApiKey::$key)|*)
+        }
+
+        /// Timeout of a request in ms, in APIs that have one.
+        fn timeout_ms(api: ApiKey, version: i16, body: &Bytes) -> Option<i32> {
+            match api {
+                $(ApiKey::$key => timeout_of::<messages::$request>(version, body),)*
+                _ => None,
+            }
         }
 
         /// Returns the controller's response to a forwarded request, or a refusal.
@@ -146,12 +158,20 @@ pub(super) async fn forward(context: &Context, body: BytesMut) -> Result<Decided
     let size = body.len();
     drop(body);
     let body = frame.slice(frame.len() - size..);
+    let timeout_ms = timeout_ms(context.header.api, context.version(), &body);
     let before = Before::of(context);
-    Ok(Decided { body, fate: send(context, frame).await, before })
+    Ok(Decided { body, fate: send(context, frame, timeout_ms).await, before })
+}
+
+/// Timeout of a small request, in ms; the time for a large one does not depend on its timeout.
+fn timeout_of<R: Refusable>(version: i16, body: &Bytes) -> Option<i32> {
+    let timeout_ms = R::TIMEOUT_MS.filter(|_| body.len() < LARGE_BYTES)?;
+    // The controller refuses a malformed request.
+    levada_wire::decode::<R>(body.clone(), version).ok().map(|request| timeout_ms(&request))
 }
 
 /// Sends a request, header and body, with the identity of the client.
-pub(super) async fn send(context: &Context, frame: Bytes) -> Forwarded {
+pub(super) async fn send(context: &Context, frame: Bytes, timeout_ms: Option<i32>) -> Forwarded {
     let Some(remote) = context.broker().controller().remote() else {
         return Forwarded::Failed(ErrorCode::NotController);
     };
@@ -160,7 +180,7 @@ pub(super) async fn send(context: &Context, frame: Bytes) -> Forwarded {
         correlation_id: context.header.correlation_id,
         session: context.session().clone(),
     };
-    remote.forward(request, context.is_permitted_some()).await
+    remote.forward(request, timeout_ms, context.is_permitted_some()).await
 }
 
 /// The bytes of a request as the client would send it, without the size.
@@ -177,7 +197,7 @@ pub(super) async fn decide<R: Refusable>(context: &Context, request: R) -> R::An
     let version = context.version();
     context.give_turn_back();
     let fate = match frame(context, &request) {
-        Ok(frame) => send(context, frame).await,
+        Ok(frame) => send(context, frame, R::TIMEOUT_MS.map(|timeout_ms| timeout_ms(&request))).await,
         Err(_) => Forwarded::Failed(ErrorCode::UnknownServerError),
     };
     let error = match fate {
@@ -250,7 +270,9 @@ pub(super) fn mute(context: &Context, answer: &mut impl AnswerFields) {
 /// The failure of each entry of a request to which no controller has responded.
 pub(super) fn failure(error: ErrorCode) -> Failure {
     let sentence = match error {
-        ErrorCode::RequestTimedOut => "No controller of the cluster has responded in time.",
+        ErrorCode::RequestTimedOut => {
+            "No controller of the cluster has responded in time; it may still process the request."
+        }
         ErrorCode::UnsupportedVersion => "The controller of the cluster cannot read the request.",
         _ => {
             "The controller does not respond to requests that this broker forwards; see the log of the broker."

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use levada_base::Requester;
 use levada_base::log_pace::LogPace;
-use levada_cluster::channel::RequestClass;
+use levada_cluster::channel::{FORWARD_MS, RequestClass};
 use levada_cluster::envelope::ForwardedPrincipal;
 use levada_process::clock::steady_ms;
 use levada_process::turns::Turns;
@@ -38,8 +38,15 @@ const CREATING_MAX: usize = 10_000;
 /// Maximum number of requests of one client that wait for their turn.
 const WAITING_MAX: usize = 250;
 
-/// Longest time of a request, the wait for its turn included, as in Kafka.
-const FORWARD_TIME: Duration = Duration::from_secs(60);
+/// Time that a controller gets for a request with a shorter timeout, ms.
+const FORWARD_MS_MIN: i32 = 1_000;
+
+/// Longest time of a request, the wait for its turn included. It is a part of the request's own
+/// timeout, because the client often waits no longer for the response.
+fn forward_time(timeout_ms: Option<i32>) -> Duration {
+    let ms = timeout_ms.map_or(FORWARD_MS, |ms| (ms - ms / 4).clamp(FORWARD_MS_MIN, FORWARD_MS));
+    Duration::from_millis(ms.unsigned_abs().into())
+}
 
 /// Connection to the active controller of a cluster. It finds the controller again after an
 /// election, and repeats requests without a response.
@@ -131,9 +138,15 @@ impl Remote {
         }
     }
 
-    /// Forwards a client's request after a wait for its turn. `is_permitted` is false if the
-    /// broker's own entries of access control permit no such request.
-    pub(crate) async fn forward(&self, request: ClientRequest, is_permitted: bool) -> Forwarded {
+    /// Forwards a client's request, which may have a timeout in ms, after a wait for its turn.
+    /// `is_permitted` is false if the broker's own entries of access control permit no such
+    /// request.
+    pub(crate) async fn forward(
+        &self,
+        request: ClientRequest,
+        timeout_ms: Option<i32>,
+        is_permitted: bool,
+    ) -> Forwarded {
         let turns = if is_permitted { &self.permitted } else { &self.unpermitted };
         let forwarded = async {
             let Ok(_turn) = turns.take_if_few(request.session.requester(), WAITING_MAX).await else {
@@ -141,7 +154,7 @@ impl Remote {
             };
             self.active.forward(request).await
         };
-        let forwarded = tokio::time::timeout(FORWARD_TIME, forwarded).await;
+        let forwarded = tokio::time::timeout(forward_time(timeout_ms), forwarded).await;
         forwarded.unwrap_or(Forwarded::Failed(ErrorCode::RequestTimedOut))
     }
 

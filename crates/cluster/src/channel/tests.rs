@@ -65,9 +65,9 @@ fn forwarded_requests_have_a_deadline_and_a_limit() {
     }
     let actions = channel.step(ChannelEvent::Submit(4, RequestClass::Forwarded), 10);
     assert_eq!(actions, [ChannelAction::Refuse(4)]);
-    assert_eq!(channel.deadline(), Some(60_010));
-    assert!(channel.step(ChannelEvent::Submit(5, RequestClass::Isr), 60_009).is_empty());
-    let actions = channel.step(ChannelEvent::Tick, 60_010);
+    assert_eq!(channel.deadline(), Some(20_010));
+    assert!(channel.step(ChannelEvent::Submit(5, RequestClass::Isr), 20_009).is_empty());
+    let actions = channel.step(ChannelEvent::Tick, 20_010);
     assert_eq!(actions, [1, 2, 3].map(ChannelAction::Expire));
     let actions = channel.step(ChannelEvent::Controller(Some(node(1))), 999_999);
     assert_eq!(

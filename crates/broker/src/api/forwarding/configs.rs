@@ -84,7 +84,7 @@ async fn forward(
             )
         }
     };
-    match send(context, frame.map_err(unknown)?).await {
+    match send(context, frame.map_err(unknown)?, None).await {
         Forwarded::Answer(answer) => outcomes(context, answer, is_single).map_err(|error| {
             tracing::warn!(%error, "the controller's response about configurations cannot be decoded");
             failure(ErrorCode::UnknownServerError)

@@ -32,9 +32,11 @@ fn told(failure: &Failure) -> (i16, Option<StrBytes>) {
 
 /// APIs whose response has one error for the whole request.
 macro_rules! whole {
-    ($($request:ident => $answer:ident,)*) => {
+    ($($request:ident => $answer:ident $(by $timeout_ms:ident)?,)*) => {
         $(impl Refusable for $request {
             type Answer = $answer;
+
+            $(const TIMEOUT_MS: Option<fn(&Self) -> i32> = Some(|request| request.$timeout_ms);)?
 
             fn refuse(self, _: i16, failure: &Failure) -> $answer {
                 let (code, sentence) = told(failure);
@@ -45,17 +47,19 @@ macro_rules! whole {
 }
 
 whole! {
-    ListPartitionReassignmentsRequest => ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest => ListPartitionReassignmentsResponse by timeout_ms,
     DescribeQuorumRequest => DescribeQuorumResponse,
-    UpdateFeaturesRequest => UpdateFeaturesResponse,
+    UpdateFeaturesRequest => UpdateFeaturesResponse by timeout_ms,
     UnregisterBrokerRequest => UnregisterBrokerResponse,
-    AddRaftVoterRequest => AddRaftVoterResponse,
+    AddRaftVoterRequest => AddRaftVoterResponse by timeout_ms,
     RemoveRaftVoterRequest => RemoveRaftVoterResponse,
     UnregisterControllerRequest => UnregisterControllerResponse,
 }
 
 impl Refusable for CreateTopicsRequest {
     type Answer = CreateTopicsResponse;
+
+    const TIMEOUT_MS: Option<fn(&Self) -> i32> = Some(|request| request.timeout_ms);
 
     fn refuse(self, _: i16, failure: &Failure) -> CreateTopicsResponse {
         let (code, sentence) = told(failure);
@@ -72,6 +76,8 @@ impl Refusable for CreateTopicsRequest {
 
 impl Refusable for DeleteTopicsRequest {
     type Answer = DeleteTopicsResponse;
+
+    const TIMEOUT_MS: Option<fn(&Self) -> i32> = Some(|request| request.timeout_ms);
 
     fn refuse(self, _: i16, failure: &Failure) -> DeleteTopicsResponse {
         let (code, sentence) = told(failure);
@@ -112,6 +118,8 @@ impl Refusable for DeleteAclsRequest {
 impl Refusable for CreatePartitionsRequest {
     type Answer = CreatePartitionsResponse;
 
+    const TIMEOUT_MS: Option<fn(&Self) -> i32> = Some(|request| request.timeout_ms);
+
     fn refuse(self, _: i16, failure: &Failure) -> CreatePartitionsResponse {
         let (code, sentence) = told(failure);
         let results = self.topics.into_iter().map(|topic| {
@@ -127,6 +135,8 @@ impl Refusable for CreatePartitionsRequest {
 
 impl Refusable for ElectLeadersRequest {
     type Answer = ElectLeadersResponse;
+
+    const TIMEOUT_MS: Option<fn(&Self) -> i32> = Some(|request| request.timeout_ms);
 
     fn refuse(self, version: i16, failure: &Failure) -> ElectLeadersResponse {
         let (code, sentence) = told(failure);
@@ -151,6 +161,8 @@ impl Refusable for ElectLeadersRequest {
 
 impl Refusable for AlterPartitionReassignmentsRequest {
     type Answer = AlterPartitionReassignmentsResponse;
+
+    const TIMEOUT_MS: Option<fn(&Self) -> i32> = Some(|request| request.timeout_ms);
 
     fn refuse(self, _: i16, failure: &Failure) -> AlterPartitionReassignmentsResponse {
         let (code, sentence) = told(failure);

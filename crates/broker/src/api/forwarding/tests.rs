@@ -1,5 +1,7 @@
 //! Tests of `forwarding`: refusals of requests that no controller has answered.
 
+use std::fmt::Debug;
+
 use levada_wire::messages::alter_client_quotas_request::{EntityData, EntryData};
 use levada_wire::messages::alter_partition_reassignments_request::{
     ReassignablePartition, ReassignableTopic,
@@ -20,8 +22,10 @@ use super::*;
 /// A request of each version with one entry is refused by a response that the version can carry,
 /// and that tells the error.
 #[track_caller]
-fn check<R: Refusable + Clone>(api: ApiKey, request: impl Fn(i16) -> R) {
+fn check<R: Refusable + Clone + Debug>(api: ApiKey, request: impl Fn(i16) -> R) {
     assert!(depends_on_controller(api));
+    let has_timeout = format!("{:?}", request(0)).contains(" timeout_ms: ");
+    assert_eq!(R::TIMEOUT_MS.is_some(), has_timeout, "{api}");
     for version in api.versions() {
         let refused = request(version).refuse(version, &failure(ErrorCode::RequestTimedOut));
         let frame = levada_wire::encode_response(7, version, &refused);
@@ -81,6 +85,25 @@ fn every_forwarded_version_can_carry_a_refusal() {
     check(ApiKey::AddRaftVoter, |_| AddRaftVoterRequest::default());
     check(ApiKey::RemoveRaftVoter, |_| RemoveRaftVoterRequest::default());
     check(ApiKey::UnregisterController, |_| UnregisterControllerRequest::default());
+}
+
+#[test]
+fn timeouts_of_small_requests_are_read() {
+    let body = |version, topics| {
+        let topic = message!(CreatableTopic { name: "a".into(), num_partitions: 1, replication_factor: 1 });
+        let request = message!(CreateTopicsRequest { topics: vec![topic; topics], timeout_ms: 5_000 });
+        let frame = levada_wire::encode_request(7, None, version, &request).unwrap();
+        let mut frame = BytesMut::from(&frame[SIZE_BYTES..]);
+        levada_wire::RequestHeader::decode(&mut frame).unwrap();
+        frame.freeze()
+    };
+    for version in ApiKey::CreateTopics.versions() {
+        assert_eq!(timeout_ms(ApiKey::CreateTopics, version, &body(version, 1)), Some(5_000), "{version}");
+    }
+    let large = body(7, LARGE_BYTES);
+    assert_eq!(timeout_ms(ApiKey::CreateTopics, 7, &large), None);
+    assert_eq!(timeout_ms(ApiKey::CreateTopics, 7, &large.slice(..9)), None, "malformed");
+    assert_eq!(timeout_ms(ApiKey::AlterClientQuotas, 1, &body(7, 1)), None, "the API has no timeout");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
+use std::time::Instant;
 
 use bytes::BytesMut;
 use levada_wire::RequestHeader;
@@ -127,7 +128,7 @@ async fn greedy_client_delays_others_by_one_request() {
         let session = Session::new(user, Ipv4Addr::LOCALHOST.into());
         let request = ClientRequest { frame: Bytes::new(), correlation_id: 7, session };
         let remote = remote.clone();
-        tokio::spawn(async move { remote.forward(request, is_permitted).await })
+        tokio::spawn(async move { remote.forward(request, None, is_permitted).await })
     };
     let greedy: Vec<_> = (0..300).map(|_| forward("greedy", true)).collect();
     let stranger: Vec<_> = (0..3).map(|_| forward("stranger", false)).collect();
@@ -148,6 +149,35 @@ async fn greedy_client_delays_others_by_one_request() {
     for task in stranger {
         task.await.unwrap();
     }
+}
+
+#[test]
+fn forwarded_requests_end_before_their_timeout() {
+    for (timeout_ms, expected_ms) in [
+        (None, 20_000),
+        (Some(i32::MAX), 20_000),
+        (Some(30_000), 20_000),
+        (Some(20_000), 15_000),
+        (Some(4_000), 3_000),
+        (Some(1), 1_000),
+        (Some(i32::MIN), 1_000),
+    ] {
+        assert_eq!(forward_time(timeout_ms), Duration::from_millis(expected_ms), "{timeout_ms:?}");
+    }
+}
+
+#[tokio::test]
+async fn silent_controllers_time_out_a_request() {
+    let fake = Arc::new(Fake::default());
+    let (_answer, held) = oneshot::channel();
+    fake.held.lock().push_back(held);
+    let session = Session::new("alice", Ipv4Addr::LOCALHOST.into());
+    let request = ClientRequest { frame: Bytes::new(), correlation_id: 7, session };
+    let remote = Remote::new(fake.clone());
+    let begun = Instant::now();
+    let fate = remote.forward(request, Some(1), true).await;
+    assert_eq!((fate, fake.forwarded.lock().len()), (Forwarded::Failed(ErrorCode::RequestTimedOut), 1));
+    assert!(begun.elapsed() < Duration::from_millis(FORWARD_MS.unsigned_abs().into()));
 }
 
 #[tokio::test]
