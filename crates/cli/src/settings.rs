@@ -120,7 +120,7 @@ pub(crate) fn describe(
     request.resources = vec![asked];
     request.include_synonyms = true;
     let response = match resource.node()? {
-        Some(node) => cluster.broker(node)?.request(&request)?,
+        Some(node) => cluster.open_broker(node)?.request(&request)?,
         None => cluster.ask(&request)?,
     };
     let Some(result) = response.results.into_iter().next() else { return Ok(Vec::new()) };
@@ -191,7 +191,7 @@ pub(crate) fn alter(
     request.resources = vec![asked];
     request.validate_only = dry_run;
     let response = match resource.node()? {
-        Some(node) => cluster.broker(node)?.request(&request)?,
+        Some(node) => cluster.open_broker(node)?.request(&request)?,
         None => cluster.ask(&request)?,
     };
     let doing = format!("change settings of {}", resource.shown());

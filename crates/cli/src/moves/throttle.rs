@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use levada_client::Cluster;
-use levada_terminal::failure::Failure;
+use levada_terminal::failure::{Cause, Failure};
 
 use super::{Move, ongoing};
-use crate::layout::Layout;
+use crate::layout::{Layout, listed};
 use crate::settings::{self, Change, Kind, Resource, Setting};
 use crate::sizes;
 
@@ -63,20 +63,17 @@ impl Throttle {
     }
 
     /// Removes the entries that this process has added, and restores the rates before. The rates of
-    /// a broker that does not serve stay, with a note.
+    /// a broker that does not respond stay, with a note.
     pub(super) fn remove(self, cluster: &mut Cluster) -> Result<(), Failure> {
         let mut failures = Vec::new();
         for (topic, entries) in self.topics {
             failures.extend(remove_entries(cluster, &Resource::topic(&topic), &entries).err());
         }
         let serving = Layout::ask(cluster).map(|layout| layout.serving());
+        let mut unreachable = Unreachable::default();
         for (id, before) in self.brokers {
-            // Only the broker itself accepts changes of its settings.
             if serving.as_ref().is_ok_and(|serving| !serving.contains(&id)) {
-                tell!(
-                    "note: the throttle of broker {id} stays, because the broker does not serve; \
-                     levada partition move --follow removes it later"
-                );
+                unreachable.0.push(id);
                 continue;
             }
             let change = |(key, value): (&str, Option<String>)| match value {
@@ -84,9 +81,41 @@ impl Throttle {
                 None => Change::Delete(key.to_owned()),
             };
             let changes: Vec<Change> = RATES.into_iter().zip(before).map(change).collect();
-            failures.extend(settings::alter(cluster, &broker(id), &changes, false).err());
+            let restored = settings::alter(cluster, &broker(id), &changes, false);
+            failures.extend(unreachable.except(id, restored).err());
         }
+        unreachable.tell();
         Failure::all(failures)
+    }
+}
+
+/// Brokers whose throttle stays: only the broker itself accepts changes of its settings.
+#[derive(Debug, Default)]
+struct Unreachable(Vec<i32>);
+
+impl Unreachable {
+    /// Takes a broker whose connection failed: a broker that has died is not fenced immediately.
+    fn except(&mut self, id: i32, outcome: Result<(), Failure>) -> Result<(), Failure> {
+        match outcome {
+            Err(failure) if failure.cause() == Cause::Connection => {
+                self.0.push(id);
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn tell(self) {
+        let (brokers, verb) = match self.0.len() {
+            0 => return,
+            1 => ("broker", "does"),
+            _ => ("brokers", "do"),
+        };
+        tell!(
+            "note: the throttle of {brokers} {} stays, because the {brokers} {verb} not respond; \
+             levada partition move --follow removes it later",
+            listed(self.0)
+        );
     }
 }
 
@@ -102,12 +131,14 @@ pub(crate) fn remove_leftovers(cluster: &mut Cluster, layout: &Layout) -> Result
     for (topic, settings) in settings::of_topics(cluster, &names, &REPLICAS)? {
         delete(cluster, &Resource::topic(&topic), &settings)?;
     }
+    let (keys, mut unreachable) = (RATES.map(str::to_owned), Unreachable::default());
     for id in layout.serving() {
         let resource = broker(id);
-        let keys = RATES.map(str::to_owned);
-        let settings = settings::describe(cluster, &resource, &keys)?;
-        delete(cluster, &resource, &settings)?;
+        let described = settings::describe(cluster, &resource, &keys);
+        let deleted = described.and_then(|settings| delete(cluster, &resource, &settings));
+        unreachable.except(id, deleted)?;
     }
+    unreachable.tell();
     Ok(())
 }
 

@@ -18,8 +18,8 @@ use levada_wire::messages::metadata_response::{
 };
 use levada_wire::messages::{
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, DescribeClusterResponse,
-    DescribeConfigsResponse, DescribeLogDirsResponse, ElectLeadersResponse, IncrementalAlterConfigsResponse,
-    ListPartitionReassignmentsResponse, MetadataResponse,
+    DescribeConfigsResponse, DescribeLogDirsResponse, ElectLeadersResponse, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse, ListPartitionReassignmentsResponse, MetadataResponse,
 };
 use levada_wire::{ApiKey, StrBytes};
 
@@ -44,6 +44,10 @@ struct State {
     losses: usize,
     /// Broker that is fenced as soon as the move has begun.
     killed: Option<i32>,
+    /// Broker that does not respond, and is not fenced, as soon as the move has begun.
+    silent: Option<i32>,
+    /// Brokers whose settings changed after the begin of the move.
+    changed: Vec<i32>,
     /// Changes of the partition that were requested.
     requested: Vec<Option<Vec<i32>>>,
     elections: usize,
@@ -55,7 +59,7 @@ impl State {
         match asked.header.api {
             ApiKey::Metadata => asked.answer(&self.metadata(asked.port())),
             ApiKey::DescribeCluster => asked.answer(&described(asked.port(), self.fenced())),
-            ApiKey::IncrementalAlterConfigs => asked.answer(&IncrementalAlterConfigsResponse::default()),
+            ApiKey::IncrementalAlterConfigs => self.alter_configs(asked),
             ApiKey::DescribeConfigs => asked.answer(&DescribeConfigsResponse::default()),
             ApiKey::DescribeLogDirs => asked.answer(&DescribeLogDirsResponse::default()),
             ApiKey::AlterPartitionReassignments => asked.answer(&self.alter(&asked.decoded())),
@@ -66,6 +70,19 @@ impl State {
             ApiKey::ListPartitionReassignments => self.list(asked),
             other => panic!("no answer to {other:?}"),
         }
+    }
+
+    /// Changes settings; closes the connection to a silent broker.
+    fn alter_configs(&mut self, asked: &Asked) -> Option<Bytes> {
+        let request: IncrementalAlterConfigsRequest = asked.decoded();
+        let broker: Option<i32> = request.resources[0].resource_name.as_str().parse().ok();
+        if !self.requested.is_empty() {
+            if broker.is_some() && broker == self.silent {
+                return None;
+            }
+            self.changed.extend(broker);
+        }
+        asked.answer(&IncrementalAlterConfigsResponse::default())
     }
 
     fn fenced(&self) -> Option<i32> {
@@ -187,6 +204,15 @@ fn dead_broker_does_not_fail_throttled_move() {
     let (ended, printed, state) = moved(killed, &["--execute", "--throttle", "1MiB"]);
     assert!(ended.is_ok(), "{ended:?}");
     assert_eq!((&printed["complete"], state.replicas), (&true.into(), vec![1, 3]));
+}
+
+/// The session of a dead broker ends some seconds after its death.
+#[test]
+fn unfenced_dead_broker_keeps_its_throttle() {
+    let silent = State { silent: Some(1), ..State::default() };
+    let (ended, printed, state) = moved(silent, &["--execute", "--throttle", "1MiB"]);
+    assert!(ended.is_ok(), "{ended:?}");
+    assert_eq!((&printed["complete"], state.changed), (&true.into(), vec![2, 3]));
 }
 
 #[test]
