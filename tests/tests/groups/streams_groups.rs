@@ -1,8 +1,7 @@
-//! Applications of Kafka Streams as streams groups: words counted, payments joined with orders and
-//! summed by window, each exactly once, while instances and the broker are killed. With
-//! `LEVADA_TEST_KAFKA=newer` the applications are those of the next Kafka.
+//! Applications of Kafka Streams 4.4 as streams groups: words counted, payments joined with orders
+//! and summed by window, each exactly once, while instances and the broker are killed.
 //!
-//! Suite: long; 60 s; needs java, kcat, python; share streams
+//! Suite: long; 60 s; needs java, newer-kafka, kcat, python; share streams
 //! Soak: lasts 30 s
 
 use std::collections::BTreeMap;
