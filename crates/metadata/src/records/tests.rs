@@ -14,6 +14,12 @@ const FIRST_SNAPSHOT: &[u8] = include_bytes!(
 );
 const BOOTSTRAP: &[u8] = include_bytes!("../../testdata/kafka-4.3.1/bootstrap.checkpoint");
 
+/// Records of delegation tokens as `MetadataRecordSerde` of Kafka 4.3.1 writes them.
+const TOKEN: &[u8] = b"\x01\x0a\x00\x0bUser:alice\x0aUser:root\x03\x09User:bob\x0bUser:carol\
+    \0\0\x01\x8b\xcf\xe5\x68\0\0\0\x01\x8b\xf3\xf1\xec\0\0\0\x01\x8b\xd5\x0b\xc4\0\
+    \x17mEUlLYkIRoCpW1u9lFnlWA\0";
+const TOKEN_REMOVAL: &[u8] = b"\x01\x1a\x00\x17mEUlLYkIRoCpW1u9lFnlWA\0";
+
 /// Calls `visit` with whether the record is a control record, its key and its value.
 fn each_record(mut file: &[u8], mut visit: impl FnMut(bool, Bytes, Bytes)) {
     while !file.is_empty() {
@@ -94,6 +100,25 @@ fn fields_are_where_kafkas_dump_shows_them() {
             && change.isr.as_deref() == Some(&[]) && change.last_known_elr.as_deref() == Some(&[1]))
     };
     assert!(all.iter().any(retreat));
+}
+
+#[test]
+fn token_records_have_kafkas_bytes() {
+    let token_id = || "mEUlLYkIRoCpW1u9lFnlWA".into();
+    let token = DelegationTokenRecord {
+        owner: "User:alice".into(),
+        requester: "User:root".into(),
+        renewers: vec!["User:bob".into(), "User:carol".into()],
+        issue_timestamp: 1_700_000_000_000,
+        max_timestamp: 1_700_604_800_000,
+        expiration_timestamp: 1_700_086_400_000,
+        token_id: token_id(),
+    };
+    let removal = RemoveDelegationTokenRecord { token_id: token_id() };
+    for (record, bytes) in [(Record::from(token), TOKEN), (removal.into(), TOKEN_REMOVAL)] {
+        assert_eq!(encode(&record).unwrap(), bytes, "{record:?}");
+        assert_eq!(decode(Bytes::from_static(bytes)).unwrap().0, record);
+    }
 }
 
 #[test]
