@@ -5,7 +5,7 @@
 //!
 //! `LEVADA_BLESS=1` records the outcomes; a test that fails then still needs a reason.
 //!
-//! Suite: soak; 6000 s; needs java, kafka-requests
+//! Suite: soak; 6600 s; needs java, kafka-requests
 //! Soak: scale 1
 
 use std::collections::BTreeMap;

@@ -1,12 +1,17 @@
 package levada.requests;
 
 import java.io.IOException;
+import java.io.OutputStream;
 import java.net.InetSocketAddress;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.GeneralSecurityException;
+import java.security.Key;
+import java.security.KeyStore;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -58,6 +63,7 @@ final class Settings {
         settings.tiers(given.clusterId());
         settings.users();
         settings.keys();
+        settings.stores();
         return settings.properties;
     }
 
@@ -152,6 +158,46 @@ final class Settings {
                 properties.remove(lock);
             }
         }
+    }
+
+    /**
+     * Stores of keys and of trusted certificates in Java's own format, which Levada does not read, as PKCS #12. Their
+     * certificates have no alternative name, which Levada compares with the host of another broker.
+     */
+    private void stores() {
+        for (String name : properties.stringPropertyNames()) {
+            String type = name.replace("location", "type");
+            boolean isStore = name.endsWith("ssl.truststore.location") || name.endsWith("ssl.keystore.location");
+            if (isStore && "JKS".equals(properties.getProperty(type, "JKS"))) {
+                String password = properties.getProperty(name.replace("location", "password"));
+                String lock = name.replaceAll("ssl\\..*store.location", "ssl.key.password");
+                String inner = properties.getProperty(lock, password);
+                properties.setProperty(name, converted(Path.of(properties.getProperty(name)), password, inner));
+                properties.setProperty(type, "PKCS12");
+                properties.setProperty("ssl.endpoint.identification.algorithm", "");
+            }
+        }
+    }
+
+    private static String converted(Path path, String password, String inner) {
+        Path other = path.resolveSibling(path.getFileName() + ".p12");
+        try (OutputStream out = Files.newOutputStream(other)) {
+            KeyStore store = KeyStore.getInstance(path.toFile(), password.toCharArray());
+            KeyStore copy = KeyStore.getInstance("PKCS12");
+            copy.load(null, null);
+            for (String alias : Collections.list(store.aliases())) {
+                if (store.isKeyEntry(alias)) {
+                    Key key = store.getKey(alias, inner.toCharArray());
+                    copy.setKeyEntry(alias, key, inner.toCharArray(), store.getCertificateChain(alias));
+                } else {
+                    copy.setCertificateEntry(alias, store.getCertificate(alias));
+                }
+            }
+            copy.store(out, password.toCharArray());
+        } catch (IOException | GeneralSecurityException error) {
+            throw new IllegalStateException(path + " cannot be converted", error);
+        }
+        return other.toString();
     }
 
     private static String decrypted(String pem, String password) {
