@@ -8,7 +8,7 @@ use levada_tiered::{
 };
 use levada_wire::Uuid;
 
-use crate::error::{RemoteError, RemoteErrorKind};
+use crate::error::RemoteError;
 use crate::objects::ObjectEntry;
 use crate::store::Store;
 
@@ -159,7 +159,7 @@ fn compare(
 /// encrypted or its manifest is missing or damaged.
 fn log_length(store: &Store, segment: &RemoteSegment) -> Result<Option<u64>, RemoteError> {
     match store.log_length(segment) {
-        Err(error) if error.is_retriable() || error.kind == RemoteErrorKind::Refused => Err(error),
+        Err(error) if error.is_of_store() => Err(error),
         length => Ok(length.ok()),
     }
 }

@@ -22,6 +22,14 @@ pub enum RemoteErrorKind {
     NotFound,
     /// The store does not accept the credentials or their permissions. A repetition fails too.
     Refused,
+    /// The store accepts the credentials, which do not permit the operation.
+    Forbidden,
+    /// The clock of this machine differs too much from that of the store.
+    Skewed,
+    /// The bucket or container does not exist.
+    NoBucket,
+    /// The store receives more requests than it permits. A repetition may succeed.
+    Throttled,
     /// The store does not respond in time, or reports that it cannot serve now. A repetition may
     /// succeed.
     Unavailable,
@@ -43,7 +51,13 @@ impl RemoteError {
 
     /// True if a repetition of the operation may succeed.
     pub fn is_retriable(&self) -> bool {
-        self.kind == RemoteErrorKind::Unavailable
+        matches!(self.kind, RemoteErrorKind::Unavailable | RemoteErrorKind::Throttled)
+    }
+
+    /// True if the store as a whole is not usable now: the error is not of this object.
+    pub fn is_of_store(&self) -> bool {
+        use RemoteErrorKind::{Forbidden, NoBucket, Refused, Skewed};
+        self.is_retriable() || matches!(self.kind, Refused | Forbidden | Skewed | NoBucket)
     }
 
     pub(crate) fn local(operation: impl fmt::Display, cause: &io::Error) -> Self {
@@ -57,6 +71,14 @@ impl RemoteErrorKind {
         match self {
             Self::NotFound => "compare the store with the metadata: levada storage remote check",
             Self::Refused => "check the credentials and their permissions on the store",
+            Self::Forbidden => {
+                "give the credentials the permissions on the store that docs/operating/tiered-storage.md names"
+            }
+            Self::Skewed => "set the clock of this machine: the store refuses requests of another time",
+            Self::NoBucket => "create the bucket, or correct its name (levada.remote.store)",
+            Self::Throttled => {
+                "lower remote.log.manager.copy.max.bytes.per.second or raise the limit of the store; the broker tries again"
+            }
             Self::Unavailable => "check that the store is reachable; the broker tries again",
             Self::Damaged => "compare the store with the metadata: levada storage remote check",
             Self::Unsupported => "read docs/operating/tiered-storage.md about supported stores",

@@ -10,6 +10,7 @@ use levada_tiered::{
 use tempfile::TempDir;
 
 use super::*;
+use crate::error::RemoteErrorKind;
 use crate::layout::object_name;
 use crate::store::{SegmentFile, SegmentFiles};
 
