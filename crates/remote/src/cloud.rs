@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use object_store::path::Path;
 use object_store::{
-    GetOptions, GetRange, GetResult, MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload,
+    GetOptions, GetRange, GetResult, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
 };
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinSet;
@@ -167,6 +167,20 @@ impl Objects for Cloud {
         let (path, payload) = (self.path(key)?, self.payload(key, parts, 0..length)?);
         let operation = || format!("cannot write {}", self.name(key));
         self.run(operation, length, self.store.put(&path, payload)).map(drop)
+    }
+
+    fn create(&self, key: &str, content: &[u8]) -> Result<bool, RemoteError> {
+        let (path, payload) = (self.path(key)?, PutPayload::from(content.to_vec()));
+        let operation = || format!("cannot write {}", self.name(key));
+        let put = self.store.put_opts(&path, payload, PutMode::Create.into());
+        let created = async {
+            match put.await {
+                Ok(_) => Ok(true),
+                Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
+                Err(error) => Err(error),
+            }
+        };
+        self.run(operation, content.len() as u64, created)
     }
 
     fn read(&self, key: &str, length: u64, range: Range<u64>, sink: Sink<'_>) -> Result<(), RemoteError> {

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use uuid::Uuid;
 
 use crate::error::{RemoteError, RemoteErrorKind};
@@ -18,6 +19,15 @@ use crate::objects::{OWN, ObjectEntry, Objects, Part, Sink, too_long, wrong_leng
 const UPLOADS: &str = ".levada-uploads";
 
 const CHUNK: usize = 256 * 1024;
+
+/// Name of a finished upload.
+#[derive(Clone, Copy)]
+enum Name {
+    /// A former object with the name is replaced.
+    Replaced,
+    /// An object with the name is an error.
+    New,
+}
 
 /// A store in a directory.
 pub(crate) struct Directory {
@@ -68,7 +78,7 @@ impl Directory {
     }
 
     /// Writes an upload and gives it its name. The caller removes the upload after an error.
-    fn upload(&self, upload: &Path, key: &str, parts: &[Part<'_>]) -> io::Result<()> {
+    fn upload(&self, upload: &Path, key: &str, parts: &[Part<'_>], name: Name) -> io::Result<()> {
         let file = OpenOptions::new().write(true).create_new(true).open(upload)?;
         let mut position = 0;
         for part in parts {
@@ -82,8 +92,26 @@ impl Directory {
         let path = self.path(key);
         let dir = path.parent().unwrap_or(&self.root);
         create_dirs(dir)?;
-        fs::rename(upload, &path)?;
+        match name {
+            Name::Replaced => fs::rename(upload, &path)?,
+            Name::New => {
+                fs::hard_link(upload, &path)?;
+                fs::remove_file(upload)?;
+            }
+        }
         File::open(dir)?.sync_all()
+    }
+
+    /// Writes an object by way of an upload. The outer error is that of a missing directory, the
+    /// inner one that of the file system.
+    fn write(&self, key: &str, parts: &[Part<'_>], name: Name) -> Result<io::Result<()>, RemoteError> {
+        self.check_mounted("write", key)?;
+        let upload = self.new_upload();
+        let written = create_dirs(&self.uploads).and_then(|()| self.upload(&upload, key, parts, name));
+        Ok(written.inspect_err(|_| {
+            // The reason of the failure counts; a remaining upload is not part of the store.
+            let _ = fs::remove_file(&upload);
+        }))
     }
 
     fn open(&self, key: &str) -> io::Result<(File, u64)> {
@@ -123,14 +151,19 @@ impl Directory {
 
 impl Objects for Directory {
     fn put(&self, key: &str, parts: &[Part<'_>]) -> Result<(), RemoteError> {
-        self.check_mounted("write", key)?;
-        let upload = self.new_upload();
-        let written = create_dirs(&self.uploads).and_then(|()| self.upload(&upload, key, parts));
-        written.map_err(|error| {
-            // The reason of the failure counts; a remaining upload is not part of the store.
-            let _ = fs::remove_file(&upload);
-            self.failed("write", key, &error)
-        })
+        self.write(key, parts, Name::Replaced)?.map_err(|error| self.failed("write", key, &error))
+    }
+
+    fn create(&self, key: &str, content: &[u8]) -> Result<bool, RemoteError> {
+        match self.write(key, &[Part::Bytes(content)], Name::New)? {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) if is_without_links(&error) => {
+                let operation = format!("cannot write {}", self.name(key));
+                Err(RemoteError::new(RemoteErrorKind::Unsupported, operation, error))
+            }
+            Err(error) => Err(self.failed("write", key, &error)),
+        }
     }
 
     fn read(&self, key: &str, length: u64, range: Range<u64>, sink: Sink<'_>) -> Result<(), RemoteError> {
@@ -187,6 +220,11 @@ impl Objects for Directory {
     fn name(&self, key: &str) -> String {
         self.path(key).display().to_string()
     }
+}
+
+/// True if a hard link failed because the file system has none.
+fn is_without_links(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
 fn key_of(root: &Path, path: &Path) -> Option<String> {

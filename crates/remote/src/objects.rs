@@ -36,6 +36,11 @@ pub(crate) trait Objects: Send + Sync {
     /// Writes an object whole: before the return, a reader finds the former object or none.
     fn put(&self, key: &str, parts: &[Part<'_>]) -> Result<(), RemoteError>;
 
+    /// Writes an object if the store has none with this key. False if it has one. Of several
+    /// concurrent calls, one returns true. [`RemoteErrorKind::Unsupported`] if the store has no such
+    /// operation.
+    fn create(&self, key: &str, content: &[u8]) -> Result<bool, RemoteError>;
+
     /// Passes a range of an object to `sink`, in order. An object with another length than `length`
     /// bytes is damaged. After an error the sink may have received a part.
     fn read(&self, key: &str, length: u64, range: Range<u64>, sink: Sink<'_>) -> Result<(), RemoteError>;

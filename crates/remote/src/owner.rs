@@ -51,29 +51,48 @@ impl Store {
     /// Notes that the store belongs to this cluster, if it belongs to none. Of two clusters that do
     /// this at the same time, one gets the error.
     ///
+    /// A store without conditional writes cannot decide between them: both may get no error, and
+    /// the object has the id of the last one. A later call by the other cluster is an error.
+    ///
     /// # Errors
     /// [`RemoteErrorKind::Foreign`] if it belongs to another cluster; a failing store.
     pub fn claim(&self, cluster_id: &str) -> Result<(), RemoteError> {
         let found = match self.cluster()? {
             None => {
-                let owner = Owner { version: VERSION, cluster_id: cluster_id.to_owned() };
-                let bytes = serde_json::to_vec(&owner).expect("it has texts and numbers");
-                self.objects.put(&self.own_key(CLUSTER), &[Part::Bytes(&bytes)])?;
-                // Another cluster may have written since the first look.
+                self.write_owner(cluster_id)?;
+                // Another cluster may have written since the first look, and some servers ignore
+                // the condition of a write.
                 self.cluster()?
             }
             found => found,
         };
         match found {
             Some(owner) if owner == cluster_id => Ok(()),
-            owner => {
+            None => {
+                let operation = format!("cannot claim {}", self.objects.name(&self.own_key(CLUSTER)));
+                let cause = "another broker is writing the object";
+                Err(RemoteError::new(RemoteErrorKind::Unavailable, operation, cause))
+            }
+            Some(owner) => {
                 let name = self.objects.name(&self.own_key(CLUSTER));
-                let owner = owner.unwrap_or_default();
                 let cause = format!(
                     "the store belongs to cluster {owner}, and this is cluster {cluster_id}; if that cluster no longer exists, delete {name}"
                 );
                 Err(RemoteError::new(RemoteErrorKind::Foreign, "cannot change the remote store", cause))
             }
+        }
+    }
+
+    /// Writes the object unless there is one.
+    fn write_owner(&self, cluster_id: &str) -> Result<(), RemoteError> {
+        let owner = Owner { version: VERSION, cluster_id: cluster_id.to_owned() };
+        let (key, bytes) =
+            (self.own_key(CLUSTER), serde_json::to_vec(&owner).expect("it has texts and numbers"));
+        match self.objects.create(&key, &bytes) {
+            Err(error) if error.kind == RemoteErrorKind::Unsupported => {
+                self.objects.put(&key, &[Part::Bytes(&bytes)])
+            }
+            created => created.map(drop),
         }
     }
 }

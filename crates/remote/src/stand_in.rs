@@ -60,6 +60,13 @@ impl Objects for Kept {
         self.0.change(StoreChange::Put(key.to_owned(), content))
     }
 
+    fn create(&self, key: &str, content: &[u8]) -> Result<bool, RemoteError> {
+        match self.0.object(key) {
+            Some(_) => Ok(false),
+            None => self.put(key, &[Part::Bytes(content)]).map(|()| true),
+        }
+    }
+
     fn read(&self, key: &str, length: u64, range: Range<u64>, sink: Sink<'_>) -> Result<(), RemoteError> {
         let content = self.found(key)?;
         if content.len() as u64 != length {
