@@ -125,13 +125,20 @@ impl Tiers {
     /// # Errors
     /// Same as [`Self::store`]; the store is that of another cluster, or cannot be asked.
     async fn owned_store(self: &Arc<Self>) -> Result<Arc<Store>, RemoteError> {
-        let store = self.store()?;
-        if !self.is_owned.load(Ordering::Relaxed) {
-            let (own, store) = (self.clone(), store.clone());
-            on_thread(move || store.claim(own.metadata.cluster_id())).await?;
-            self.is_owned.store(true, Ordering::Relaxed);
-        }
-        Ok(store)
+        if self.is_owned.load(Ordering::Relaxed) { self.store() } else { self.claimed_store().await }
+    }
+
+    /// The store for deletions, which asks for its owner each time: in a store without conditional
+    /// writes, another cluster may have replaced the owner.
+    ///
+    /// # Errors
+    /// Same as [`Self::owned_store`].
+    async fn claimed_store(self: &Arc<Self>) -> Result<Arc<Store>, RemoteError> {
+        let (own, store) = (self.clone(), self.store()?);
+        let claimed = store.clone();
+        let result = on_thread(move || claimed.claim(own.metadata.cluster_id())).await;
+        self.is_owned.store(result.is_ok(), Ordering::Relaxed);
+        result.map(|()| store)
     }
 
     /// The remote state of a partition that has or had remote storage.

@@ -145,7 +145,7 @@ impl Tiers {
         if segments.is_empty() {
             return Ok(0);
         }
-        self.owned_store().await?;
+        self.claimed_store().await?;
         // All are marked before the first is deleted, as in Kafka: none is read any more.
         for segment in &segments {
             self.note_state(remote, self.update_of(segment, SegmentState::DeleteStarted)).await?;
@@ -161,7 +161,7 @@ impl Tiers {
         self: &Arc<Self>,
         segment: &RemoteSegment,
     ) -> Result<(), DeletionError> {
-        let store = self.owned_store().await?;
+        let store = self.claimed_store().await?;
         let (own, doomed) = (self.clone(), segment.clone());
         on_thread(move || {
             own.forget_parts(&doomed);
@@ -178,7 +178,7 @@ impl Tiers {
         segment: &RemoteSegment,
     ) -> Result<(), DeletionError> {
         // Before the mark: the store may be that of another cluster.
-        self.owned_store().await?;
+        self.claimed_store().await?;
         self.note_state(remote, self.update_of(segment, SegmentState::DeleteStarted)).await?;
         self.counts.delete_requests.add(1);
         self.delete_objects(segment).await?;
