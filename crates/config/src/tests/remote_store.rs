@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use levada_tiered::{StoreLayout, StoreLocation, StoreOptions};
 
-use super::load;
+use super::{load, own};
+use crate::BrokerConfig;
 
 const ON: &str = "remote.log.storage.system.enable=true";
 
@@ -70,4 +71,22 @@ fn invalid_remote_stores_are_refused() {
         &["levada.remote.layout=plain"],
         "levada.remote.layout=plain (flag -o): must be one of aiven, local",
     );
+}
+
+/// An endpoint that a client chooses would receive signed requests and records.
+#[test]
+fn remote_store_keys_reject_dynamic_changes() {
+    for (key, value) in [
+        ("levada.remote.store", "s3://others"),
+        ("levada.remote.layout", "local"),
+        ("levada.remote.s3.endpoint", "http://127.0.0.1:9000"),
+        ("levada.remote.s3.region", "eu-west-1"),
+        ("levada.remote.s3.kms.key.id", "others"),
+        ("levada.remote.request.timeout.ms", "1000"),
+    ] {
+        for whole_cluster in [false, true] {
+            let checked = BrokerConfig::default().check_dynamic(whole_cluster, &own(&[(key, value)]));
+            assert_eq!(checked, Err(format!("Cannot update these configs dynamically: [{key}]")));
+        }
+    }
 }
