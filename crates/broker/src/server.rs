@@ -62,12 +62,12 @@ pub struct Server {
     supervisor: Supervisor,
 }
 
-/// An HTTP address to be served, as the configuration has it.
+/// An HTTP address to be served.
 pub struct HttpPlace {
-    /// Address to listen on.
+    /// The address as the configuration has it.
     pub listen: HostPort,
-    /// The socket, if the service manager has opened it.
-    pub socket: Option<TcpListener>,
+    /// The listening socket.
+    pub socket: TcpListener,
     /// The token that clients must show.
     pub token: Option<Secret>,
     /// Handle on the broker.
@@ -119,6 +119,9 @@ pub enum StartError {
     Open(#[from] OpenError),
 }
 
+/// Configuration key of the HTTP address.
+const HTTP_KEY: &str = "levada.http.listen";
+
 /// Directories that another version has made, or Kafka, may be readable by all users.
 fn warn_if_exposed(directory: &std::path::Path) {
     // An error of a directory that cannot be listed was logged when it was opened.
@@ -131,8 +134,8 @@ fn warn_if_exposed(directory: &std::path::Path) {
     }
 }
 
-/// The listening sockets: one for each listener, and that of the HTTP address if the service
-/// manager has opened it.
+/// The listening sockets: one for each listener, and that of the HTTP address if there is one. A
+/// taken port leaves the data directory as it was.
 fn sockets(config: &BrokerConfig) -> Result<(Vec<TcpListener>, Option<TcpListener>), StartError> {
     let mut handed = Handed::take()?;
     let mut known: Vec<&str> = Vec::new();
@@ -144,10 +147,14 @@ fn sockets(config: &BrokerConfig) -> Result<(Vec<TcpListener>, Option<TcpListene
             None => listener::bind(&listener.bind, "listeners", config.is_v6_only(listener))?,
         });
     }
-    let http = config.http_listen.as_ref().and_then(|_| {
+    let mut http = None;
+    if let Some(address) = &config.http_listen {
         known.push(handed::HTTP);
-        handed.claim(handed::HTTP)
-    });
+        http = Some(match handed.claim(handed::HTTP) {
+            Some(socket) => socket,
+            None => listener::bind(address, HTTP_KEY, false)?,
+        });
+    }
     handed.finish(&known)?;
     Ok((listeners, http))
 }
@@ -197,8 +204,8 @@ impl Server {
         let connections = Arc::<ConnectionLimits>::default();
         let signs = (liveness.clone(), connections.clone());
         let door = Door::new(broker.clone(), stop.clone(), signs, kafka_addresses[0]);
-        let place =
-            http_listen.map(|listen| HttpPlace { listen, socket: http_socket, token: http_token, door });
+        let place = http_listen.zip(http_socket);
+        let place = place.map(|(listen, socket)| HttpPlace { listen, socket, token: http_token, door });
         let http = place.map(serve_http).transpose().map_err(StartError::Http)?;
         let large = large::start(broker.clone(), stop.clone());
         let (handover, large) = large.map_err(|source| StartError::Runtime { source })?;

@@ -5,7 +5,6 @@ use std::io;
 use levada_broker::server::StartError;
 use levada_config::ConfigErrors;
 use levada_terminal::failure::Failure;
-use levada_web::WebError;
 
 /// Next step where a port below 1024 may not be listened on.
 const SMALL_PORT: &str = "use a port from 1024 on; a smaller port needs the capability CAP_NET_BIND_SERVICE (AmbientCapabilities= in a unit file)";
@@ -35,13 +34,10 @@ pub(crate) fn config(errors: ConfigErrors) -> Failure {
 pub(crate) fn broker(error: &StartError) -> Failure {
     let other = || Failure::new(error.to_string());
     match error {
-        StartError::Bind { address, source, .. } => not_listening(address, "", source, other),
-        StartError::Http(error) => match error.downcast_ref() {
-            Some(WebError::Bind { listen, source }) => {
-                not_listening(&listen.to_string(), " (levada.http.listen)", source, other)
-            }
-            _ => other(),
-        },
+        StartError::Bind { address, key: "listeners", source } => not_listening(address, "", source, other),
+        StartError::Bind { address, key, source } => {
+            not_listening(address, &format!(" ({key})"), source, other)
+        }
         _ => other(),
     }
 }

@@ -23,7 +23,7 @@ mod readiness;
 mod scrape;
 mod stall;
 
-use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ use hyper_util::service::TowerToHyperService;
 use levada_broker::server::Door;
 use levada_broker::server::{HttpError, HttpPlace, HttpServer};
 use levada_broker::source::Source;
-use levada_config::{HostPort, Secret};
+use levada_config::Secret;
 use levada_process::blocking::keep_free;
 use levada_process::descriptors;
 use levada_process::tasks::{caught, guarded, spawn_restarted};
@@ -77,14 +77,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Serves the HTTP address of a broker: health, metrics, and the console's pages.
 ///
 /// # Errors
-/// The address cannot be bound, threads cannot be made, or the settings of the schema registry
-/// cannot be used.
+/// Threads cannot be made, or the settings of the schema registry cannot be used.
 pub fn start(place: HttpPlace) -> Result<Box<dyn HttpServer>, HttpError> {
     let HttpPlace { listen, socket, token, door } = place;
     let schemas = console::schemas(&door.config())?;
     let (pages, console) = console::start(door.clone(), schemas).map_err(WebError::Thread)?;
     let alive = Router::new().route("/livez", routing::get(livez)).with_state(door.clone());
-    let web = WebServer::start((&listen, socket), token, door.shared_source(), pages.merge(alive))?;
+    let web =
+        WebServer::start((listen.host.as_str(), socket), token, door.shared_source(), pages.merge(alive))?;
     Ok(Box::new(Served { web, console: Some(console) }))
 }
 
@@ -129,40 +129,31 @@ struct Peer(SocketAddr);
 /// The reason why the HTTP address could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
-    /// The address cannot be listened on.
-    #[error(
-        "cannot listen on {listen} (levada.http.listen): {source}; choose another address with -o levada.http.listen=…"
-    )]
-    Bind {
-        /// The address as configured.
-        listen: HostPort,
-        /// Error of the system.
-        source: io::Error,
-    },
+    /// The socket has no address.
+    #[error("the HTTP socket cannot be used: {0}")]
+    Socket(io::Error),
     /// The system gives no thread or no event queue.
     #[error("cannot start the HTTP thread: {0}")]
     Thread(io::Error),
 }
 
 impl WebServer {
-    /// Binds `listen`, unless there is a socket for it already, and serves `source` and further
-    /// pages from a new thread, only to clients with the token if there is one.
+    /// Serves `source` and further pages on a socket from a new thread, only to clients with the
+    /// token if there is one. `host` is the configured host of the address.
     pub fn start(
-        (listen, socket): (&HostPort, Option<TcpListener>),
+        (host, listener): (&str, TcpListener),
         token: Option<Secret>,
         source: Arc<dyn Source>,
         pages: Router,
     ) -> Result<Self, WebError> {
-        let refused = |source| WebError::Bind { listen: listen.clone(), source };
-        let listener = socket.map_or_else(|| bind(listen), Ok).map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
+        let address = listener.local_addr().map_err(WebError::Socket)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
             .build()
             .map_err(WebError::Thread)?;
         let (stop, stopped) = oneshot::channel();
-        let router = router((source.clone(), pages), token, &listen.host);
+        let router = router((source.clone(), pages), token, host);
         let serve = move || {
             keep_free();
             let work = || LocalSet::new().block_on(&runtime, serve(listener, (router, source), stopped));
@@ -189,21 +180,6 @@ impl Drop for WebServer {
             debug_assert!(ended.is_ok(), "the HTTP thread does not panic");
         }
     }
-}
-
-fn bind(listen: &HostPort) -> io::Result<TcpListener> {
-    let host = if listen.host.is_empty() { "::" } else { &listen.host };
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in (host, listen.port).to_socket_addrs()? {
-        match TcpListener::bind(address) {
-            Ok(listener) => {
-                listener.set_nonblocking(true)?;
-                return Ok(listener);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }
 
 /// Serves until `stopped` resolves. Connections that are open then are closed, not awaited: a

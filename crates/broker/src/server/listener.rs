@@ -34,7 +34,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
 
 /// Binds the address that configuration key `key` named; does not accept yet. An empty host stands
-/// for every address of the machine, as does `::`, unless the socket is for IPv6 only.
+/// for every address of the machine, as does `::`, unless the socket is for IPv6 only. Of a name
+/// with several addresses, the first one that the machine has counts.
 pub(crate) fn bind(
     address: &HostPort,
     key: &'static str,
@@ -48,9 +49,15 @@ pub(crate) fn bind(
         return Ok(both_families);
     }
     let host = if address.host.is_empty() { "0.0.0.0" } else { &address.host };
-    let resolved = (host, address.port).to_socket_addrs().map_err(failed)?.next();
-    let unresolved = || failed(std::io::Error::new(std::io::ErrorKind::NotFound, "the host has no address"));
-    open(resolved.ok_or_else(unresolved)?, is_v6_only).map_err(failed)
+    let mut last = std::io::Error::new(std::io::ErrorKind::NotFound, "the host has no address");
+    for resolved in (host, address.port).to_socket_addrs().map_err(failed)? {
+        match open(resolved, is_v6_only) {
+            Ok(socket) => return Ok(socket),
+            Err(taken) if taken.kind() == std::io::ErrorKind::AddrInUse => return Err(failed(taken)),
+            Err(error) => last = error,
+        }
+    }
+    Err(failed(last))
 }
 
 fn open(address: SocketAddr, is_v6_only: bool) -> std::io::Result<TcpListener> {
