@@ -1,61 +1,92 @@
-//! Offsets of many partitions, of which leaders may not know some.
+//! Offsets of many partitions, of which leaders may not know some, or may not respond.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
 
 use levada_client::{
-    ClientError, Cluster, FoundOffset, Isolation, NO_LEADER, OffsetQuery, Topic, TopicPartition,
+    Cause, Caused, ClientError, Cluster, FoundOffset, Isolation, NO_LEADER, OffsetQuery, Topic,
+    TopicPartition,
 };
+use levada_terminal::failure::Failure;
 use levada_wire::error_code::ErrorCode;
 
-/// Offsets of the partitions of some topics at one time.
+/// Requests for offsets, and the places whose offsets no leader has named.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
-    pub(crate) found: BTreeMap<TopicPartition, FoundOffset>,
     /// Partitions whose leader does not know its high watermark: since its election, too few
     /// replicas were in sync.
-    pub(crate) unknown: BTreeSet<TopicPartition>,
+    unknown: BTreeSet<TopicPartition>,
+    /// Leaders that do not respond, with the error. A leader has failed before the controllers
+    /// have noticed it, for example. They get no further request.
+    silent: BTreeMap<i32, String>,
 }
 
 impl Ends {
-    /// Asks the leaders of all partitions that have one.
+    /// Asks the leaders of all partitions that have one, by one request to each.
     ///
     /// # Errors
-    /// A leader does not respond, or refuses a partition for another reason than its high
-    /// watermark.
+    /// A leader refuses a partition for another reason than its high watermark.
     pub(crate) fn ask<'a>(
+        &mut self,
         cluster: &mut Cluster,
         topics: impl IntoIterator<Item = &'a Topic>,
         timestamp: i64,
         isolation: Isolation,
-    ) -> Result<Self, ClientError> {
-        let topics: Vec<&Topic> = topics.into_iter().collect();
-        match cluster.offsets_at(topics.iter().copied(), timestamp, isolation) {
-            Ok(found) => return Ok(Self { found, unknown: BTreeSet::new() }),
-            Err(error) if is_unknown(&error) => {}
-            Err(error) => return Err(error),
-        }
-        // One refusal hides the offsets of the other partitions of a request.
-        let mut ends = Self::default();
+    ) -> Result<BTreeMap<TopicPartition, FoundOffset>, ClientError> {
+        let mut by_leader: BTreeMap<i32, Vec<OffsetQuery<'a>>> = BTreeMap::new();
         for topic in topics {
-            for (partition, leader) in topic.leaders.iter().filter(|(_, leader)| **leader != NO_LEADER) {
+            for (partition, leader) in &topic.leaders {
                 let (partition, leader) = (*partition, *leader);
-                let query = OffsetQuery { topic: &topic.name, partition, leader, timestamp };
-                match cluster.look_up(&[query], isolation) {
-                    Ok(found) => ends.found.extend(found),
-                    Err(error) if is_unknown(&error) => {
-                        ends.unknown.insert((topic.name.clone(), partition));
-                    }
-                    Err(error) => return Err(error),
+                if leader != NO_LEADER && !self.silent.contains_key(&leader) {
+                    let query = OffsetQuery { topic: &topic.name, partition, leader, timestamp };
+                    by_leader.entry(leader).or_default().push(query);
                 }
             }
         }
-        Ok(ends)
+        let mut found = BTreeMap::new();
+        for (leader, asked) in by_leader {
+            match cluster.look_up(&asked, isolation) {
+                Ok(offsets) => found.extend(offsets),
+                Err(error) if is_unknown(&error) => {
+                    found.extend(self.ask_each(cluster, &asked, isolation)?);
+                }
+                Err(error) if error.cause() == Cause::Connection => {
+                    self.silent.insert(leader, Failure::from(error).line().to_owned());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
     }
 
-    /// Prints a note about the partitions whose offsets are not known.
-    pub(crate) fn note(unknown: &BTreeSet<TopicPartition>) {
-        let Some((topic, partition)) = unknown.first() else { return };
-        let others = match unknown.len() - 1 {
+    /// Sends a request for each partition: one refusal hides the offsets of the other partitions of
+    /// a request.
+    fn ask_each(
+        &mut self,
+        cluster: &mut Cluster,
+        asked: &[OffsetQuery<'_>],
+        isolation: Isolation,
+    ) -> Result<BTreeMap<TopicPartition, FoundOffset>, ClientError> {
+        let mut found = BTreeMap::new();
+        for one in asked {
+            match cluster.look_up(slice::from_ref(one), isolation) {
+                Ok(offsets) => found.extend(offsets),
+                Err(error) if is_unknown(&error) => {
+                    self.unknown.insert((one.topic.to_owned(), one.partition));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Prints notes about the partitions whose offsets are not known.
+    pub(crate) fn note(&self) {
+        for (leader, error) in &self.silent {
+            tell!("note: the offsets on broker {leader} are not known: {error}");
+        }
+        let Some((topic, partition)) = self.unknown.first() else { return };
+        let others = match self.unknown.len() - 1 {
             0 => String::new(),
             others => format!(" and {others} more"),
         };

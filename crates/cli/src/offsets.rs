@@ -1,6 +1,6 @@
 //! `levada offsets`: first and last offsets of partitions, and offsets at a point in time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use levada_client::{
@@ -73,16 +73,12 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let mut cluster = args.brokers.connect()?;
     let topics = args.chosen(&mut cluster)?;
     let isolation = if args.committed { Isolation::Committed } else { Isolation::Uncommitted };
-    let mut unknown = BTreeSet::new();
-    let mut at = |timestamp| -> Result<_, Failure> {
-        let ends = Ends::ask(&mut cluster, &topics, timestamp, isolation)?;
-        unknown.extend(ends.unknown);
-        Ok(ends.found)
-    };
+    let mut ends = Ends::default();
+    let mut at = |timestamp| ends.ask(&mut cluster, &topics, timestamp, isolation);
     let (earliest, latest, newest) = (at(EARLIEST)?, at(LATEST)?, at(MAX_TIMESTAMP)?);
     let asked = args.at.or_else(|| args.ago.map(time::before_now));
     let then = asked.map(at).transpose()?;
-    Ends::note(&unknown);
+    ends.note();
     let offset =
         |found: &BTreeMap<TopicPartition, FoundOffset>, place: &TopicPartition| found.get(place)?.offset();
     let rows = topics.iter().flat_map(|topic| topic.leaders.keys().map(|one| (topic.name.clone(), *one)));

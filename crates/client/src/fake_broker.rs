@@ -64,6 +64,11 @@ const OFFERED: [(ApiKey, i16); 34] = [
 ];
 const FRAME_BYTES: u32 = 64 << 20;
 
+/// Id of a broker in the fake broker's metadata whose address refuses connections.
+pub const DEAD: i32 = 99;
+/// Port of that broker.
+const DEAD_PORT: i32 = 1;
+
 /// A listener with one thread for each connection.
 #[derive(Debug)]
 pub struct FakeBroker {
@@ -229,14 +234,16 @@ impl Asked {
         self.answer(&response)
     }
 
-    /// The frame of a metadata response: this broker is each of the leaders, and the controller.
+    /// The frame of a metadata response: this broker is each of the leaders but [`DEAD`], and the
+    /// controller.
     #[must_use]
     pub fn metadata(&self, topics: &[FakeTopic<'_>]) -> Option<Bytes> {
         let mut response = MetadataResponse::default();
         response.controller_id = 1;
         for node in topics.iter().flat_map(|topic| topic.2).chain([&1]).filter(|node| **node >= 0) {
             let mut broker = MetadataResponseBroker::default();
-            (broker.node_id, broker.port) = (*node, i32::from(self.port));
+            broker.node_id = *node;
+            broker.port = if *node == DEAD { DEAD_PORT } else { i32::from(self.port) };
             broker.host = StrBytes::from("127.0.0.1");
             response.brokers.push(broker);
         }

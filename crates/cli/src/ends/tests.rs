@@ -1,7 +1,7 @@
-//! Tests of offsets that a leader does not know.
+//! Tests of offsets that a leader does not know or tell.
 
 use levada_client::LATEST;
-use levada_client::fake_broker::FakeBroker;
+use levada_client::fake_broker::{DEAD, FakeBroker};
 use levada_client::{ConnectionOptions, Login};
 use levada_wire::ApiKey;
 use levada_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
@@ -10,9 +10,9 @@ use levada_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
 use super::*;
 
 #[test]
-fn unknown_high_watermark_hides_no_other_offset() {
+fn silent_and_unsure_leaders_hide_no_other_offset() {
     let broker = FakeBroker::start(|asked| match asked.header.api {
-        ApiKey::Metadata => asked.metadata(&[("clicks", 1, &[1, 1, -1, 1])]),
+        ApiKey::Metadata => asked.metadata(&[("clicks", 1, &[1, 1, -1, 1, DEAD])]),
         _ => {
             let request: ListOffsetsRequest = asked.decoded();
             let mut topic = ListOffsetsTopicResponse::default();
@@ -38,9 +38,14 @@ fn unknown_high_watermark_hides_no_other_offset() {
     let mut cluster =
         Cluster::connect(broker.address(), Login::default(), ConnectionOptions::default()).unwrap();
     let topics = cluster.topics(None).unwrap();
-    let ends = Ends::ask(&mut cluster, topics.values(), LATEST, Isolation::Uncommitted).unwrap();
-    let found: Vec<(i32, i64)> =
-        ends.found.iter().map(|((_, partition), found)| (*partition, found.offset)).collect();
-    assert_eq!(found, [(0, 70), (3, 73)], "partition 2 has no leader");
+    let mut ends = Ends::default();
+    for _ in 0..2 {
+        let found = ends.ask(&mut cluster, topics.values(), LATEST, Isolation::Uncommitted).unwrap();
+        let found: Vec<(i32, i64)> =
+            found.iter().map(|((_, partition), found)| (*partition, found.offset)).collect();
+        assert_eq!(found, [(0, 70), (3, 73)], "partition 2 has no leader, and that of 4 is dead");
+    }
+    assert_eq!(ends.silent.keys().collect::<Vec<_>>(), [&DEAD]);
+    assert!(ends.silent[&DEAD].starts_with("cannot connect to "), "{:?}", ends.silent);
     assert_eq!(ends.unknown, BTreeSet::from([("clicks".to_owned(), 1)]));
 }

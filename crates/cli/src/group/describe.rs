@@ -68,8 +68,8 @@ struct Row {
     committed: Option<i64>,
     committed_leader_epoch: Option<i32>,
     metadata: String,
-    /// End of the log; none if there is no such partition, or its leader does not know the end, or
-    /// there is no leader.
+    /// End of the log; none if there is no such partition, or its leader does not know the end or
+    /// does not respond, or there is no leader.
     end: Option<i64>,
     lag: Option<i64>,
     /// Id of the member to which the partition is assigned.
@@ -125,9 +125,10 @@ fn ask(cluster: &mut Cluster, id: &str) -> Result<Described, Failure> {
     let names: BTreeSet<&str> = names.into_iter().chain(assigned.map(|one| one.topic.as_str())).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let topics = cluster.topics(Some(&names))?;
-    let ends = Ends::ask(cluster, topics.values(), LATEST, Isolation::Uncommitted)?;
-    Ends::note(&ends.unknown);
-    let partitions = rows(&committed, &group.owners(), &ends.found);
+    let mut asked = Ends::default();
+    let ends = asked.ask(cluster, topics.values(), LATEST, Isolation::Uncommitted)?;
+    asked.note();
+    let partitions = rows(&committed, &group.owners(), &ends);
     let lags: Vec<i64> = partitions.iter().filter_map(|row| row.lag).collect();
     let lag = (!lags.is_empty()).then(|| lags.iter().sum());
     if group.kind != STREAMS {

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use self::loads::Load;
 use crate::kafka_error;
-use levada_terminal::failure::Failure;
+use levada_terminal::failure::{Cause, Failure};
 use levada_terminal::output::{self, Format, FormatArgs};
 
 /// List groups
@@ -108,11 +108,22 @@ impl List {
     }
 }
 
-/// Requests from every broker the groups that it coordinates.
+/// Requests from every broker the groups that it coordinates. A broker that does not respond has a
+/// note, unless none does.
 fn list_of_brokers(cluster: &mut Cluster, request: &ListGroupsRequest) -> Result<Vec<ListedGroup>, Failure> {
-    let mut rows = Vec::new();
-    for node in cluster.brokers()? {
-        let response = cluster.broker(node)?.request(request)?;
+    let (mut rows, mut silent) = (Vec::new(), Vec::new());
+    let brokers = cluster.brokers()?;
+    for node in &brokers {
+        let node = *node;
+        let asked = cluster.broker(node).and_then(|broker| Ok(broker.request(request)?));
+        let response = match asked.map_err(Failure::from) {
+            Ok(response) => response,
+            Err(failure) if failure.cause() == Cause::Connection => {
+                silent.push((node, failure));
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
         kafka_error::check(response.error_code, &format!("list groups of broker {node}"), None)?;
         rows.extend(response.groups.iter().map(|group| ListedGroup {
             group: group.group_id.as_str().to_owned(),
@@ -122,6 +133,14 @@ fn list_of_brokers(cluster: &mut Cluster, request: &ListGroupsRequest) -> Result
             coordinator: node,
             load: None,
         }));
+    }
+    if silent.len() == brokers.len()
+        && let Some((_, failure)) = silent.pop()
+    {
+        return Err(failure);
+    }
+    for (node, failure) in silent {
+        tell!("note: the groups of broker {node} are not known: {}", failure.line());
     }
     Ok(rows)
 }

@@ -128,9 +128,10 @@ impl Description {
         let names: BTreeSet<&str> = names.collect();
         let names: Vec<&str> = names.into_iter().collect();
         let topics = cluster.topics(Some(&names))?;
-        let ends = Ends::ask(cluster, topics.values(), LATEST, Isolation::Uncommitted)?;
-        Ends::note(&ends.unknown);
-        let partitions = rows(&offsets, &group.members, &ends.found);
+        let mut asked = Ends::default();
+        let ends = asked.ask(cluster, topics.values(), LATEST, Isolation::Uncommitted)?;
+        asked.note();
+        let partitions = rows(&offsets, &group.members, &ends);
         let lags: Vec<i64> = partitions.iter().filter_map(|row| row.lag).collect();
         let lag = (!lags.is_empty()).then(|| lags.iter().sum());
         Ok(Self { group, lag, partitions })

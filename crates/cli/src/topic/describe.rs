@@ -1,11 +1,11 @@
 //! `levada topic describe`: partitions with their leaders and offsets, and the topic's settings.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use levada_client::{Cluster, EARLIEST, EARLIEST_LOCAL, Isolation, LATEST, LATEST_TIERED, Topic};
 use levada_config::durability_label;
-use levada_terminal::failure::{Cause, Failure};
+use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, FormatArgs};
 use levada_wire::Uuid;
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
@@ -74,12 +74,14 @@ impl Describe {
             .filter(|one| one.1 >= 0)
             .collect();
         let known = Topic { name: name.clone(), id: topic.topic_id, leaders: led };
-        let [starts, ends] = offsets(cluster, &known, [EARLIEST, LATEST])?;
+        let mut asked = Ends::default();
+        let [starts, ends] = offsets(cluster, &known, [EARLIEST, LATEST], &mut asked)?;
         let mut settings = settings::describe(cluster, &Resource::topic(&name), &[])?;
         let is_true = |one: &Setting| one.value.as_deref() == Some("true");
         let is_tiered = settings.iter().any(|one| one.key == "remote.storage.enable" && is_true(one));
-        let tiers =
-            is_tiered.then(|| offsets(cluster, &known, [EARLIEST_LOCAL, LATEST_TIERED])).transpose()?;
+        let remote = [EARLIEST_LOCAL, LATEST_TIERED];
+        let tiers = is_tiered.then(|| offsets(cluster, &known, remote, &mut asked)).transpose()?;
+        asked.note();
         let tiers = tiers.map(|[local_starts, copied]| Tiers { local_starts, copied });
         let durability = durability(&settings);
         settings.retain(|setting| self.all || !setting.is_default());
@@ -168,29 +170,18 @@ impl Description {
 type PartitionOffsets = BTreeMap<i32, i64>;
 
 /// Offsets of partitions at two times. Those of a leader that does not respond, or does not know
-/// them, are missing, with a note.
-fn offsets(cluster: &mut Cluster, topic: &Topic, times: [i64; 2]) -> Result<[PartitionOffsets; 2], Failure> {
-    let mut all = [PartitionOffsets::new(), PartitionOffsets::new()];
-    let mut unknown = BTreeSet::new();
-    let leaders: BTreeSet<i32> = topic.leaders.values().copied().collect();
-    for leader in leaders {
-        let mut led = topic.clone();
-        led.leaders.retain(|_, one| *one == leader);
-        let mut at = |timestamp| Ends::ask(cluster, [&led], timestamp, Isolation::Uncommitted);
-        let found = at(times[0]).and_then(|first| Ok([first, at(times[1])?]));
-        match found.map_err(Failure::from) {
-            Ok(found) => all.iter_mut().zip(found).for_each(|(all, found)| {
-                all.extend(found.found.into_iter().map(|((_, partition), one)| (partition, one.offset)));
-                unknown.extend(found.unknown);
-            }),
-            Err(failure) if failure.cause() == Cause::Connection => {
-                tell!("note: the offsets on broker {leader} are not known: {}", failure.line());
-            }
-            Err(failure) => return Err(failure),
-        }
-    }
-    Ends::note(&unknown);
-    Ok(all)
+/// them, are missing.
+fn offsets(
+    cluster: &mut Cluster,
+    topic: &Topic,
+    times: [i64; 2],
+    ends: &mut Ends,
+) -> Result<[PartitionOffsets; 2], Failure> {
+    let mut at = |timestamp| -> Result<PartitionOffsets, Failure> {
+        let found = ends.ask(cluster, [topic], timestamp, Isolation::Uncommitted)?;
+        Ok(found.into_iter().map(|((_, partition), one)| (partition, one.offset)).collect())
+    };
+    Ok([at(times[0])?, at(times[1])?])
 }
 
 /// The promise of an acknowledgement about the device.

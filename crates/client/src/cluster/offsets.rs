@@ -9,7 +9,7 @@ use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffs
 use levada_wire::messages::list_offsets_response::ListOffsetsPartitionResponse;
 
 use super::{Cluster, NO_LEADER, Topic, until_settled};
-use crate::error::ClientError;
+use crate::error::{Cause, Caused, ClientError};
 use crate::refusal::{Operation, Refusal};
 
 /// Timestamp for the end of the log.
@@ -141,11 +141,11 @@ impl Cluster {
         found.collect()
     }
 
-    /// The ends of partitions whose leaders know them, by one request to each leader; refused
-    /// partitions are omitted.
+    /// The ends of partitions whose leaders know them, by one request to each leader; partitions
+    /// that a leader refuses, and those of a leader that does not respond, are omitted.
     ///
     /// # Errors
-    /// A request gets no response.
+    /// The metadata of a topic is refused, or a response is not valid.
     pub fn known_ends<'a>(
         &mut self,
         places: impl IntoIterator<Item = &'a TopicPartition>,
@@ -158,10 +158,19 @@ impl Cluster {
             let leader = *topics.get(topic)?.leaders.get(partition)?;
             Some(OffsetQuery { topic, partition: *partition, leader, timestamp: LATEST })
         };
-        let asked: Vec<OffsetQuery<'_>> =
-            places.into_iter().filter_map(query).filter(|one| one.leader != NO_LEADER).collect();
-        let answered = self.ask_leaders(&asked, Isolation::Uncommitted)?;
-        let known = answered.into_iter().filter(|(_, answer)| answer.error_code == 0 && answer.offset >= 0);
+        let mut by_leader: BTreeMap<i32, Vec<OffsetQuery<'_>>> = BTreeMap::new();
+        for one in places.into_iter().filter_map(query).filter(|one| one.leader != NO_LEADER) {
+            by_leader.entry(one.leader).or_default().push(one);
+        }
+        let mut ends = BTreeMap::new();
+        for asked in by_leader.values() {
+            match self.ask_leaders(asked, Isolation::Uncommitted) {
+                Ok(answered) => ends.extend(answered),
+                Err(error) if error.cause() == Cause::Connection => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let known = ends.into_iter().filter(|(_, answer)| answer.error_code == 0 && answer.offset >= 0);
         Ok(known.map(|(place, answer)| (place, answer.offset)).collect())
     }
 

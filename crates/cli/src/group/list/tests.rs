@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use clap::Parser;
-use levada_client::fake_broker::{Asked, FakeBroker};
+use levada_client::fake_broker::{Asked, DEAD, FakeBroker};
 use levada_wire::ApiKey;
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::consumer_group_describe_response::{self, Member};
@@ -44,7 +44,7 @@ fn list(asked: &Asked) -> Option<Bytes> {
     asked.answer(&response)
 }
 
-/// The group `late` has two members and has read 3 of 10 records.
+/// The group `late` has two members and has read 3 of the 10 records of a partition.
 fn describe(asked: &Asked) -> Option<Bytes> {
     let mut response = ConsumerGroupDescribeResponse::default();
     response.groups = GROUPS
@@ -72,10 +72,13 @@ fn committed(asked: &Asked) -> Option<Bytes> {
             group.group_id = StrBytes::from(*id);
             match *id {
                 "late" => {
-                    let mut partition = OffsetFetchResponsePartitions::default();
-                    partition.committed_offset = 3;
+                    let partition = |index| {
+                        let mut partition = OffsetFetchResponsePartitions::default();
+                        (partition.partition_index, partition.committed_offset) = (index, 3);
+                        partition
+                    };
                     let mut topic = OffsetFetchResponseTopics::default();
-                    (topic.name, topic.partitions) = (StrBytes::from("t"), vec![partition]);
+                    (topic.name, topic.partitions) = (StrBytes::from("t"), vec![partition(0), partition(1)]);
                     group.topics = vec![topic];
                 }
                 "refused" => group.error_code = ErrorCode::GroupAuthorizationFailed.code(),
@@ -134,4 +137,20 @@ fn lag_and_members_need_few_requests() {
     let rows = listed(&broker, &[]);
     assert_eq!(rows[0].get("lag"), None, "{rows}");
     assert_eq!(REQUESTS.load(Ordering::Relaxed), 3, "only --lag asks");
+}
+
+#[test]
+fn dead_broker_hides_no_other_group() {
+    let broker = FakeBroker::start(|asked| match asked.header.api {
+        ApiKey::Metadata => asked.metadata(&[("t", 1, &[1, DEAD])]),
+        ApiKey::ListGroups => list(asked),
+        ApiKey::ConsumerGroupDescribe => describe(asked),
+        ApiKey::OffsetFetch => committed(asked),
+        ApiKey::ListOffsets => ends(asked),
+        _ => None,
+    });
+    let rows = listed(&broker, &["--lag"]);
+    let names: Vec<&str> = rows.as_array().unwrap().iter().filter_map(|row| row["group"].as_str()).collect();
+    assert_eq!(names, ["late", "idle", "refused"]);
+    assert_eq!(rows[0]["lag"], 7, "the end of t/1 is not known: {rows}");
 }
