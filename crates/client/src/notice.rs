@@ -37,11 +37,11 @@ pub enum Notice<'a, E> {
         /// The last failure.
         error: &'a E,
     },
-    /// A batch was abandoned.
+    /// Batches of a partition were abandoned.
     NotAcknowledged {
-        /// The batch.
+        /// The records of the batches.
         batch: &'a BatchLabel,
-        /// The broker may have stored it.
+        /// The broker may have stored some of them.
         is_in_doubt: bool,
     },
     /// A batch was not sent when the producer was dropped after a failure.
@@ -79,14 +79,14 @@ pub enum Notice<'a, E> {
 /// A topic's name and a partition's number.
 pub type Place<'a> = (&'a str, i32);
 
-/// The records of a batch, by the numbers that the caller assigned.
+/// The records of one batch or several, by the numbers that the caller assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchLabel {
     /// The topic.
     pub topic: String,
     /// The partition.
     pub partition: i32,
-    /// Number of records in the batch.
+    /// Number of records.
     pub records: u64,
     /// Number of the first record.
     pub first: u64,

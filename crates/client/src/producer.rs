@@ -15,7 +15,7 @@ use self::partitioner::partition_of;
 pub use self::record::{Header, Record};
 pub use self::request::{Acks, check, request};
 use self::sequence::Sequences;
-use self::waiting::{Ready, Waiting};
+use self::waiting::{Abandoned, Ready, Waiting};
 use crate::cluster::{Cluster, NO_LEADER, Topic};
 use crate::error::{Cause, Caused, ClientError};
 use crate::notice::{BatchLabel, Notice, Watch};
@@ -76,6 +76,8 @@ pub struct Producer<'a> {
     outage: Outage,
     /// The leaders may have changed.
     is_stale: bool,
+    /// Abandoned batches that are not reported yet.
+    abandoned: Abandoned,
     /// The first failure of an abandoned batch.
     lost: Option<ClientError>,
     /// Since when a record waits in `pending`.
@@ -118,6 +120,7 @@ impl<'a> Producer<'a> {
             waiting: Waiting::default(),
             outage: Outage::none(Some(options.timeout)),
             is_stale: false,
+            abandoned: Abandoned::default(),
             lost: None,
             waiting_since: None,
             current: 0,
@@ -189,7 +192,7 @@ impl<'a> Producer<'a> {
 
     /// Reports to the watch which records were not acknowledged, or never sent.
     pub fn report_unsent(&self) {
-        self.waiting.report_lost(self.watch);
+        self.waiting.abandoned().report(self.watch);
         for (partition, pending) in &self.pending {
             self.watch.notice(Notice::NotSent { batch: &pending.label(&self.topic.name, *partition) });
         }
@@ -223,8 +226,12 @@ impl<'a> Producer<'a> {
         let batch = Ready::new(label, pending.builder, pending.bytes);
         if self.waiting.has(partition) {
             self.waiting.push(batch);
-        } else if let Some(batch) = self.attempt(batch)? {
-            self.waiting.push(batch);
+        } else {
+            let attempted = self.attempt(batch);
+            self.abandoned.report(self.watch);
+            if let Some(batch) = attempted? {
+                self.waiting.push(batch);
+            }
         }
         self.make_room()
     }
@@ -266,15 +273,21 @@ impl<'a> Producer<'a> {
 
     fn retry(&mut self) -> Result<(), ClientError> {
         self.is_stale = true;
-        for partition in self.waiting.partitions() {
-            while let Some(batch) = self.waiting.pop(partition) {
-                if let Some(batch) = self.attempt(batch)? {
-                    self.waiting.put_back(batch);
-                    break;
-                }
+        let retried = self.waiting.partitions().into_iter().try_for_each(|partition| self.resend(partition));
+        self.abandoned.report(self.watch);
+        retried?;
+        self.waiting.pause();
+        Ok(())
+    }
+
+    /// Sends the batches of a partition again, up to the first that has to wait.
+    fn resend(&mut self, partition: i32) -> Result<(), ClientError> {
+        while let Some(batch) = self.waiting.pop(partition) {
+            if let Some(batch) = self.attempt(batch)? {
+                self.waiting.put_back(batch);
+                break;
             }
         }
-        self.waiting.pause();
         Ok(())
     }
 
@@ -300,11 +313,11 @@ impl<'a> Producer<'a> {
         self.is_stale |= is_sent || error.cause() == Cause::Connection;
         batch.note(is_sent && leaves_doubt(error.cause()));
         if self.sequences.is_none() || !error.cause().passes() {
-            batch.report_lost(self.watch);
+            self.abandoned.add(&batch);
             return Err(error);
         }
         if batch.age() >= self.options.timeout {
-            batch.report_lost(self.watch);
+            self.abandoned.add(&batch);
             self.lost.get_or_insert(error);
             if batch.is_numbered() {
                 // The broker expects the numbers of the batch before those of later ones.
@@ -314,7 +327,7 @@ impl<'a> Producer<'a> {
         }
         if error.cause() == Cause::Connection {
             let reconnected = self.outage.bear(&mut self.cluster, error, self.watch);
-            reconnected.inspect_err(|_| batch.report_lost(self.watch))?;
+            reconnected.inspect_err(|_| self.abandoned.add(&batch))?;
         } else {
             batch.report_waiting(&error, self.watch);
             self.waiting.last_failure = Some(error);

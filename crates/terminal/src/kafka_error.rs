@@ -130,7 +130,11 @@ const ROWS: &[Row] = &[
         "the broker runs without access control",
         Some("authorizer.class.name in its configuration; see docs/operating/authorization.md"),
     ),
-    Row(ErrorCode::KafkaStorageError, "the broker's disk failed", Some("see the broker's log")),
+    Row(
+        ErrorCode::KafkaStorageError,
+        "the broker's disk is full or failed",
+        Some("free space on the broker's disk if it is full; the broker's log names the error"),
+    ),
     Row(
         ErrorCode::SaslAuthenticationFailed,
         "the broker does not accept the user name or the password",

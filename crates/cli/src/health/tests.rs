@@ -4,6 +4,7 @@ use clap::Parser;
 use levada_client::fake_broker::{Asked, FakeBroker};
 use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
+use levada_wire::messages::describe_log_dirs_response::DescribeLogDirsResult;
 use levada_wire::messages::{
     DescribeClusterResponse, DescribeLogDirsResponse, DescribeQuorumResponse, describe_quorum_response,
 };
@@ -167,4 +168,26 @@ fn partitions_with_the_same_problem_are_one_row() {
         ["-", "2 topics", "50 partitions", lagging],
     ];
     assert_eq!(rows, expected);
+}
+
+#[test]
+fn failed_directory_is_a_problem() {
+    let broker = FakeBroker::start(|asked| match asked.header.api {
+        ApiKey::Metadata => asked.metadata(&[]),
+        _ => {
+            let directory = |path: &'static str, code: i16| {
+                let mut directory = DescribeLogDirsResult::default();
+                (directory.log_dir, directory.error_code) = (StrBytes::from(path), code);
+                directory
+            };
+            let mut response = DescribeLogDirsResponse::default();
+            response.results =
+                vec![directory("/d1", 0), directory("/d2", ErrorCode::KafkaStorageError.code())];
+            asked.answer(&response)
+        }
+    });
+    let line = Line::try_parse_from(["health", "-b", broker.address()]).unwrap();
+    let problems = broker_problems(&mut line.brokers.connect().unwrap(), 1).unwrap();
+    let cells: Vec<_> = problems.iter().map(Problem::cells).collect();
+    assert_eq!(cells, [["1", "-", "-", "/d2: KAFKA_STORAGE_ERROR"]]);
 }

@@ -14,10 +14,10 @@ use super::sequence::Sequences;
 use super::{Acks, Producer, ProducerOptions, Record, leaves_doubt};
 use crate::cluster::{Cluster, Led};
 use crate::connection::ConnectionOptions;
-use crate::error::{Cause, Caused as _};
+use crate::error::{Cause, Caused as _, ClientError};
 use crate::fake_broker::FakeBroker;
 use crate::login::Login;
-use crate::notice::Unwatched;
+use crate::notice::{BatchLabel, Notice, Unwatched, Watch};
 
 fn cluster(broker: &FakeBroker) -> Cluster {
     Cluster::connect(broker.address(), Login::default(), ConnectionOptions::default()).unwrap()
@@ -207,4 +207,42 @@ fn producer_id_request_is_retried_while_loading() {
     });
     let ended = Sequences::request(&mut cluster(&broker)).map(drop);
     assert!(ended.is_ok(), "{ended:?}");
+}
+
+/// The abandoned batches that a producer reports.
+#[derive(Default)]
+struct Told(Mutex<Vec<BatchLabel>>);
+
+impl Watch<ClientError> for Told {
+    fn is_asked_to_stop(&self) -> bool {
+        false
+    }
+
+    fn notice(&self, notice: Notice<'_, ClientError>) {
+        if let Notice::NotAcknowledged { batch, .. } = notice {
+            self.0.lock().unwrap().push(batch.clone());
+        }
+    }
+}
+
+#[test]
+fn abandoned_batches_of_partition_are_one_report() {
+    let broker = FakeBroker::storing(&[-1, -1], |_, _, _| 0);
+    let mut cluster = cluster(&broker);
+    let topic = cluster.present_topic("clicks").unwrap();
+    let told = Told::default();
+    let mut producer = Producer::new(cluster, topic, ProducerOptions::default(), &told).unwrap();
+    for number in 1..=6 {
+        producer.push(&aimed(if number == 4 { 1 } else { 0 }), number).unwrap();
+        producer.flush().unwrap();
+    }
+    producer.report_unsent();
+    let label = |partition, records, first, last| BatchLabel {
+        topic: "clicks".to_owned(),
+        partition,
+        records,
+        first,
+        last,
+    };
+    assert_eq!(*told.0.lock().unwrap(), [label(0, 5, 1, 6), label(1, 1, 4, 4)]);
 }

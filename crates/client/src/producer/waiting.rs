@@ -82,10 +82,28 @@ impl Ready {
             watch.notice(Notice::Waits { batch: &self.label, error });
         }
     }
+}
 
-    /// Reports that the batch was not acknowledged.
-    pub(super) fn report_lost(&self, watch: &dyn Watch<ClientError>) {
-        watch.notice(Notice::NotAcknowledged { batch: &self.label, is_in_doubt: self.is_in_doubt });
+/// Sums of abandoned batches by partition, each true if the broker may have stored a batch of it.
+#[derive(Default)]
+pub(super) struct Abandoned(BTreeMap<i32, (BatchLabel, bool)>);
+
+impl Abandoned {
+    pub(super) fn add(&mut self, batch: &Ready) {
+        let label = &batch.label;
+        let none = || (BatchLabel { records: 0, ..label.clone() }, false);
+        let (sum, is_in_doubt) = self.0.entry(label.partition).or_insert_with(none);
+        sum.records += label.records;
+        sum.first = sum.first.min(label.first);
+        sum.last = sum.last.max(label.last);
+        *is_in_doubt |= batch.is_in_doubt;
+    }
+
+    /// Reports the sums, once: a failure of a disk can refuse many batches.
+    pub(super) fn report(&mut self, watch: &dyn Watch<ClientError>) {
+        for (batch, is_in_doubt) in std::mem::take(&mut self.0).into_values() {
+            watch.notice(Notice::NotAcknowledged { batch: &batch, is_in_doubt });
+        }
     }
 }
 
@@ -166,8 +184,10 @@ impl Waiting {
         self.last_failure.take_if(|_| self.queues.is_empty());
     }
 
-    /// Reports which batches were not acknowledged.
-    pub(super) fn report_lost(&self, watch: &dyn Watch<ClientError>) {
-        self.queues.values().flatten().for_each(|batch| batch.report_lost(watch));
+    /// The batches that wait, as if they were abandoned.
+    pub(super) fn abandoned(&self) -> Abandoned {
+        let mut abandoned = Abandoned::default();
+        self.queues.values().flatten().for_each(|batch| abandoned.add(batch));
+        abandoned
     }
 }
