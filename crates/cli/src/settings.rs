@@ -311,7 +311,7 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
 
 /// Converts a duration such as 7d for a key in milliseconds, and a size such as 10GiB for a key in
 /// bytes. The broker checks everything else.
-fn in_basic_unit(key: &str, value: &str) -> String {
+pub(crate) fn in_basic_unit(key: &str, value: &str) -> String {
     let key = key.trim_end_matches(['+', '-']);
     if value.parse::<f64>().is_ok() {
         return value.to_owned();

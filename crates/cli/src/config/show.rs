@@ -9,7 +9,7 @@ use levada_terminal::failure::Failure;
 use levada_terminal::output::{self, Format, FormatArgs};
 use serde_json::json;
 
-use crate::not_started;
+use crate::{not_started, settings};
 
 /// Print the configuration that `levada serve` would use with the same options, environment and
 /// file
@@ -37,7 +37,8 @@ pub(crate) struct SourceArgs {
     /// File in Kafka's server.properties syntax
     #[arg(long, value_name = "FILE", env = "LEVADA_CONFIG")]
     config: Option<PathBuf>,
-    /// Set a key; wins over environment (LEVADA_LOG_DIRS for log.dirs) and file
+    /// Set a key; wins over environment (LEVADA_LOG_DIRS for log.dirs) and file. A value in ms or
+    /// bytes may have a unit: 7d, 1GiB
     #[arg(short = 'o', long = "option", value_name = "KEY=VALUE")]
     options: Vec<String>,
     /// Ignore keys that neither Levada nor Kafka has, with a warning on stderr
@@ -77,10 +78,18 @@ impl SourceArgs {
             file: self.config.clone(),
             environment: std::env::vars_os().filter_map(text).collect(),
             kafka_environment: self.kafka_environment,
-            flags: self.options.clone(),
+            flags: self.options.iter().map(|option| in_basic_unit(option)).collect(),
             lenient: self.lenient,
         };
         BrokerConfig::load(&sources)
+    }
+}
+
+/// An option whose duration or size is in the basic unit of its key.
+fn in_basic_unit(option: &str) -> String {
+    match option.split_once('=') {
+        Some((key, value)) => format!("{key}={}", settings::in_basic_unit(key, value)),
+        None => option.to_owned(),
     }
 }
 
@@ -173,5 +182,25 @@ mod tests {
         print(&mut text, &config.describe(), &show(Format::Json)).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
         assert_eq!((&json[0]["value"], &json[0]["origin"]), (&json!("3"), &json!("flag -o")));
+    }
+
+    #[test]
+    fn options_accept_durations_and_sizes() {
+        let options = ["log.retention.ms=7d", "log.segment.bytes=1GiB", "log.retention.bytes=-1"];
+        let sources = SourceArgs {
+            config: None,
+            options: options.map(str::to_owned).to_vec(),
+            lenient: false,
+            kafka_environment: false,
+        };
+        let rows = sources.read().unwrap().describe();
+        for (key, expected) in [
+            ("log.retention.ms", "604800000"),
+            ("log.segment.bytes", "1073741824"),
+            ("log.retention.bytes", "-1"),
+        ] {
+            let row = rows.iter().find(|row| row.name == key).unwrap();
+            assert_eq!(row.value.as_deref(), Some(expected), "{key}");
+        }
     }
 }
