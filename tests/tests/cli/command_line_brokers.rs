@@ -37,6 +37,8 @@ fn three_brokers_are_administered_by_command_line() {
     balance(node);
     step("quorum");
     quorum(node);
+    step("elections");
+    elections(&mut cluster);
     step("drain and remove");
     drain(&mut cluster);
     cluster.assert_no_errors();
@@ -83,6 +85,8 @@ fn filled(node: &Node, topic: &str, assignment: &[&[i32]], records: usize) {
 
 fn lists(node: &Node) {
     filled(node, "clicks", &[&[FIRST, SECOND], &[SECOND, FIRST]], 100);
+    let info = node.levada_json("cluster info");
+    assert_eq!(info["controller"], json!(CONTROLLER), "no broker: {info}");
     let brokers = node.levada_json("broker list");
     let ids: Vec<_> = brokers.as_array().expect("brokers").iter().map(|one| one["id"].as_i64()).collect();
     assert_eq!(ids, [FIRST, SECOND, THIRD].map(|id| Some(id.into())));
@@ -205,6 +209,50 @@ fn balance(node: &Node) {
     let elected = node.levada("partition elect --all").run().stderr;
     assert!(elected.contains("no election is needed"), "{elected}");
     refused(node, "partition elect", 2, "<TOPIC[:N,N…]>");
+}
+
+/// The leader of the only partition of a topic.
+fn leader(node: &Node, topic: &str) -> Option<i64> {
+    node.levada_json(&format!("partition list {topic}"))[0]["leader"].as_i64().filter(|id| *id >= 0)
+}
+
+/// A broker that returns leads again after an election of the preferred leader. A replica that was
+/// not in sync leads after an unclean one.
+fn elections(cluster: &mut Cluster) {
+    let node = cluster.node(FIRST);
+    filled(node, "led", &[&[THIRD, FIRST]], 1);
+    filled(node, "lossy", &[&[THIRD, SECOND]], 1);
+    let in_sync =
+        |node: &Node, topic: &str| node.levada_json(&format!("partition list {topic}"))[0]["in_sync"].clone();
+    let are_two = |node: &Node, topic: &str| {
+        await_some(&format!("two replicas of {topic} in sync"), LIMIT, || {
+            (in_sync(node, topic).as_array()?.len() == 2).then_some(())
+        });
+    };
+    are_two(node, "led");
+    are_two(node, "lossy");
+    cluster.node_mut(SECOND).stop();
+    let node = cluster.node(FIRST);
+    await_some("one replica in sync", LIMIT, || (in_sync(node, "lossy") == json!([THIRD])).then_some(()));
+    cluster.node_mut(THIRD).stop();
+    cluster.node_mut(SECOND).start();
+    let node = cluster.node(FIRST);
+    await_some("the other leader", LIMIT, || (leader(node, "led") == Some(FIRST.into())).then_some(()));
+    await_some("the end of the leader", LIMIT, || leader(node, "lossy").is_none().then_some(()));
+    refused(node, "partition elect led", 1, "PREFERRED_LEADER_NOT_AVAILABLE");
+    let elected = node.levada("partition elect lossy --unclean --yes").run().stderr;
+    assert!(elected.contains("lossy/0 has a new leader"), "{elected}");
+    await_some("the unclean leader", LIMIT, || (leader(node, "lossy") == Some(SECOND.into())).then_some(()));
+    cluster.node_mut(THIRD).start();
+    let node = cluster.node(FIRST);
+    are_two(node, "led");
+    let elected = node.levada("partition elect led").run().stderr;
+    assert!(elected.contains(&format!("led/0 has a new leader: broker {THIRD}")), "{elected}");
+    await_some("the preferred leader", LIMIT, || (leader(node, "led") == Some(THIRD.into())).then_some(()));
+    node.levada("topic delete led lossy --yes").run();
+    await_some("the end of the topics", LIMIT, || {
+        (node.levada("partition list l*").outcome().0 == Some(1)).then_some(())
+    });
 }
 
 fn quorum(node: &Node) {

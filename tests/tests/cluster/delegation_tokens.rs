@@ -1,6 +1,6 @@
 //! Delegation tokens (KIP-48): Kafka's own tool creates, describes, renews and expires them through
-//! Levada's listener, and Java clients log in with them. The same tests run in a cluster of a real
-//! Kafka and with a broker that is its own controller.
+//! Levada's listener, and Java clients log in with them. `levada token` does the same. These tests
+//! also run in a cluster of a real Kafka, and with a broker that is its own controller.
 //!
 //! Suite: long; 36 s; needs java
 
@@ -10,7 +10,8 @@ use std::fs;
 
 use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
 use levada_tests::node::Kind;
-use levada_tests::{Cluster, Node, await_some};
+use levada_tests::{Cluster, Node, Tool, await_some};
+use serde_json::{Value, json};
 
 const SCRAM: &str = "org.apache.kafka.common.security.scram.ScramLoginModule required";
 const SECRET: &str = "key-of-the-tokens";
@@ -37,6 +38,8 @@ struct Rig {
     clients: BTreeMap<i32, RefCell<Tools>>,
     /// Tools at the listener of the broker under test that does not.
     admin: RefCell<Tools>,
+    /// Address of the listener of the broker under test that authenticates clients.
+    listener: String,
 }
 
 /// A token as the tool prints it.
@@ -108,8 +111,9 @@ impl Rig {
         };
         let tools = |address: &str| RefCell::new(Tools::verbatim(address, node.scratch()));
         let admin = tools(&node.bootstrap());
+        let listener = clients.iter().find(|(id, _)| *id == LEVADA).expect("the broker under test").1.clone();
         let clients = clients.iter().map(|(id, address)| (*id, tools(address))).collect();
-        let rig = Self { place, clients, admin };
+        let rig = Self { place, clients, admin, listener };
         for user in ["alice", "bob", "carol", "root"] {
             rig.administer(&format!(
                 "ConfigCommand --alter --entity-type users --entity-name {user} --add-config SCRAM-SHA-256=[password={user}-pass]"
@@ -184,6 +188,23 @@ impl Rig {
         rows(&said).pop().expect("a token")
     }
 
+    /// `levada token` with a user's login.
+    fn command(&self, user: &str, line: &str) -> Tool {
+        let mut tool = Tool::levada();
+        tool.arg("token");
+        for word in line.split(' ') {
+            tool.arg(word);
+        }
+        tool.args(["--brokers", &self.listener, "--command-config", &self.user(user)]);
+        tool
+    }
+
+    /// JSON output of `levada token` with a user's login.
+    fn command_json(&self, user: &str, line: &str) -> Value {
+        let said = self.command(user, &format!("{line} --output json")).run().stdout;
+        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{line}: {error}: {said}"))
+    }
+
     /// The tokens of alice that a user sees at a broker.
     fn described(&self, broker: i32, user: &str) -> Vec<Token> {
         let (done, said) = self.tokens(broker, &self.user(user), "--describe --owner-principal User:alice");
@@ -240,6 +261,7 @@ fn tokens_live_and_end(rig: &Rig) -> Token {
     let (done, said) = rig.tokens(LEVADA, &rig.user("bob"), &renew);
     assert!(done && said.contains("Completed renew operation"), "{said}");
     tokens_of_others(rig);
+    own_command_does_the_same(rig);
     an_expired_token_lets_nobody_in(rig);
     let expire = format!("--expire --hmac {} --expiry-time-period -1", token.hmac);
     let (done, said) = rig.tokens(LEVADA, &rig.user("alice"), &expire);
@@ -334,6 +356,33 @@ fn tokens_of_others(rig: &Rig) {
         let login = rig.token(&token, "SCRAM-SHA-256");
         await_some("the login by a token", LIMIT, || (rig.topics(LEVADA, &login)? == "hers").then_some(()));
     }
+}
+
+/// A token of `levada token` from its creation to its end.
+fn own_command_does_the_same(rig: &Rig) {
+    let created = rig.command_json("alice", "create --lifetime 1d --renewer bob");
+    let text = |field: &str| created[field].as_str().expect(field).to_owned();
+    assert_eq!((text("owner").as_str(), &created["renewers"]), ("User:alice", &json!(["User:bob"])));
+    let token = Token { id: text("id"), hmac: text("hmac") };
+    let login = rig.token(&token, "SCRAM-SHA-256");
+    await_some("the login by the token", LIMIT, || (rig.topics(LEVADA, &login)? == "hers").then_some(()));
+    let listed = |user: &str| {
+        let all = rig.command_json(user, "list --owner alice");
+        assert!(!all.to_string().contains(&token.hmac), "a list has no secrets: {all}");
+        all.as_array().expect("tokens").iter().find(|one| one["id"] == created["id"]).cloned()
+    };
+    assert_eq!(listed("bob").expect("the token")["expires_ms"], created["expires_ms"]);
+    let said = rig.command("bob", &format!("renew {} --for 1h", token.id)).run().stderr;
+    assert!(said.contains(&format!("token {} expires at ", token.id)), "{said}");
+    await_some("the earlier end", LIMIT, || {
+        (listed("alice")?["expires_ms"].as_i64() < created["expires_ms"].as_i64()).then_some(())
+    });
+    let said = rig.command("alice", &format!("expire {}", token.id)).run().stderr;
+    assert!(said.contains(&format!("token {} has expired", token.id)), "{said}");
+    await_some("the end of the token", LIMIT, || rig.topics(LEVADA, &login).is_none().then_some(()));
+    let (code, said) = rig.command("alice", &format!("expire {}", token.id)).outcome();
+    assert_eq!(code, Some(1));
+    assert!(said.stderr.contains(&format!("there is no token {}", token.id)), "{said:?}");
 }
 
 /// The controller removes expired tokens once an hour: the broker still has the token. Kafka lets
