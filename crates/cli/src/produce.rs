@@ -28,6 +28,8 @@ use levada_terminal::failure::Failure;
 const LINGER: Duration = Duration::from_millis(5);
 /// Age at which a record is sent even if the input does not pause.
 const AGE_MAX: Duration = Duration::from_millis(100);
+/// Shortest time of which a rate is printed.
+const RATED: Duration = Duration::from_millis(100);
 /// Interval between checks for a signal while no record waits.
 const IDLE: Duration = Duration::from_millis(100);
 
@@ -155,10 +157,18 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
     let (records, bytes) = (producer.acknowledged_records(), producer.acknowledged_bytes());
     let verb = if args.acks == Acks::Nobody { "sent" } else { "produced" };
-    let rate = HumanBytes((bytes as f64 / started.elapsed().as_secs_f64().max(1e-3)) as u64);
+    let rate = rate(bytes, started.elapsed());
     let noun = if records == 1 { "record" } else { "records" };
-    tell!("{verb} {} {noun}, {} ({rate}/s) to {}", HumanCount(records), HumanBytes(bytes), args.topic);
+    tell!("{verb} {} {noun}, {}{rate} to {}", HumanCount(records), HumanBytes(bytes), args.topic);
     ended
+}
+
+/// The rate in brackets after a space; empty for a time that is too short to measure one.
+fn rate(bytes: u64, took: Duration) -> String {
+    if took < RATED {
+        return String::new();
+    }
+    format!(" ({}/s)", HumanBytes((bytes as f64 / took.as_secs_f64()) as u64))
 }
 
 /// Sends the lines until their end, or until `is_asked`.
