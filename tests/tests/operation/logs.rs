@@ -74,6 +74,9 @@ fn json_log_names_the_cause_of_each_event() {
         .option("listener.name.secure.ssl.keystore.location", &store.display().to_string());
     node.start();
     event(&node, "new data directory", &json!({}));
+    event(&node, "listening", &json!({"address": node.bootstrap()}));
+    let ready = event(&node, "ready", &json!({}));
+    assert!(ready["took_ms"].is_u64(), "a number, and none in the message: {ready}");
     changes(&node);
     rebalances(&node);
 
