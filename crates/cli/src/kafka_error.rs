@@ -1,4 +1,4 @@
-//! Kafka's error codes for users. A refused setting of a topic gets the nearest known key.
+//! Kafka's error codes for users. A refused key of a topic or a quota gets the nearest known key.
 
 use levada_config::TOPIC_KEYS;
 use levada_terminal::failure::Failure;
@@ -15,12 +15,19 @@ pub(crate) fn check(code: i16, doing: &str, said: Option<&str>) -> Result<(), Fa
     })
 }
 
-/// The next step for a setting that the topic cannot have.
+/// Limits of users and client ids, and the limit of addresses.
+const QUOTA_KEYS: [&str; 5] =
+    ["producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate", IP_KEY];
+const IP_KEY: &str = "connection_creation_rate";
+
+/// The next step for a key that the topic or the quota cannot have.
 fn next(code: i16, said: Option<&str>) -> Option<String> {
-    let (_, unknown) = said
-        .filter(|_| code == ErrorCode::InvalidConfig.code())?
-        .split_once("Unknown topic config name: ")?;
-    let unknown = unknown.split_whitespace().next().unwrap_or_default();
+    let is = |expected: ErrorCode| code == expected.code();
+    let key_after = |text: &str| said?.split_once(text)?.1.split_whitespace().next();
+    if is(ErrorCode::InvalidRequest) {
+        return key_after("Invalid configuration key ").map(next_of_quota);
+    }
+    let unknown = key_after("Unknown topic config name: ").filter(|_| is(ErrorCode::InvalidConfig))?;
     Some(match nearest_topic_key(unknown) {
         Some(known) if known == unknown => format!(
             "set {unknown} in the configuration of the brokers: Kafka's controllers refuse it as a setting of a topic"
@@ -28,6 +35,17 @@ fn next(code: i16, said: Option<&str>) -> Option<String> {
         Some(nearest) => format!("{nearest}; levada topic describe NAME --all lists every key"),
         None => "levada topic describe NAME --all lists every key".to_owned(),
     })
+}
+
+/// The next step for a key that the quota cannot have.
+fn next_of_quota(unknown: &str) -> String {
+    match hints::nearest(unknown, QUOTA_KEYS.into_iter()) {
+        Some(known) if known == unknown => {
+            format!("{IP_KEY} for ip=ADDRESS, other keys for users and client ids")
+        }
+        Some(nearest) => nearest.to_owned(),
+        None => format!("one of {}", QUOTA_KEYS.join(", ")),
+    }
 }
 
 /// The topic key nearest to an unknown one.
