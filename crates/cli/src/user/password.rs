@@ -36,9 +36,10 @@ fn not_empty(password: String, user: &str) -> Result<String, Failure> {
 fn typed_twice(user: &str) -> Result<String, Failure> {
     let failed = |error: io::Error| Failure::new(format!("cannot read the password of {user}: {error}"));
     let before = tcgetattr(io::stdin()).map_err(|error| failed(error.into()))?;
-    // A signal would leave the terminal without echo.
+    // A signal would leave the terminal without echo, and the next prompt on this line.
     interrupt::end_after(move || {
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
+        tell!("");
     })?;
     let ask = |question: String| not_empty(typed(&question).map_err(failed)?, user);
     let password = ask(format!("password of {user}: "))?;
