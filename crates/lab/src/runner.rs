@@ -47,7 +47,7 @@ impl Method {
     #[must_use]
     pub fn shown(mut self) -> Self {
         self.bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{prefix} {bar:20} {pos}/{len} {wide_msg}");
+        let style = ProgressStyle::with_template("{prefix} {bar:20} {pos}/{len}, {eta} left {wide_msg}");
         self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         self
     }
