@@ -1,6 +1,8 @@
 //! Tests of names in completions.
 
+use std::net::TcpListener;
 use std::process::Command;
+use std::time::Instant;
 
 use clap::Parser;
 use levada_client::fake_broker::FakeBroker;
@@ -22,6 +24,17 @@ fn completions_list_names_of_the_cluster() {
     assert_eq!(String::from_utf8(out).unwrap(), "clicks\n");
     let line = Line::try_parse_from(["names", "topics", "-b", "127.0.0.1:1"]).unwrap();
     names(line.names, &mut out_of_nothing()).unwrap();
+}
+
+#[test]
+fn silent_broker_delays_no_completion() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let line = Line::try_parse_from(["names", "topics", "-b", &address]).unwrap();
+    let started = Instant::now();
+    names(line.names, &mut out_of_nothing()).unwrap();
+    let waited = started.elapsed();
+    assert!(waited < LIMIT * 20, "a connection waits for 30 s: {waited:?}");
 }
 
 /// Output that must stay empty.
