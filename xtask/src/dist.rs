@@ -109,7 +109,7 @@ impl Options {
 }
 
 /// Builds the published files. Those of a fresh build are written to `dist-packages` in the target
-/// directory; those of a given binary are only for the checks of their contents.
+/// directory; those of a given binary are only for the checks of their contents, and are not kept.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     if let (Source::Built(built), Some(starts)) = (&options.source, options.starts) {
@@ -132,11 +132,16 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
             let binary = stripped(built, scratch.path())?;
             // Cargo names the directory of a binary after its profile.
             let profile = built.parent().and_then(Path::file_name).unwrap_or_default();
-            binary::keeps_ceiling(contents::read(&binary)?.len(), &profile.to_string_lossy())?;
+            let bytes = contents::read(&binary)?;
+            binary::keeps_ceiling(bytes.len(), &profile.to_string_lossy())?;
+            if let Some(note) = binary::note(built, &bytes) {
+                println!("{note}");
+            }
             Ok(binary)
         }
     })?;
     write(&out, &files)?;
+    print!("{}", listed(Some(&*out).filter(|_| is_fresh), &files));
     if options.is_tried || !is_fresh {
         deps::install_inspection()?;
     }
@@ -222,10 +227,19 @@ fn write(out: &Path, artifacts: &[(String, Vec<u8>)]) -> Result<(), String> {
         let is_program = TARGETS.iter().any(|target| name.ends_with(release::architecture(target)));
         let mode = if is_program { 0o755 } else { 0o644 };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).map_err(|error| failed(&path, error))?;
-        println!("{} ({} bytes)", path.display(), bytes.len());
     }
     let path: PathBuf = out.join("SHA256SUMS");
     fs::write(&path, sums).map_err(|error| failed(&path, error))
+}
+
+/// The files with their sizes, by their paths in a directory that is kept, otherwise by their
+/// names.
+fn listed(out: Option<&Path>, artifacts: &[(String, Vec<u8>)]) -> String {
+    artifacts.iter().fold(String::new(), |mut text, (name, bytes)| {
+        let path = out.map_or_else(|| PathBuf::from(name), |out| out.join(name));
+        let _ = writeln!(text, "{} ({} bytes)", path.display(), bytes.len());
+        text
+    })
 }
 
 /// The checksum in hexadecimal.

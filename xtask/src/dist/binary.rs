@@ -97,6 +97,17 @@ pub(super) fn keeps_ceiling(bytes: usize, profile: &str) -> Result<(), String> {
     }
 }
 
+/// Note on a given binary that is not static: the image has no loader for it.
+pub(super) fn note(path: &Path, bytes: &[u8]) -> Option<String> {
+    let is_dynamic = is_dynamic(bytes) == Some(true);
+    is_dynamic.then(|| {
+        format!(
+            "{}: not static: its packages are for checks only, and its image cannot run it",
+            path.display()
+        )
+    })
+}
+
 /// True if the file names a loader, as only binaries with shared libraries do; `None` if it is no
 /// ELF file of 64 bits.
 pub(super) fn is_dynamic(file: &[u8]) -> Option<bool> {

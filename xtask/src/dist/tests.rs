@@ -1,7 +1,9 @@
 //! Tests of the formats, and of the command line.
 
+use std::path::Path;
+
 use super::contents::{Entry, gzip};
-use super::{Options, Source, TARGETS, binary, inspect, legal, notes, release, rootfs, tarball};
+use super::{Options, Source, TARGETS, binary, inspect, legal, listed, notes, release, rootfs, tarball};
 
 fn elf(kinds: &[u32]) -> Vec<u8> {
     let mut file = vec![0; 64];
@@ -23,6 +25,20 @@ fn a_binary_that_names_a_loader_is_dynamic() {
     assert_eq!(binary::is_dynamic(&elf(&[1, 3, 6])), Some(true));
     assert_eq!(binary::is_dynamic(&elf(&[1, 3])[..100]), None, "cut in the middle of the headers");
     assert_eq!(binary::is_dynamic(b"#!/bin/sh\n"), None);
+}
+
+#[test]
+fn given_binary_is_listed_as_not_kept() {
+    let note = |kinds: &[u32]| binary::note(Path::new("target/release/levada"), &elf(kinds));
+    let said = note(&[1, 3, 6]).unwrap();
+    assert!(
+        said.starts_with("target/release/levada: not static: ") && said.contains("checks only"),
+        "{said}"
+    );
+    assert_eq!(note(&[1, 2, 6]), None);
+    let files = [("levada.deb".to_owned(), vec![0; 3])];
+    assert_eq!(listed(None, &files), "levada.deb (3 bytes)\n", "the directory is removed at the end");
+    assert_eq!(listed(Some(Path::new("/out")), &files), "/out/levada.deb (3 bytes)\n");
 }
 
 #[test]
@@ -168,7 +184,7 @@ fn debian_packages_refer_to_debians_licence_text() {
     assert!(copyright.contains("/usr/share/common-licenses/Apache-2.0"), "{copyright}");
     assert!(copyright.lines().all(|line| line.len() <= 80), "{copyright}");
     let entries = [Entry::file(legal::COPYRIGHT, 0o644, copyright), Entry::file("usr/bin/x", 0o755, "x")];
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let anywhere = legal::with_text(&root, &entries).unwrap();
     assert!(String::from_utf8_lossy(anywhere[0].bytes()).contains("END OF TERMS AND CONDITIONS"));
     assert_eq!(anywhere[1].bytes(), b"x");
