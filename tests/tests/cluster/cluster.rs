@@ -55,6 +55,8 @@ fn levada_beside_two_brokers_of_kafka() {
     the_command_line_knows_all_brokers(&cluster);
     step("all brokers describe the same cluster");
     all_brokers_agree(&cluster, &mut tools);
+    step("a controller leaves the voters, and returns");
+    a_voter_leaves_and_returns(&cluster);
     step("kill -9 under load");
     a_killed_broker_loses_nothing(&mut cluster, &mut tools);
     step("SIGSTOP for longer than the session");
@@ -67,6 +69,27 @@ fn levada_beside_two_brokers_of_kafka() {
     everywhere("confluent", &cluster, LEVADA);
     cluster.node_mut(LEVADA).stop();
     cluster.assert_no_errors();
+}
+
+/// A controller that does not lead becomes an observer, and a voter again, by commands to Levada.
+fn a_voter_leaves_and_returns(cluster: &Cluster) {
+    let leader = cluster.quorum().leader;
+    let voter = cluster.controllers().into_iter().find(|id| *id != leader).expect("three controllers");
+    let node = cluster.node(LEVADA);
+    let await_role = |role: &str| {
+        await_some(&format!("controller {voter} as {role}"), LIMIT, || {
+            let state = node.levada_json("cluster quorum describe");
+            let found = state["nodes"].as_array()?.iter().find(|one| one["id"] == voter)?;
+            (found["role"] == role).then_some(())
+        });
+    };
+    let said = node.levada(&format!("cluster quorum remove {voter} --yes")).run().stderr;
+    assert!(said.contains(&format!("removed controller {voter}")), "{said}");
+    await_role("observer");
+    let address = cluster.node(voter).controller_address();
+    let said = node.levada(&format!("cluster quorum add {voter} --address {address}")).run().stderr;
+    assert!(said.contains(&format!("added controller {voter}")), "{said}");
+    await_role("voter");
 }
 
 fn step(name: &str) {
