@@ -55,7 +55,8 @@ impl Visit {
             self.browser.look(look);
             for path in paths {
                 self.open(path);
-                assert!(!self.browser.text().contains("Not done"), "{path}: {}", self.browser.text());
+                let text = self.browser.text();
+                assert!(!text.contains("Not done") && !text.contains("Not found"), "{path}: {text}");
                 self.browser
                     .eval("document.querySelectorAll('details').forEach((one) => { one.open = true; })");
                 self.picture(name, path, look);

@@ -98,7 +98,7 @@ fn confluents_records_are_shown_as_json() {
     assert!(all.contains(&name) && all.contains("Protobuf, schema"), "{all}");
     assert!(all.contains("not decoded: the schema registry"), "{all}");
     let found = page("value=%221099511627776%22");
-    assert!(found.contains("1 records shown") && found.contains("Protobuf, schema"), "{found}");
+    assert!(found.contains("1 record shown") && found.contains("Protobuf, schema"), "{found}");
 }
 
 #[test]

@@ -621,6 +621,11 @@ fn browsers_get_pages_for_unknown_paths() {
         text.starts_with("HTTP/1.1 404 ") && text.contains("\r\n\r\nno such page; the paths are "),
         "{text}"
     );
+    let (status, page) = node.http("/topics/no-such");
+    assert!(
+        status == 404 && page.contains("Not found") && page.contains("There is no topic no-such."),
+        "{page}"
+    );
 }
 
 #[test]

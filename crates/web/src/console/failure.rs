@@ -48,6 +48,7 @@ impl Failed {
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::Refused { code, .. } if is_authorization(*code) => StatusCode::FORBIDDEN,
+            Self::Refused { code, .. } if is_unknown(*code) => StatusCode::NOT_FOUND,
             Self::Refused { .. } => StatusCode::CONFLICT,
             Self::Unanswered(_) | Self::Unheard { .. } | Self::ControllersSilent(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -56,6 +57,11 @@ impl Failed {
             Self::Missing(_) => StatusCode::NOT_FOUND,
             Self::Redirect(_) => StatusCode::SEE_OTHER,
         }
+    }
+
+    /// The heading of the page that shows the failure.
+    pub(super) fn title(&self) -> &'static str {
+        if self.status() == StatusCode::NOT_FOUND { "Not found" } else { "Not done" }
     }
 
     /// The reason in one sentence.
@@ -180,6 +186,13 @@ fn is_plain(name: &str) -> bool {
 /// A text in shell quotes, so that nothing in it is executed: the name may come from a link.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// True if the subject of the request does not exist.
+fn is_unknown(code: i16) -> bool {
+    [ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId, ErrorCode::GroupIdNotFound]
+        .iter()
+        .any(|refused| refused.code() == code)
 }
 
 fn is_authorization(code: i16) -> bool {

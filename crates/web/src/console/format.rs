@@ -68,15 +68,19 @@ pub(super) fn parse_time(text: &str) -> Option<i64> {
     Some(civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond())
 }
 
-/// A duration in its two largest units.
+/// A duration in its two largest units, without a second one that is zero.
 pub(super) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
-    match seconds {
-        0 => format!("{} ms", duration.as_millis()),
-        1..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    let (units, parts) = match seconds {
+        0 => return format!("{} ms", duration.as_millis()),
+        1..60 => return format!("{seconds} s"),
+        60..3600 => (["min", "s"], [seconds / 60, seconds % 60]),
+        3600..86_400 => (["h", "min"], [seconds / 3600, seconds % 3600 / 60]),
+        _ => (["d", "h"], [seconds / 86_400, seconds % 86_400 / 3600]),
+    };
+    match parts {
+        [first, 0] => format!("{first} {}", units[0]),
+        [first, second] => format!("{first} {} {second} {}", units[0], units[1]),
     }
 }
 

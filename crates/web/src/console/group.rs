@@ -261,7 +261,7 @@ fn diagnosis(group: &Described, committed: &[Committed]) -> Markup {
     let slowest = slowest(&by_member, &group.members);
     html! {
         @if unknown > 0 {
-            (notice("warn", format!("The lag in {unknown} partitions is not known: they have no leader, or the leader did not respond.")))
+            (notice("warn", format!("The lag in {} is not known: no leader, or the leader did not respond.", format::counted(unknown, "partition"))))
         }
         @if late.is_empty() && unknown > 0 {
             (notice("good", "The group has read everything in the other partitions."))
@@ -271,12 +271,12 @@ fn diagnosis(group: &Described, committed: &[Committed]) -> Markup {
         @else if group.members.is_empty() {
             (notice("bad", "The group lags because it has no member. Next: start its consumers, or reset its offsets below."))
         } @else if unowned > 0 {
-            (notice("warn", format!("{unowned} partitions with lag are assigned to no member: the group does not subscribe to them, or it rebalances.")))
+            (notice("warn", format!("No member is assigned {} with lag: the group does not subscribe to the topic, or it rebalances.", format::counted(unowned, "partition"))))
         } @else if let Some((member, lag)) = slowest {
             (notice("warn", format!("Member {} (client {}, host {}) has the largest share of the lag: {} records. It reads slower than producers write, or it does not commit.", member.id, member.client, member.host.trim_start_matches('/'), format::count(i128::from(lag)))))
         }
         @if lost > 0 {
-            (notice("bad", format!("{lost} committed offsets are before the start of the log: retention deleted records before the group read them.")))
+            (notice("bad", format!("Retention deleted records before the group read them: {} before the start of the log.", format::counted(lost, "committed offset"))))
         }
     }
 }

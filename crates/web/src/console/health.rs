@@ -149,7 +149,8 @@ impl<'a> Health<'a> {
     }
 }
 
-fn verb(count: usize) -> &'static str {
+/// The verb of a sentence about this number of partitions.
+pub(super) fn verb(count: usize) -> &'static str {
     if count == 1 { "has" } else { "have" }
 }
 

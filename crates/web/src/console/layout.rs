@@ -61,7 +61,7 @@ pub(super) fn respond(visitor: &Visitor, section: Section, page: Result<Page, Fa
         Ok(page) => Html(framed(Some(visitor), &page).into_string()).into_response(),
         Err(Failed::Redirect(target)) => see_other(&target),
         Err(failed) => {
-            let page = Page::new(section, "Not done", failed.shown(visitor.caller.session().user()));
+            let page = Page::new(section, failed.title(), failed.shown(visitor.caller.session().user()));
             (failed.status(), Html(framed(Some(visitor), &page).into_string())).into_response()
         }
     }

@@ -213,7 +213,7 @@ async fn found(
         @for text in &all.damaged { (notice("bad", format!("A batch cannot be read: {text}"))) }
         @if cut { (notice("warn", format!("The first {PAGE_PARTITIONS} partitions are shown; choose one to see another."))) }
         p.soft {
-            (all.found.len()) " records shown; "
+            (format::counted(all.found.len(), "record")) " shown; "
             (format::count(i128::from(all.records))) " searched, in batches of " (format::bytes(all.bytes)) "."
         }
         (table_of(&COLUMNS, &MINOR, html! {

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::brokers::quorum;
 use super::failure::{Failed, Needing as _, check};
-use super::health::Health;
+use super::health::{Health, verb};
 use super::layout::{self, Page, Section, notice, tile};
 use super::live;
 use super::visitor::{Visit, Visiting, Visitor};
@@ -153,8 +153,9 @@ impl Console {
         let scarce = volumes.iter().filter_map(scarce);
         let mut found: Vec<Markup> = scarce.map(|text| html! { (text) }).collect();
         if late > 0 {
+            let late = late as usize;
             found.push(html! {
-                (late) " partitions have a transaction that its coordinator should have ended. "
+                (format::counted(late, "partition")) " " (verb(late)) " a transaction that its coordinator should have ended. "
                 a href="/transactions" { "Show hanging transactions" }
             });
         }
@@ -204,16 +205,20 @@ fn wrong(broker: &Door, (health, problems, more): (&Health<'_>, &[String], Vec<M
         @for problem in problems { (notice("bad", problem)) }
         (health.notices())
         @if replication.under_min_insync > 0 {
+            @let count = replication.under_min_insync as usize;
             (notice("bad", format!(
-                "{} partitions that this broker leads have fewer replicas in sync than min.insync.replicas: acks=all is refused",
-                replication.under_min_insync,
+                "{} that this broker leads {} fewer replicas in sync than min.insync.replicas: acks=all is refused",
+                format::counted(count, "partition"), verb(count),
             )))
         }
         @if recovery.left > 0 {
-            (notice("warn", format!("The logs of {} partitions are being checked after an unclean stop", recovery.left)))
+            (notice("warn", format!("The broker checks {} after an unclean stop", format::counted(recovery.left, "log"))))
         }
         @if cleaner.uncleanable > 0 {
-            (notice("warn", format!("{} partitions cannot be compacted; the broker's log names the reason", cleaner.uncleanable)))
+            (notice("warn", format!(
+                "{} cannot be compacted; the broker's log names the reason",
+                format::counted(cleaner.uncleanable as usize, "partition"),
+            )))
         }
         @for text in &more { (notice("warn", text)) }
         @if fine { (notice("good", "No problems: all partitions are served.")) }

@@ -87,7 +87,8 @@ impl Console {
         request.topics = Some(vec![wanted]);
         request.allow_auto_topic_creation = false;
         let answer = self.desk.ask(caller, &request).await?;
-        let topic = answer.topics.into_iter().next();
+        let unknown = ErrorCode::UnknownTopicOrPartition.code();
+        let topic = answer.topics.into_iter().next().filter(|topic| topic.error_code != unknown);
         let mut topic = topic.ok_or_else(|| Failed::Missing(format!("There is no topic {name}.")))?;
         check(topic.error_code, None, || format!("show topic {name}"))
             .needing("describe", format!("--topic {name}"))?;

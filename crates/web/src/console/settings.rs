@@ -156,7 +156,7 @@ async fn page(
             (field("Settings", choice("which", kinds, which)))
             button { "Search" }
         }
-        p.soft { (configs.len()) " settings" }
+        p.soft { (format::counted(configs.len(), "setting")) }
         @if !may_change { div.notice { (missing(visitor, resource.change())) } }
         (table_of(&["Setting", "Value", "Source", "Change"], &[3], html! {
             @for config in &configs { (row(visitor, resource, (config, may_change))) }

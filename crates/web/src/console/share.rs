@@ -157,7 +157,7 @@ fn diagnosis(group: &Described, shared: &[Shared]) -> Markup {
             (notice("good", "The delivery of all records is complete."))
         }
         @if unread > 0 {
-            (notice("warn", format!("No member has fetched from {unread} partitions yet.")))
+            (notice("warn", format!("No member has fetched from {} yet.", format::counted(unread, "partition"))))
         }
     }
 }

@@ -122,7 +122,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
     let content = html! {
         (tabs(name, Tab::Partitions))
         (layout::done(fields.text("done")))
-        @if offline > 0 { (notice("bad", format!("{offline} partitions are offline; see the broker's log"))) }
+        @if offline > 0 { (notice("bad", format!("{} offline; see the broker's log", format::counted(offline, "partition")))) }
         div.tiles {
             (tile("Partitions", format::count(count as i128), None))
             (tile("Records", of_known(&known, count, |sum| format::count(i128::from(sum))), None))

@@ -24,6 +24,17 @@ fn copyable_command_quotes_hostile_names() {
 }
 
 #[test]
+fn unknown_subjects_are_not_found() {
+    let refused = |code: ErrorCode| check(code.code(), None, || "show it".to_owned()).unwrap_err();
+    for code in [ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId, ErrorCode::GroupIdNotFound] {
+        let failed = refused(code);
+        assert_eq!((failed.status(), failed.title()), (StatusCode::NOT_FOUND, "Not found"), "{code:?}");
+    }
+    let failed = refused(ErrorCode::TopicAlreadyExists);
+    assert_eq!((failed.status(), failed.title()), (StatusCode::CONFLICT, "Not done"));
+}
+
+#[test]
 fn refused_page_part_names_the_granting_command() {
     let refused =
         check(ErrorCode::ClusterAuthorizationFailed.code(), None, || "show the settings".to_owned());

@@ -14,6 +14,9 @@ fn sizes_counts_and_durations_have_the_fitting_unit() {
     assert_eq!(count(-1000), "-1,000");
     assert_eq!(duration(Duration::from_millis(12)), "12 ms");
     assert_eq!(duration(Duration::from_secs(3_725)), "1 h 2 min");
+    assert_eq!(duration(Duration::from_secs(7 * 86_400)), "7 d");
+    assert_eq!(duration(Duration::from_secs(90_000)), "1 d 1 h");
+    assert_eq!((millis(60_000), millis(3_600_000)), ("1 min".to_owned(), "1 h".to_owned()));
     assert_eq!(millis(-1), "—");
 }
 

@@ -28,7 +28,7 @@ fn records_without_members_are_an_alarm() {
     let cases = [
         (0, Some(3), Some(7), "has no member"),
         (2, Some(3), Some(0), "is complete"),
-        (2, None, None, "No member has fetched from 1 partitions"),
+        (2, None, None, "No member has fetched from 1 partition yet"),
     ];
     for (members, start, lag, expected) in cases {
         let text = diagnosis(&group(members), &shared(start, lag)).into_string();
