@@ -184,7 +184,17 @@ fn newest_records_open_and_lists_sort() {
     produce(&node, "produce clicks", "late\nlater\n");
     let mut visit = Visit::new(&node);
     visit.open("/topics/clicks");
+    let text = visit.browser.text();
+    assert!(
+        text.contains("Cleanup policy: delete · Retention: 7 d · Minimum of replicas in sync: 1"),
+        "{text}"
+    );
+    for (path, tab) in [("", "Partitions"), ("/settings", "Settings"), ("/produce", "Produce")] {
+        visit.open(&format!("/topics/clicks{path}"));
+        assert_eq!(visit.browser.eval("document.title"), json!(format!("clicks · {tab} · Levada")));
+    }
     visit.browser.follow(".tabs a[href='/topics/clicks/messages']");
+    assert_eq!(visit.browser.eval("document.title"), json!("clicks · Messages · Levada"));
     let rows = "document.querySelectorAll('[data-record]')";
     assert_eq!(visit.browser.eval(&format!("{rows}.length")), json!(50), "the newest, without a question");
     assert_eq!(visit.browser.eval(&format!("{rows}[0].dataset.record")), json!("0/61"));

@@ -14,6 +14,8 @@ pub(super) const PROOF: &str = "_proof";
 /// A page before it is put into the frame.
 pub(super) struct Page {
     pub(super) title: String,
+    /// The tab of the page, which the title of the window names as well.
+    pub(super) tab: Option<&'static str>,
     /// None of a page outside of all sections.
     pub(super) section: Option<Section>,
     pub(super) content: Markup,
@@ -51,7 +53,12 @@ impl Section {
 
 impl Page {
     pub(super) fn new(section: Section, title: impl Into<String>, content: Markup) -> Self {
-        Self { title: title.into(), section: Some(section), content }
+        Self { title: title.into(), tab: None, section: Some(section), content }
+    }
+
+    /// The page as one of several with the same heading.
+    pub(super) fn in_tab(self, tab: &'static str) -> Self {
+        Self { tab: Some(tab), ..self }
     }
 }
 
@@ -88,7 +95,7 @@ pub(super) fn missing(visitor: Option<&Visitor>, path: &str) -> Response {
 
 /// A page outside of all sections.
 fn alone(visitor: Option<&Visitor>, (status, title): (StatusCode, &str), content: Markup) -> Response {
-    let page = Page { title: title.to_owned(), section: None, content };
+    let page = Page { title: title.to_owned(), tab: None, section: None, content };
     (status, Html(framed(visitor, &page).into_string())).into_response()
 }
 
@@ -100,7 +107,7 @@ fn framed(visitor: Option<&Visitor>, page: &Page) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (page.title) " · Levada" }
+                title { (page.title) @if let Some(tab) = page.tab { " · " (tab) } " · Levada" }
                 link rel="stylesheet" href="/console.css";
                 link rel="icon" href="/console.svg" type="image/svg+xml";
                 script src="/console.js" defer {}

@@ -14,7 +14,7 @@ use super::layout::{self, Page, Section, choice, field, notice, table_of};
 use super::part::ShownPart;
 use super::question::{EARLIEST, LATEST, Place, within};
 use super::records::{Filter, Found, Looked, Wanted};
-use super::topic::{Tab, tabs};
+use super::topic::Tab;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format, tail};
 
@@ -52,13 +52,12 @@ pub(super) async fn show(
 async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fields)) -> Result<Page, Failed> {
     let follows = fields.text("from") == "tail";
     let content = html! {
-        (tabs(name, Tab::Messages))
         (layout::done(fields.text("done")))
         (form(fields))
         @if follows { (tail::section(name, fields)) }
         @else { (found(console, visitor, (name, fields)).await?) }
     };
-    Ok(Page::new(Section::Topics, name, content))
+    Ok(Tab::Messages.page(name, content))
 }
 
 fn form(fields: &Fields) -> Markup {

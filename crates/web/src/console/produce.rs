@@ -20,7 +20,7 @@ use super::cluster::CHANGE_TIME;
 use super::failure::{Failed, Needing as _, check, missing};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, proof};
-use super::topic::{Tab, tabs};
+use super::topic::Tab;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
@@ -44,12 +44,11 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
     let wanted = (Operation::Write, ResourceType::Topic, name);
     let written = fields.number::<i32>("partition")?.zip(fields.number::<i64>("offset")?);
     let content = html! {
-        (tabs(name, Tab::Produce))
         @if let Some((partition, offset)) = written { (written_notice(name, partition, offset)) }
         @if console.permits(visitor, wanted) { (form(visitor, topic.partitions.len())) }
         @else { div.notice.warn { (missing(visitor, wanted)) } }
     };
-    Ok(Page::new(Section::Topics, name, content))
+    Ok(Tab::Produce.page(name, content))
 }
 
 fn written_notice(name: &str, partition: i32, offset: i64) -> Markup {

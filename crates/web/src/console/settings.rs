@@ -20,7 +20,7 @@ use super::cluster::Permission;
 use super::failure::{Failed, Needing as _, check, missing};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, proof, table_of};
-use super::topic::{Tab, tabs};
+use super::topic::Tab;
 use super::topics::TOPIC;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
@@ -149,7 +149,6 @@ async fn page(
     let may_change = console.permits(visitor, resource.change());
     let kinds = [("all", "all"), ("set", "not at their default"), ("open", "that can be changed here")];
     let content = html! {
-        @if resource.kind == TOPIC { (tabs(resource.name, Tab::Settings)) }
         (layout::done(fields.text("done")))
         form.line method="get" role="search" {
             (field("Name contains", html! { input type="search" name="search" value=(search); }))
@@ -162,8 +161,10 @@ async fn page(
             @for config in &configs { (row(visitor, resource, (config, may_change))) }
         }))
     };
-    let title = if resource.kind == TOPIC { resource.name.to_owned() } else { "Settings".to_owned() };
-    Ok(Page::new(resource.section(), title, content))
+    Ok(match resource.kind {
+        TOPIC => Tab::Settings.page(resource.name, content),
+        _ => Page::new(Section::Settings, "Settings", content),
+    })
 }
 
 fn row(

@@ -44,10 +44,17 @@ impl Tab {
         (Self::Settings, "/settings", "Settings"),
         (Self::Producers, "/producers", "Producers"),
     ];
+
+    /// A page of a topic with this tab.
+    pub(super) fn page(self, topic: &str, content: Markup) -> Page {
+        let name = Self::ALL.iter().find(|(tab, ..)| *tab == self).map_or("", |(.., name)| name);
+        let content = html! { (tabs(topic, self)) (content) };
+        Page::new(Section::Topics, topic, content).in_tab(name)
+    }
 }
 
 /// Links between a topic's pages.
-pub(super) fn tabs(name: &str, current: Tab) -> Markup {
+fn tabs(name: &str, current: Tab) -> Markup {
     html! {
         nav.tabs aria-label="Topic" {
             @for (tab, target, text) in Tab::ALL {
@@ -120,7 +127,6 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
     let target = format!("/topics/{}?page=", format::linked(name));
     let (columns, minor) = columns(tiers.is_some());
     let content = html! {
-        (tabs(name, Tab::Partitions))
         (layout::done(fields.text("done")))
         @if offline > 0 { (notice("bad", format!("{} offline; see the broker's log", format::counted(offline, "partition")))) }
         div.tiles {
@@ -129,11 +135,31 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
             (tile("Size", size, None))
             (tile("Topic id", id(&topic), None))
         }
+        (summary(console, visitor, name).await?)
         (table_of(&columns, &minor, rows))
         (layout::pages(&target, number, count.div_ceil(PAGE_PARTITIONS)))
         (changes(console, visitor, name, count))
     };
-    Ok(Page::new(Section::Topics, name, content))
+    Ok(Tab::Partitions.page(name, content))
+}
+
+/// The settings that most readers look for; empty for a visitor who may not see settings.
+async fn summary(console: &Console, visitor: &Visitor, name: &str) -> Result<Markup, Failed> {
+    const KEYS: [&str; 4] = ["cleanup.policy", "retention.ms", "retention.bytes", "min.insync.replicas"];
+    let answers = console.settings(&visitor.caller, (topics::TOPIC, &[name]), Some(&KEYS)).await?;
+    let setting = |key: &str| -> Option<&str> {
+        let configs = &answers.first()?.configs;
+        configs.iter().find(|config| config.name.as_str() == key)?.value.as_deref()
+    };
+    let [policy, ms, bytes, replicas] = KEYS.map(setting);
+    Ok(html! {
+        @if let (Some(policy), Some(replicas)) = (policy, replicas) {
+            p {
+                "Cleanup policy: " (policy) " · Retention: " (topics::retention(ms.zip(bytes)))
+                " · Minimum of replicas in sync: " (replicas)
+            }
+        }
+    })
 }
 
 /// Names of the columns, and the numbers of those that a narrow window omits.
@@ -310,10 +336,9 @@ async fn producers_page(
     };
     let target = format!("/topics/{}/producers?page=", format::linked(name));
     let content = html! {
-        (tabs(name, Tab::Producers))
         p.soft { "Producers without idempotence leave no trace and are not listed. Times are in UTC." }
         (table_of(&["Partition", "#Producer id", "#Epoch", "#Last sequence", "Last write", "Open transaction"], &[3, 4], rows))
         (layout::pages(&target, number, topic.partitions.len().div_ceil(PAGE_PARTITIONS)))
     };
-    Ok(Page::new(Section::Topics, name, content))
+    Ok(Tab::Producers.page(name, content))
 }

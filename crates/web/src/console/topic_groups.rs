@@ -12,7 +12,7 @@ use super::failure::{Failed, nothing};
 use super::groups::group_link;
 use super::lags::{Coordinated, GroupLag};
 use super::layout::{self, Page, Section, notice, table_of};
-use super::topic::{Tab, tabs};
+use super::topic::Tab;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
@@ -38,13 +38,12 @@ async fn page(console: &Console, visitor: &Visitor, name: &str) -> Result<Page, 
     let mut rows: Vec<(GroupLag, Coordinated)> = groups.into_iter().filter_map(with_lag).collect();
     rows.sort_by_key(|(lag, group)| (Reverse(lag.records), group.id().to_owned()));
     let content = html! {
-        (tabs(name, Tab::Groups))
         div #groups data-refresh="5" {
             p.soft { "Groups that have committed offsets of this topic, the largest lag first." }
             (list(console, visitor, &rows))
         }
     };
-    Ok(Page::new(Section::Topics, name, content))
+    Ok(Tab::Groups.page(name, content))
 }
 
 fn list(console: &Console, visitor: &Visitor, rows: &[(GroupLag, Coordinated)]) -> Markup {

@@ -168,7 +168,7 @@ pub(super) fn places(topics: &[MetadataResponseTopic]) -> impl Iterator<Item = P
 }
 
 /// Time that records stay, as text, by `retention.ms` and `retention.bytes`.
-fn retention(known: Option<(&str, &str)>) -> String {
+pub(super) fn retention(known: Option<(&str, &str)>) -> String {
     let Some((ms, bytes)) = known else { return "—".to_owned() };
     let time = ms.parse::<i64>().ok().filter(|ms| *ms >= 0).map(format::millis);
     let size = bytes.parse::<u64>().ok().map(|bytes| format!("{} a partition", format::bytes(bytes)));
