@@ -132,20 +132,8 @@ async fn page(
     let mut configs = answers.pop().map(|answer| answer.configs).unwrap_or_default();
     configs.sort_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
     let search = fields.text("search").to_lowercase();
-    // Most of a broker's keys, of which there are hundreds, have their default.
-    let which = match fields.text("which") {
-        "" if resource.kind == BROKER && search.is_empty() => "set",
-        "" => "all",
-        given => given,
-    };
-    configs.retain(|config| {
-        config.name.as_str().to_lowercase().contains(&search)
-            && match which {
-                "set" => config.config_source != DEFAULT_SOURCE,
-                "open" => !config.read_only,
-                _ => true,
-            }
-    });
+    let which = which(resource.kind, fields);
+    configs.retain(|config| is_shown(config, (&search, which)));
     let may_change = console.permits(visitor, resource.change());
     let kinds = [("all", "all"), ("set", "not at their default"), ("open", "that can be changed here")];
     let content = html! {
@@ -167,6 +155,52 @@ async fn page(
     })
 }
 
+/// The kind of settings that the page shows.
+fn which(kind: i8, fields: &Fields) -> &str {
+    match fields.text("which") {
+        // Most of a broker's keys, of which there are hundreds, have their default.
+        "" if kind == BROKER && fields.text("search").is_empty() => "set",
+        "" => "all",
+        given => given,
+    }
+}
+
+/// True for a setting of this kind whose name contains the text.
+fn is_shown(config: &DescribeConfigsResourceResult, (search, which): (&str, &str)) -> bool {
+    config.name.as_str().to_lowercase().contains(search)
+        && match which {
+            "set" => config.config_source != DEFAULT_SOURCE,
+            "open" => !config.read_only,
+            _ => true,
+        }
+}
+
+/// The reason why the page offers no change of a setting, if it offers none.
+fn unchangeable(
+    kind: i8,
+    (config, may_change): (&DescribeConfigsResourceResult, bool),
+) -> Option<&'static str> {
+    if kind == BROKER && without_effect(config.name.as_str()).is_some() {
+        Some("no effect")
+    } else if config.read_only {
+        Some("needs a restart")
+    } else {
+        (!may_change).then_some("not permitted")
+    }
+}
+
+/// A number of milliseconds or bytes, by the ending of its key, in larger units; none for a number
+/// that has no larger unit.
+fn in_words(key: &str, value: &str) -> Option<String> {
+    let number = value.parse::<i64>().ok()?;
+    match key.rsplit('.').next()? {
+        "ms" | "bytes" if number == i64::MAX => Some("no limit".to_owned()),
+        "ms" if number >= 1000 => Some(format::millis(number)),
+        "bytes" if number >= 1024 => Some(format::bytes(number.unsigned_abs())),
+        _ => None,
+    }
+}
+
 fn row(
     visitor: &Visitor,
     resource: Resource<'_>,
@@ -182,7 +216,10 @@ fn row(
             }
             td.wide {
                 @if config.is_sensitive { span.soft { "hidden" } }
-                @else if let Some(value) = value { code { (value) } }
+                @else if let Some(value) = value {
+                    code { (value) }
+                    @if let Some(words) = in_words(name, value) { span.hint { (words) } }
+                }
                 @else { span.soft { "unset" } }
             }
             td {
@@ -192,12 +229,8 @@ fn row(
                 }
             }
             td {
-                @if resource.kind == BROKER && without_effect(name).is_some() {
-                    span.soft { "no effect" }
-                } @else if config.read_only {
-                    span.soft { "needs a restart" }
-                } @else if !may_change {
-                    span.soft { "not permitted" }
+                @if let Some(reason) = unchangeable(resource.kind, (config, may_change)) {
+                    span.soft { (reason) }
                 } @else {
                     details {
                         summary { "Change" }
@@ -274,3 +307,6 @@ async fn alter_one(
     }
     Err(Failed::Redirect(format!("{}?done=altered&search={}", resource.page(), format::linked(key))))
 }
+
+#[cfg(test)]
+mod tests;

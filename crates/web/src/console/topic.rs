@@ -47,7 +47,7 @@ impl Tab {
 
     /// A page of a topic with this tab.
     pub(super) fn page(self, topic: &str, content: Markup) -> Page {
-        let name = Self::ALL.iter().find(|(tab, ..)| *tab == self).map_or("", |(.., name)| name);
+        let name = Self::ALL.into_iter().find(|(tab, ..)| *tab == self).map_or("", |(.., name)| name);
         let content = html! { (tabs(topic, self)) (content) };
         Page::new(Section::Topics, topic, content).in_tab(name)
     }
