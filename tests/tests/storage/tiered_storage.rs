@@ -323,6 +323,11 @@ fn copy_lag_delays_the_copy_of_segments() {
     // Local start, copied to, not copied.
     let cells = ["0", "3", "3"].map(|offset| format!("<td class=\"n\">{offset}</td>")).concat();
     assert!(status == 200 && page.contains("Not copied") && page.contains(&cells), "{page}");
+    let sized = "levada_remote_log_size_bytes{topic=\"clicks\"";
+    let metrics = node.metrics();
+    let (_, bytes) = metrics.iter().find(|(name, _)| name.starts_with(sized)).expect("a remote size");
+    let remote = format!("{cells}<td class=\"n\">{:.2} KiB</td>", bytes / 1024.0);
+    assert!(page.contains("Remote size") && page.contains(&remote), "{bytes}: {page}");
     node.levada("topic alter clicks --delete-config remote.copy.lag.bytes").run();
     await_listed(&node, "clicks", LATEST_TIERED, 5);
 }

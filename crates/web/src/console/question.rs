@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use levada_broker::desk::Caller;
+use levada_process::blocking::off_shard;
 use levada_security::acl::{CLUSTER_NAME, Operation, ResourceType};
 use levada_wire::StrBytes;
 use levada_wire::error_code::ErrorCode;
@@ -160,7 +161,12 @@ impl Console {
             return Ok(None);
         }
         let local_starts = self.offsets(visitor, at(EARLIEST_LOCAL)).await?;
-        Ok(Some(Tiers { local_starts, copied }))
+        let broker = self.door.clone();
+        let remote = off_shard(move || broker.source().remote()).await.unwrap_or_default();
+        // The offsets name the partitions that the visitor may see.
+        let sizes = remote.logs.into_iter().map(|log| ((log.topic, log.partition), log.bytes));
+        let bytes = sizes.filter(|(place, _)| copied.contains_key(place)).collect();
+        Ok(Some(Tiers { local_starts, copied, bytes }))
     }
 
     /// The settings of resources of one kind; of all keys, or of these.
@@ -192,6 +198,8 @@ pub(super) struct Tiers {
     pub(super) local_starts: BTreeMap<Place, i64>,
     /// Last offset in remote storage; -1 if it has none.
     pub(super) copied: BTreeMap<Place, i64>,
+    /// Bytes in remote storage of the partitions that this broker leads: only leaders know them.
+    pub(super) bytes: BTreeMap<Place, u64>,
 }
 
 impl Tiers {

@@ -115,6 +115,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
                     td.n { (shown(tiers.local_starts.get(&place).copied())) }
                     td.n { (shown(tiers.copied.get(&place).copied().filter(|copied| *copied >= 0))) }
                     td.n { (shown(tiers.not_copied(&place, (&first, &last)))) }
+                    td.n { (tiers.bytes.get(&place).map_or("—".to_owned(), |bytes| format::bytes(*bytes))) }
                 }
                 td.n { (partition.leader_epoch) }
                 td { @if partition.leader_id < 0 { span.bad-text { "offline" } } @else { "node " (partition.leader_id) } }
@@ -167,8 +168,8 @@ fn columns(is_tiered: bool) -> (Vec<&'static str>, Vec<usize>) {
     let mut columns = vec!["Partition", "#Start", "#End", "#Records", "#Size"];
     let mut minor = vec![2, 3, 5, 6];
     if is_tiered {
-        columns.extend(["#Local start", "#Copied to", "#Not copied"]);
-        minor.extend([7, 9]);
+        columns.extend(["#Local start", "#Copied to", "#Not copied", "#Remote size"]);
+        minor.extend([7, 9, 10]);
     }
     columns.extend(["#Epoch", "Leader", "Replicas"]);
     (columns, minor)
