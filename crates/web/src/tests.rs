@@ -195,6 +195,7 @@ impl Source for Fake {
             retention_segments: 3,
             retention_bytes: 2048,
             volumes: vec![("/data".to_owned(), 1000, 4000), ("/more".to_owned(), 500, 2000)],
+            log_bytes: vec![("/data".to_owned(), 700), ("/more".to_owned(), 0)],
             ..UpkeepState::default()
         }
     }
@@ -502,6 +503,8 @@ const SHOWN: &[&str] = &[
     "levada_replication_throttled_bytes_total{side=\"leader\"} 700",
     "levada_replication_throttled_bytes_total{side=\"follower\"} 800",
     "levada_retention_deleted_bytes_total 2048",
+    "levada_log_directory_bytes{directory=\"/data\"} 700",
+    "levada_log_directory_bytes{directory=\"/more\"} 0",
     "levada_disk_free_bytes{directory=\"/data\"} 1000",
     "levada_log_flush_seconds_count 0",
     "levada_cleaner_backlog_bytes 77",

@@ -248,6 +248,9 @@ fn partitions_of_a_failed_directory_move() {
     assert!(status == 503 && body.contains(&failed), "{status} {body}");
     let metrics = node.metrics();
     assert!(metrics.contains(&("levada_log_directories_offline".to_string(), 1.0)), "{metrics:?}");
+    let sizes = metrics.iter().filter(|(name, _)| name.starts_with("levada_log_directory_bytes{"));
+    let sizes: Vec<_> = sizes.collect();
+    assert!(sizes.len() == 1 && sizes[0].1 > 0.0 && !sizes[0].0.contains(&failed), "{sizes:?}");
 
     let node = stage.cluster.node_mut(LEVADA);
     node.stop();

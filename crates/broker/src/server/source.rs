@@ -4,6 +4,7 @@ mod groups;
 mod membership;
 mod remote;
 
+use std::path::Path;
 use std::time::Duration;
 
 use levada_wire::Uuid;
@@ -54,6 +55,7 @@ impl Source for Broker {
             retention_segments,
             retention_bytes,
             volumes: volumes.collect(),
+            log_bytes: log_bytes(self),
             offline_directories: self.replicas().dirs().offline().count() as u64,
             refusing_directories: self.replicas().dirs().refusing().count() as u64,
         }
@@ -151,6 +153,17 @@ impl Source for Broker {
             })
         })
     }
+}
+
+/// Bytes of the logs in each directory in service.
+fn log_bytes(broker: &Broker) -> Vec<(String, u64)> {
+    let partitions = broker.replicas().partitions().all();
+    let in_dir = |path: &Path| {
+        let own = partitions.iter().filter(|partition| partition.log().dir().parent() == Some(path));
+        own.map(|partition| partition.log().size_bytes()).sum::<u64>()
+    };
+    let dirs = broker.replicas().dirs().online();
+    dirs.map(|dir| (dir.path().display().to_string(), in_dir(dir.path()))).collect()
 }
 
 fn offline_directories(broker: &Broker) -> Vec<String> {

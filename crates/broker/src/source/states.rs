@@ -153,6 +153,8 @@ pub struct UpkeepState {
     /// Data directories in service, with the free and total bytes of their volumes if the kernel
     /// reports them.
     pub volumes: Vec<(String, u64, u64)>,
+    /// Data directories in service, with the bytes of their logs.
+    pub log_bytes: Vec<(String, u64)>,
     /// Number of data directories that are offline.
     pub offline_directories: u64,
     /// Number of data directories whose storage refuses records.

@@ -117,6 +117,7 @@ families! {
     RETENTION_BYTES Counter "levada_retention_deleted_bytes" [] "Bytes of segments that retention has deleted" "";
     DIRECTORIES_REFUSING Gauge "levada_log_directories_refusing" [] "Data directories whose storage refuses records, for example because it is full" "";
     DIRECTORIES_OFFLINE Gauge "levada_log_directories_offline" [] "Data directories that are offline after a failure" "kafka.log:type=LogManager,name=OfflineLogDirectoryCount";
+    DIRECTORY_BYTES Gauge "levada_log_directory_bytes" ["directory"] "Bytes of the logs in a data directory; a log that moves to another directory counts in its present one" "";
     DISK_FREE Gauge "levada_disk_free_bytes" ["directory"] "Bytes that are free on the volume of a data directory" "";
     DISK_SIZE Gauge "levada_disk_size_bytes" ["directory"] "Size of the volume of a data directory" "";
     CLEANER_BACKLOG_BYTES Gauge "levada_cleaner_backlog_bytes" [] "Bytes of log that compaction has not processed and could process" "";

@@ -72,6 +72,10 @@ impl Families<'_> {
         self.counter(catalogue::RETENTION_BYTES, upkeep.retention_bytes)?;
         self.gauge(catalogue::DIRECTORIES_OFFLINE, upkeep.offline_directories)?;
         self.gauge(catalogue::DIRECTORIES_REFUSING, upkeep.refusing_directories)?;
+        if !upkeep.log_bytes.is_empty() {
+            let mut series = self.family(catalogue::DIRECTORY_BYTES)?;
+            upkeep.log_bytes.iter().try_for_each(|(directory, bytes)| series.gauge(&[directory], *bytes))?;
+        }
         if upkeep.volumes.is_empty() {
             return Ok(());
         }
