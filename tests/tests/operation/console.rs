@@ -338,7 +338,7 @@ fn console_finds_and_resets_a_lagging_group() {
         "{}",
         visit.browser.text()
     );
-    visit.open("/groups");
+    visit.browser.follow(".notice a[href='/groups']");
     let first = visit.browser.eval("document.querySelector('#groups tbody tr').innerText");
     assert!(
         first.as_str().is_some_and(|row| row.contains("billing") && row.contains("no member")),

@@ -152,13 +152,7 @@ impl Console {
         .await;
         let scarce = volumes.iter().filter_map(scarce);
         let mut found: Vec<Markup> = scarce.map(|text| html! { (text) }).collect();
-        if late > 0 {
-            let late = late as usize;
-            found.push(html! {
-                (format::counted(late, "partition")) " " (verb(late)) " a transaction that its coordinator should have ended. "
-                a href="/transactions" { "Show hanging transactions" }
-            });
-        }
+        found.extend((late > 0).then(|| overdue(late as usize)));
         let rows = self.group_rows(visitor).await.unwrap_or_default();
         let abandoned = rows.iter().filter(|row| row.is_abandoned()).count();
         if abandoned > 0 {
@@ -168,6 +162,15 @@ impl Console {
             });
         }
         found
+    }
+}
+
+/// The warning about transactions in this number of partitions.
+fn overdue(partitions: usize) -> Markup {
+    html! {
+        (format::counted(partitions, "partition")) " " (verb(partitions))
+        " a transaction that its coordinator should have ended. "
+        a href="/transactions" { "Show hanging transactions" }
     }
 }
 

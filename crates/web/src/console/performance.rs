@@ -93,7 +93,6 @@ fn tiles(broker: &Door) -> Markup {
     let (replays, cleaner, upkeep) =
         (broker.source().replays(), broker.source().cleaner(), broker.source().upkeep());
     let transfers = broker.source().transfers();
-    let pressure = replays.memory.iter().find(|(_, is)| *is).map_or("—", |(name, _)| *name);
     html! {
         div.tiles {
             @for ((_, name), longest) in Work::ALL.iter().zip(broker.source().longest_lane_turns()) {
@@ -105,10 +104,15 @@ fn tiles(broker: &Door) -> Markup {
             (tile("Cold reads, not kept", format::bytes(replays.refused_bytes), None))
             (tile("Reads around the cache", format::bytes(replays.around_bytes), None))
             (tile("Warmed off the shards", format::bytes(transfers.warmed()), None))
-            (tile("Memory pressure", pressure, None))
+            (tile("Memory pressure", pressure(&replays.memory), None))
             (tile("Compaction backlog", format::bytes(cleaner.backlog_bytes), None))
         }
     }
+}
+
+/// The name of the state that the memory has; a dash before the first look at the memory.
+fn pressure(states: &[(&'static str, bool)]) -> &'static str {
+    states.iter().find(|(_, is)| *is).map_or("—", |(name, _)| *name)
 }
 
 fn transfers(broker: &Door) -> Markup {

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use prometheus_client::metrics::MetricType;
+use serde_json::Value;
 
 use super::catalogue::{ALL, Family};
 use super::topics::TOPICS_MAX;
@@ -121,6 +122,33 @@ fn topic_series_are_capped_and_optional() {
     );
 }
 
+/// A scrape of a broker that has not measured its memory yet.
+#[derive(Debug)]
+struct Unmeasured;
+
+impl Collector for Unmeasured {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let memory = ["free", "full", "stalled"].map(|state| (state, false));
+        Families { encoder }.replays(ReplayStats {
+            admitted_bytes: 1,
+            refused_bytes: 0,
+            around_bytes: 0,
+            remembered_bytes: 0,
+            memory,
+        })
+    }
+}
+
+#[test]
+fn unmeasured_memory_has_no_series() {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Unmeasured));
+    let mut text = String::new();
+    text::encode(&mut text, &registry).unwrap();
+    assert!(text.contains("\nlevada_replay_bytes_total{"), "{text}");
+    assert!(!text.contains("levada_replay_memory_pressure{"), "{text}");
+}
+
 /// The text of a file of the project.
 fn delivered(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()
@@ -148,4 +176,29 @@ fn every_alert_has_a_runbook_and_job() {
         }
     }
     assert_eq!(page.matches("\n## ").count(), rules.len(), "a section of no rule");
+}
+
+#[test]
+fn dashboard_selects_brokers_and_shows_their_state() {
+    let dashboard: Value =
+        serde_json::from_str(&delivered("deploy/monitoring/grafana-dashboard.json")).unwrap();
+    let of = |list: &Value, key: &str| -> Vec<String> {
+        let values = list.as_array().unwrap().iter().filter_map(|one| one[key].as_str());
+        values.map(str::to_owned).collect()
+    };
+    let variables = of(&dashboard["templating"]["list"], "name");
+    assert_eq!(variables, ["datasource", "cluster", "instance", "topic"]);
+    let titles = of(&dashboard["panels"], "title");
+    for title in ["Under-replicated partitions", "Shortest uptime", "Log size by directory"] {
+        assert_eq!(titles.iter().filter(|found| *found == title).count(), 1, "{title}");
+    }
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    for query in panels.filter_map(|panel| panel["targets"].as_array()).flatten() {
+        let query = query["expr"].as_str().unwrap();
+        for selector in query.split('{').skip(1) {
+            let (selector, _) = selector.split_once('}').unwrap();
+            let selects = |name: &str| selector.contains(&format!("{name}=~\"${name}\""));
+            assert!(selects("cluster") && selects("instance"), "{query}");
+        }
+    }
 }

@@ -28,6 +28,7 @@ fn partitions_with_problems_have_names_and_reasons() {
     let notices = health.notices().into_string();
     assert!(notices.contains("1 partition that you may see has no leader: &lt;b&gt;clicks/0."), "{notices}");
     assert!(notices.contains("a replica that is not in sync: orders/1."), "{notices}");
+    assert_eq!(notices.matches("<a href=\"/brokers#partitions\">").count(), 2, "{notices}");
     let list = health.list().into_string();
     assert!(list.contains("under-replicated</span></td><td>2</td><td>1, 2, 3</td><td>3</td>"), "{list}");
     assert!(list.contains("offline</span></td><td>none</td><td>1, 2, 3</td><td>1, 2</td>"), "{list}");

@@ -23,3 +23,13 @@ fn overview_names_fenced_brokers() {
     assert_eq!(said.len(), 1, "this broker has its own notice: {said:?}");
     assert!(said[0].starts_with("Broker 2 is fenced: the controllers get no heartbeats"), "{said:?}");
 }
+
+#[test]
+fn late_transactions_link_to_their_page() {
+    let (one, two) = (overdue(1).into_string(), overdue(2).into_string());
+    assert!(
+        one.starts_with("1 partition has a transaction") && two.starts_with("2 partitions have a"),
+        "{two}"
+    );
+    assert!(one.contains("<a href=\"/transactions\">"), "{one}");
+}

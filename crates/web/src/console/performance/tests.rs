@@ -1,6 +1,12 @@
-//! Tests of quantiles and means.
+//! Tests of quantiles, means and the pressure on the memory.
 
-use super::{BOUNDS_US, Durations, mean, quantile};
+use super::{BOUNDS_US, Durations, mean, pressure, quantile};
+
+#[test]
+fn memory_pressure_is_unknown_before_a_look() {
+    assert_eq!(pressure(&[("free", false), ("full", false), ("stalled", false)]), "—");
+    assert_eq!(pressure(&[("free", false), ("full", true), ("stalled", false)]), "full");
+}
 
 #[test]
 fn a_quantile_is_the_bound_of_its_bucket() {
