@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use levada_tests::{Tool, not_run, paths};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Versions of Kubernetes: the first in which pods have their number as a label for certain, and
 /// the newest with a schema.
@@ -181,6 +181,27 @@ fn kustomize_lists_files_whose_references_exist() {
             .flat_map(|one| one["spec"]["ports"].as_array());
         let scraped = ports.flatten().filter(|port| port["name"] == endpoint["port"]).count();
         assert_eq!(scraped, 1, "{file}: each pod is scraped once");
+    }
+}
+
+#[test]
+fn pods_have_probes_and_a_writable_tmp() {
+    for file in ["brokers.yaml", "standalone.yaml"] {
+        let all = resources(file);
+        let pod = &find(&all, "StatefulSet", "levada")["spec"]["template"]["spec"];
+        let broker = &pod["containers"][0];
+        // A liveness probe by /healthz would end a broker that serves without one directory.
+        for (probe, question) in [("livenessProbe", "--live"), ("readinessProbe", "--ready")] {
+            let command =
+                json!(["/usr/bin/levada", "cluster", "health", "--http", "127.0.0.1:9644", question]);
+            assert_eq!(broker[probe]["exec"]["command"], command, "{file}: {probe}");
+        }
+        assert_eq!(broker["securityContext"]["readOnlyRootFilesystem"], true, "{file}");
+        let mounts = broker["volumeMounts"].as_array().expect("mounts");
+        assert!(mounts.contains(&json!({ "name": "tmp", "mountPath": "/tmp" })), "{file}: {mounts:?}");
+        let volumes = pod["volumes"].as_array().expect("volumes");
+        let is_empty = |one: &&Value| one["name"] == "tmp" && one["emptyDir"].is_object();
+        assert_eq!(volumes.iter().filter(is_empty).count(), 1, "{file}: {volumes:?}");
     }
 }
 
