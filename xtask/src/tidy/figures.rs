@@ -8,7 +8,7 @@ use crate::picture::{self, PICTURE, cells};
 
 const FIGURES: &str = "docs/performance/figures.md";
 /// Number of rows of the README's table, which a reader takes in at a glance.
-const ROWS: usize = 6;
+const ROWS: usize = 8;
 
 /// Complains about rows of the README's table that the page of figures does not hold with the same
 /// values, about a table that is not whole, and about a picture that shows other values than the
