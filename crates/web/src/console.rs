@@ -19,6 +19,7 @@ mod groups;
 mod hanging;
 mod health;
 mod history;
+mod json_field;
 mod laboratory;
 mod lags;
 mod layout;

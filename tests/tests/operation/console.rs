@@ -198,6 +198,8 @@ fn newest_records_open_and_lists_sort() {
     let rows = "document.querySelectorAll('[data-record]')";
     assert_eq!(visit.browser.eval(&format!("{rows}.length")), json!(50), "the newest, without a question");
     assert_eq!(visit.browser.eval(&format!("{rows}[0].dataset.record")), json!("0/61"));
+    let text = visit.browser.text();
+    assert!(text.contains("50 records shown") && !text.contains("From offset"), "the end: {text}");
     let height = visit.browser.eval(&format!("{rows}[9].offsetHeight")).as_f64().expect("a height");
     assert!(height < 60.0, "one line: {height}");
     visit.browser.eval(&format!("{rows}[9].querySelector('td.value summary').click()"));
@@ -208,6 +210,13 @@ fn newest_records_open_and_lists_sort() {
     let copied = "['Copied', 'Press Ctrl+C'].includes(document.querySelectorAll('[data-record]')[9].querySelector('td.value button').innerText)";
     visit.browser.await_true(copied);
     assert_eq!(visit.browser.eval("getSelection().toString().startsWith('{')"), json!(true));
+    visit.open("/topics/clicks/messages?from=start");
+    assert!(visit.browser.text().contains("From offset 50 on"), "{}", visit.browser.text());
+    // By a field of JSON: 60 of 62 records, none with another value.
+    visit.open("/topics/clicks/messages?from=start&limit=100&field=b.c%3D3");
+    assert!(visit.browser.text().contains("60 records shown"), "{}", visit.browser.text());
+    visit.open("/topics/clicks/messages?from=start&field=b.c%3D4");
+    assert!(visit.browser.text().contains("0 records shown"), "{}", visit.browser.text());
     // The groups of the topic, with their lag in it.
     visit.browser.follow(".tabs a[href='/topics/clicks/groups']");
     let row = visit.browser.eval("document.querySelector('#groups tbody tr').innerText");

@@ -10,6 +10,7 @@ use maud::{Markup, html};
 
 use super::failure::Failed;
 use super::fields::Fields;
+use super::json_field::JsonField;
 use super::layout::{self, Page, Section, choice, field, notice, table_of};
 use super::part::ShownPart;
 use super::question::{EARLIEST, LATEST, Place, within};
@@ -27,6 +28,8 @@ const PAGE_BYTES: u64 = 1 << 20;
 const SEARCH_BYTES: u64 = 16 << 20;
 /// Longest text of a filter: a long one makes the search in large values slow.
 const FILTER_BYTES_MAX: usize = 1024;
+/// Fields of the form that filter records.
+pub(super) const FILTERS: [&str; 4] = ["key", "value", "field", "header"];
 /// Number of partitions that one page reads.
 pub(super) const PAGE_PARTITIONS: usize = 64;
 
@@ -77,6 +80,7 @@ fn form(fields: &Fields) -> Markup {
             (field("Time", html! { input type="datetime-local" step="1" name="time" value=(fields.text("time")); }))
             (field("Key contains", html! { input name="key" value=(fields.raw("key")); }))
             (field("Value contains", html! { input name="value" value=(fields.raw("value")); }))
+            (field("JSON field of the value", html! { input name="field" value=(fields.raw("field")) placeholder="order.id=7"; }))
             (field("Header contains", html! { input name="header" value=(fields.raw("header")); }))
             (field("Transactions", choice("isolation", isolation, fields.text("isolation"))))
             (field("Records", html! { input type="number" name="limit" min="1" max=(PAGE_RECORDS) value=(fields.text("limit")) placeholder=(USUAL_RECORDS); }))
@@ -102,15 +106,24 @@ pub(super) async fn wanted(
     indexes.truncate(PAGE_PARTITIONS);
     let text = |name: &str| match fields.raw(name).as_bytes() {
         text if text.len() <= FILTER_BYTES_MAX => Ok(text.to_vec()),
-        _ => Err(Failed::Input(format!("{name}: a filter has at most {FILTER_BYTES_MAX} bytes"))),
+        _ => Err(too_long(name)),
     };
-    let filter = Filter { key: text("key")?, value: text("value")?, header: text("header")? };
+    let field = match fields.text("field") {
+        "" => None,
+        field if field.len() > FILTER_BYTES_MAX => return Err(too_long("field")),
+        field => Some(JsonField::parse(field).map_err(|error| Failed::Input(format!("field: {error}")))?),
+    };
+    let filter = Filter { key: text("key")?, value: text("value")?, header: text("header")?, field };
     let positions = positions(console, visitor, (name, &indexes, fields)).await?;
     let committed_only = fields.text("isolation") != "all";
     let schemas = console.schemas.clone();
     let topic = name.to_owned();
     let wanted = Wanted { topic, positions, filter, schemas, committed_only, wait_ms: 0, first: 0 };
     Ok((wanted, cut))
+}
+
+fn too_long(name: &str) -> Failed {
+    Failed::Input(format!("{name}: a filter has at most {FILTER_BYTES_MAX} bytes"))
 }
 
 async fn positions(
@@ -140,7 +153,7 @@ async fn positions(
         Some((place.clone(), (first.get(&place).copied()?, last.get(&place).copied()?)))
     });
     let ends: BTreeMap<Place, (i64, i64)> = ends.collect();
-    let is_filtered = ["key", "value", "header"].iter().any(|name| !fields.raw(name).is_empty());
+    let is_filtered = FILTERS.iter().any(|name| !fields.raw(name).is_empty());
     let lengths = ends.values().map(|(start, end)| end - start);
     let share = if is_filtered { limit } else { share(limit, lengths) };
     let position = |(place, (start, end)): (Place, (i64, i64))| {
@@ -207,7 +220,8 @@ async fn found(
     } else {
         all.found.sort_by_key(|one| (one.partition, one.offset));
     }
-    let further = (wanted.positions.len() == 1).then(|| wanted.positions.iter().next()).flatten();
+    let is_cut = !all.found.is_empty() || all.cost >= bytes_max;
+    let further = if is_cut { further(console, visitor, &wanted).await? } else { None };
     Ok(html! {
         @for text in &all.damaged { (notice("bad", format!("A batch cannot be read: {text}"))) }
         @if cut { (notice("warn", format!("The first {PAGE_PARTITIONS} partitions are shown; choose one to see another."))) }
@@ -219,17 +233,28 @@ async fn found(
             @for one in &all.found { (row(one)) }
             @if all.found.is_empty() { tr { td colspan="7" { (empty(&wanted.filter, from_end)) } } }
         }))
-        @if let Some((partition, offset)) = further.filter(|_| !all.found.is_empty() || all.cost >= bytes_max) {
-            (next(fields, *partition, *offset))
-        }
+        @if let Some((partition, offset)) = further { (next(fields, partition, offset)) }
     })
+}
+
+/// The position in the only partition of the page; none if no record follows there.
+async fn further(
+    console: &Console,
+    visitor: &Visitor,
+    wanted: &Wanted,
+) -> Result<Option<(i32, i64)>, Failed> {
+    let mut positions = wanted.positions.iter();
+    let (Some((partition, offset)), None) = (positions.next(), positions.next()) else { return Ok(None) };
+    let place = (wanted.topic.clone(), *partition);
+    let ends = console.offsets(visitor, [(place.clone(), LATEST)]).await?;
+    Ok(ends.get(&place).filter(|end| offset < *end).map(|_| (*partition, *offset)))
 }
 
 /// The form that continues after the records read so far, with the same filter.
 fn next(fields: &Fields, partition: i32, offset: i64) -> Markup {
     html! {
         form method="get" {
-            @for name in ["key", "value", "header", "isolation", "limit"] {
+            @for name in FILTERS.into_iter().chain(["isolation", "limit"]) {
                 input type="hidden" name=(name) value=(fields.raw(name));
             }
             input type="hidden" name="partition" value=(partition);

@@ -16,6 +16,7 @@ use levada_wire::messages::fetch_response::{AbortedTransaction, PartitionData};
 use super::Console;
 use super::failure::{Failed, Needing as _, check};
 use super::format;
+use super::json_field::JsonField;
 use super::part::{Part, ShownPart};
 use super::visitor::Visitor;
 
@@ -39,12 +40,13 @@ const SHARED_WAIT_MS: i32 = 500;
 /// The newest version of Fetch that names topics by name.
 const NEWEST_WITH_NAMES: i16 = 12;
 
-/// A text that a record must contain, and where.
+/// Texts that a record must contain, and a field that its value must have.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
     pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
     pub(super) header: Vec<u8>,
+    pub(super) field: Option<JsonField>,
 }
 
 /// Positions in partitions, and the filter for the records after them.
@@ -116,11 +118,15 @@ impl Filter {
                     || one.value.is_some_and(|value| contains(value, &self.header))
             })
         };
-        within(&self.key, key) && within(&self.value, value) && (self.header.is_empty() || in_headers())
+        let has_field = |field: &JsonField| value.is_some_and(|part| field.is_in(part.searched()));
+        within(&self.key, key)
+            && within(&self.value, value)
+            && (self.header.is_empty() || in_headers())
+            && self.field.as_ref().is_none_or(has_field)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.key.is_empty() && self.value.is_empty() && self.header.is_empty()
+        self.key.is_empty() && self.value.is_empty() && self.header.is_empty() && self.field.is_none()
     }
 }
 

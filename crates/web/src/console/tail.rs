@@ -19,7 +19,7 @@ use super::failure::Failed;
 use super::fields::Fields;
 use super::layout::table_of;
 use super::live::{self, Feed};
-use super::messages::{COLUMNS, MINOR, PAGE_PARTITIONS, line, wanted};
+use super::messages::{COLUMNS, FILTERS, MINOR, PAGE_PARTITIONS, line, wanted};
 use super::part::ShownPart;
 use super::records::Found;
 use super::visitor::{Visit, Visiting, Visitor};
@@ -38,8 +38,9 @@ const EVENT_RECORDS: usize = PAGE_PARTITIONS;
 
 /// The part of the page of messages that the stream fills.
 pub(super) fn section(name: &str, fields: &Fields) -> Markup {
-    let query: Vec<String> = ["partition", "key", "value", "header", "isolation"]
+    let query: Vec<String> = FILTERS
         .iter()
+        .chain(&["partition", "isolation"])
         .map(|field| format!("{field}={}", format::linked(fields.raw(field))))
         .collect();
     let target = format!("/topics/{}/tail?from=tail&{}", format::linked(name), query.join("&"));

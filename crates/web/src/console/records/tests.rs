@@ -86,6 +86,18 @@ fn filter_advances_past_unmatched_records() {
 }
 
 #[test]
+fn filter_by_field_needs_json() {
+    let mut wanted = wanted(0);
+    wanted.filter.field = JsonField::parse("a.b=1").ok();
+    assert!(!wanted.filter.is_empty());
+    let mut looked = Looked::default();
+    let values_of = [r#"{"a":{"b":1}}"#, r#"{"a":{"b":11}}"#, "a.b=1"];
+    wanted.take(data(&[plain(0, &values_of)], &[]), (10, &mut looked));
+    assert_eq!(values(&looked).len(), 1, "{looked:?}");
+    assert_eq!((looked.found[0].offset, wanted.positions[&0]), (0, 3));
+}
+
+#[test]
 fn aborted_records_and_markers_are_left_out() {
     let batches = [
         in_transaction(0, 7, "aborted"),
