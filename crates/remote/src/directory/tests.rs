@@ -88,7 +88,7 @@ fn brokers_never_share_unfinished_upload() {
     assert_ne!(uploads[0], uploads[1]);
     create_dirs(&dir.path().join(UPLOADS)).unwrap();
     fs::write(&uploads[0], b"of another broker").unwrap();
-    let refused = brokers[1].upload(&uploads[0], "a", &[Part::Bytes(b"mine")]).unwrap_err();
+    let refused = brokers[1].upload(&uploads[0], "a", &[Part::Bytes(b"mine")], Name::Replaced).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
     assert_eq!(fs::read(&uploads[0]).unwrap(), b"of another broker");
 }
