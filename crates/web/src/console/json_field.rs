@@ -33,7 +33,7 @@ impl JsonField {
         let Ok(whole) = serde_json::from_slice::<Value>(json) else { return false };
         match self.path.iter().try_fold(&whole, |value, name| child(value, name)) {
             Some(Value::String(text)) => *text == self.value,
-            Some(other) => other.to_string() == self.value,
+            Some(other) => serde_json::to_string(other).is_ok_and(|text| text == self.value),
             None => false,
         }
     }
