@@ -37,8 +37,8 @@ pub(crate) trait Objects: Send + Sync {
     fn put(&self, key: &str, parts: &[Part<'_>]) -> Result<(), RemoteError>;
 
     /// Writes an object if the store has none with this key. False if it has one. Of several
-    /// concurrent calls, one returns true. [`RemoteErrorKind::Unsupported`] if the store has no such
-    /// operation.
+    /// concurrent calls, one returns true. [`RemoteErrorKind::Unsupported`] if the store has no
+    /// such operation.
     fn create(&self, key: &str, content: &[u8]) -> Result<bool, RemoteError>;
 
     /// Passes a range of an object to `sink`, in order. An object with another length than `length`

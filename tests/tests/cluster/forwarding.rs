@@ -1,6 +1,6 @@
 //! A broker of Levada in a cluster of a real Kafka: requests that the controller decides, sent by
-//! Kafka's tools to Levada's listener, a controller that does not respond, and transactions in which
-//! another broker takes part.
+//! Kafka's tools to Levada's listener, a controller that does not respond, and transactions in
+//! which another broker takes part.
 //!
 //! Suite: long; 34 s; needs java
 

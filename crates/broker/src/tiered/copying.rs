@@ -229,8 +229,8 @@ impl Tiers {
     }
 
     /// Deletes the copies that this broker has started and not finished: it was stopped, or lost
-    /// the leadership. The expiry repeats deletions that have begun. A copy stays that was finished,
-    /// and whose end the metadata has lost.
+    /// the leadership. The expiry repeats deletions that have begun. A copy stays that was
+    /// finished, and whose end the metadata has lost.
     async fn end_interrupted(
         self: &Arc<Self>,
         remote: &Arc<RemotePartition>,

@@ -1,10 +1,11 @@
 //! Reads the metadata topic: the records about partitions of this broker, from the beginning. Reads
 //! a local replica directly, and otherwise fetches from the leader.
 //!
-//! A leader that was elected uncleanly may lack records that this broker has applied, or have others
-//! at their offsets. Each read therefore names the leader epoch of the last record, as a follower
-//! does. If the leader's log differs, the broker forgets all remote segments of this feed, and reads
-//! from the first record on: their partitions are not ready until the leader's end is reached.
+//! A leader that was elected uncleanly may lack records that this broker has applied, or have
+//! others at their offsets. Each read therefore names the leader epoch of the last record, as a
+//! follower does. If the leader's log differs, the broker forgets all remote segments of this feed,
+//! and reads from the first record on: their partitions are not ready until the leader's end is
+//! reached.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -147,32 +148,69 @@ impl Tiers {
     /// Reads a metadata partition up to its end. Blocks. False if it cannot be read now.
     pub(super) fn read_feed(&self, index: i32, origin: Origin) -> bool {
         let feed = self.feeds.read().get(&index).cloned();
-        let Some(feed) = feed else { return true };
+        feed.is_none_or(|feed| FeedReader { tiers: self, index, feed }.read(origin))
+    }
+
+    /// An entry for a partition that the metadata does not have.
+    fn adopt(&self, name: &TopicIdPartition) -> Arc<RemotePartition> {
+        let index = self.feed_of(name).unwrap_or(0);
+        let mut partitions = self.partitions.write();
+        let fresh = || Arc::new(RemotePartition::new(name.clone(), index, 0));
+        partitions.entry((name.topic_id, name.partition)).or_insert_with(fresh).clone()
+    }
+
+    /// The ends of metadata partitions, as their leaders know them; without those that are not
+    /// known now. Blocks. A follower, or a leader after its election, may have an older one, for
+    /// example after a crash, and records after it say which remote segments exist.
+    pub(crate) fn feed_ends(&self, indexes: Vec<i32>) -> BTreeMap<i32, i64> {
+        if indexes.is_empty() {
+            return BTreeMap::new();
+        }
+        let image = self.metadata.image();
+        let (node_id, replicas, peers) = (self.node_id(), &*self.replicas, self.transactions.peers());
+        let leaders = Leaders { image: &image, node_id, replicas, peers };
+        let asked = leaders.ask(Subject::RemoteSegments, [(METADATA_TOPIC.to_owned(), indexes)].into());
+        let known = |((_, index), end): ((String, i32), Result<i64, _>)| Some((index, end.ok()?));
+        asked.wait().into_iter().filter_map(known).collect()
+    }
+}
+
+/// Reads one partition of the metadata topic for all partitions whose records it has.
+struct FeedReader<'t> {
+    tiers: &'t Tiers,
+    /// The partition of the metadata topic.
+    index: i32,
+    feed: Arc<Mutex<Feed>>,
+}
+
+impl FeedReader<'_> {
+    /// Reads up to the end of the metadata partition. Blocks. False if it cannot be read now.
+    fn read(&self, origin: Origin) -> bool {
         let mut is_again = false;
         loop {
-            match self.read_once(index, &feed, origin) {
+            match self.read_once(origin) {
                 Some(Step::More) => {}
                 Some(Step::End) => return true,
                 Some(Step::Diverged(position)) if !is_again => {
                     is_again = true;
-                    self.begin_again(index, &feed, position);
+                    self.begin_again(position);
                 }
                 Some(Step::Diverged(_)) | None => return false,
             }
         }
     }
 
-    fn read_once(&self, index: i32, feed: &Mutex<Feed>, origin: Origin) -> Option<Step> {
-        let known = *feed.lock();
+    fn read_once(&self, origin: Origin) -> Option<Step> {
+        let known = *self.feed.lock();
         if known.leader_end.is_none() {
-            return self.learn_end(index, feed).then_some(Step::More);
+            return self.learn_end().then_some(Step::More);
         }
         // Not under the lock: a leader may take long to answer.
-        let FeedRead::Part(part) = self.part(index, &known, origin)? else {
+        let FeedRead::Part(part) = self.part(&known, origin)? else {
             return Some(Step::Diverged(known.next));
         };
         let read = {
-            let mut feed = feed.lock();
+            let mut feed = self.feed.lock();
             if *feed != known {
                 // Another thread has read, or a new partition needs the records from the first on.
                 return Some(Step::More);
@@ -181,26 +219,26 @@ impl Tiers {
             if feed.next.offset < part.end && *feed != known {
                 return Some(Step::More);
             }
-            self.fed(index).for_each(|partition| partition.applied_up_to(feed.next.offset));
+            self.fed().for_each(|partition| partition.applied_up_to(feed.next.offset));
             *feed
         };
-        if self.fed(index).any(|partition| !partition.is_ready()) {
+        if self.fed().any(|partition| !partition.is_ready()) {
             // The end may be an older one than before: the leader has lost records meanwhile.
-            self.learn_end(index, feed);
+            self.learn_end();
         }
         match read.reached {
-            Some(reached) => self.confirm(index, (feed, read), reached),
+            Some(reached) => self.confirm(read, reached),
             None => Some(Step::End),
         }
     }
 
     /// Compares the records that were applied before the reading began again with those of the
     /// leader.
-    fn confirm(&self, index: i32, (feed, read): (&Mutex<Feed>, Feed), reached: Position) -> Option<Step> {
-        let FeedRead::Part(_) = self.part(index, &Feed { next: reached, ..read }, Origin::Leader)? else {
+    fn confirm(&self, read: Feed, reached: Position) -> Option<Step> {
+        let FeedRead::Part(_) = self.part(&Feed { next: reached, ..read }, Origin::Leader)? else {
             return Some(Step::Diverged(reached));
         };
-        let mut feed = feed.lock();
+        let mut feed = self.feed.lock();
         if *feed == read && read.next.offset >= reached.offset {
             feed.reached = None;
         }
@@ -209,22 +247,22 @@ impl Tiers {
 
     /// Forgets all remote segments of a feed, unless another thread has done so, and begins again
     /// with the first record.
-    fn begin_again(&self, index: i32, feed: &Mutex<Feed>, diverged: Position) {
-        let mut feed = feed.lock();
+    fn begin_again(&self, diverged: Position) {
+        let mut feed = self.feed.lock();
         if feed.next != diverged && feed.reached != Some(diverged) {
             return;
         }
         tracing::error!(
-            partition = index,
+            partition = self.index,
             offset = diverged.offset,
             leader_epoch = diverged.epoch,
             "{METADATA_TOPIC} has lost records in an election; the broker reads the partition again, and until then copies, \
              deletes and serves none of its remote segments. Segments whose records are lost stay in the store, and are not \
              read any more if the disks do not have them"
         );
-        for remote in self.fed(index) {
+        for remote in self.fed() {
             let name = remote.name();
-            let served = self.replicas.partitions().by_id(name.topic_id, name.partition);
+            let served = self.tiers.replicas.partitions().by_id(name.topic_id, name.partition);
             remote.begin_again(served.as_ref().map(|partition| partition.log()));
         }
         *feed = Feed { leader_end: None, ..Feed::default() };
@@ -232,17 +270,18 @@ impl Tiers {
 
     /// Asks the leader up to which offset partitions have to be read that are not ready. Blocks.
     /// False if it is not known now.
-    fn learn_end(&self, index: i32, feed: &Mutex<Feed>) -> bool {
-        let Some(end) = self.feed_ends(vec![index]).remove(&index) else { return false };
-        let mut feed = feed.lock();
+    fn learn_end(&self) -> bool {
+        let Some(end) = self.tiers.feed_ends(vec![self.index]).remove(&self.index) else { return false };
+        let mut feed = self.feed.lock();
         feed.leader_end.get_or_insert(end);
-        self.fed(index).for_each(|partition| partition.wait_for(end));
+        self.fed().for_each(|partition| partition.wait_for(end));
         true
     }
 
-    /// The partitions whose records a metadata partition has.
-    fn fed(&self, index: i32) -> impl Iterator<Item = Arc<RemotePartition>> {
-        self.all().into_iter().filter(move |partition| partition.feed() == index)
+    /// The partitions whose records the metadata partition has.
+    fn fed(&self) -> impl Iterator<Item = Arc<RemotePartition>> {
+        let index = self.index;
+        self.tiers.all().into_iter().filter(move |partition| partition.feed() == index)
     }
 
     /// Applies committed records from a position on; returns the position after them.
@@ -292,45 +331,22 @@ impl Tiers {
     fn apply_record(&self, offset: i64, record: &RemoteRecord) {
         // The record of a snapshot does not name its partition; brokers write none to the topic.
         let name = record.partition();
-        let found = self.partition(name.topic_id, name.partition);
+        let found = self.tiers.partition(name.topic_id, name.partition);
         let partition = match found {
             Some(partition) => partition,
             // The metadata of a broker alone has all topics: the topic was deleted, perhaps without
             // its remote segments.
-            None if self.is_alone() && self.feed_of(name).is_some() => self.adopt(name),
+            None if self.tiers.is_alone() && self.tiers.feed_of(name).is_some() => self.tiers.adopt(name),
             None => return,
         };
         partition.apply(offset, record);
     }
 
-    /// An entry for a partition that the metadata does not have.
-    fn adopt(&self, name: &TopicIdPartition) -> Arc<RemotePartition> {
-        let index = self.feed_of(name).unwrap_or(0);
-        let mut partitions = self.partitions.write();
-        let fresh = || Arc::new(RemotePartition::new(name.clone(), index, 0));
-        partitions.entry((name.topic_id, name.partition)).or_insert_with(fresh).clone()
-    }
-
-    /// The ends of metadata partitions, as their leaders know them; without those that are not
-    /// known now. Blocks. A follower, or a leader after its election, may have an older one, for
-    /// example after a crash, and records after it say which remote segments exist.
-    pub(crate) fn feed_ends(&self, indexes: Vec<i32>) -> BTreeMap<i32, i64> {
-        if indexes.is_empty() {
-            return BTreeMap::new();
-        }
-        let image = self.metadata.image();
-        let (node_id, replicas, peers) = (self.node_id(), &*self.replicas, self.transactions.peers());
-        let leaders = Leaders { image: &image, node_id, replicas, peers };
-        let asked = leaders.ask(Subject::RemoteSegments, [(METADATA_TOPIC.to_owned(), indexes)].into());
-        let known = |((_, index), end): ((String, i32), Result<i64, _>)| Some((index, end.ok()?));
-        asked.wait().into_iter().filter_map(known).collect()
-    }
-
     /// Reads on from the replica of this broker, or from the leader. A follower that lacks the
     /// record before the position, or has another one, does not decide: its leader is asked.
-    fn part(&self, index: i32, feed: &Feed, origin: Origin) -> Option<FeedRead> {
+    fn part(&self, feed: &Feed, origin: Origin) -> Option<FeedRead> {
         let next = feed.next;
-        if let Ok(own) = self.replicas.partition(METADATA_TOPIC, index) {
+        if let Ok(own) = self.tiers.replicas.partition(METADATA_TOPIC, self.index) {
             let is_leader = own.leadership().is_leader();
             let is_other = has_diverged(own.log(), next);
             if is_leader {
@@ -342,16 +358,16 @@ impl Tiers {
                 return read_own(&own, next.offset);
             }
         }
-        self.ask_leader(index, next)
+        self.ask_leader(next)
     }
 
-    /// Fetches records from the leader of a metadata partition. Blocks until the response.
-    fn ask_leader(&self, index: i32, next: Position) -> Option<FeedRead> {
-        let image = self.metadata.image();
+    /// Fetches records from the leader of the metadata partition. Blocks until the response.
+    fn ask_leader(&self, next: Position) -> Option<FeedRead> {
+        let (image, index) = (self.tiers.metadata.image(), self.index);
         let topic = image.topic(METADATA_TOPIC)?;
         let (topic_id, leader_epoch) = (topic.id(), topic.partition(index)?.leader_epoch);
         let request = move |_| fetch_request(topic_id, (index, leader_epoch), next);
-        let response = self.ask(index, controller::FETCH, request)?;
+        let response = self.ask(controller::FETCH, request)?;
         let partition = response.responses.first()?.partitions.first()?;
         match ErrorCode::of_code(partition.error_code)? {
             ErrorCode::None if partition.diverging_epoch.epoch >= 0 => Some(FeedRead::Diverged),
@@ -361,7 +377,7 @@ impl Tiers {
                 start: partition.log_start_offset.max(0),
             })),
             // The records before an offset were deleted, or the log ends before the position.
-            ErrorCode::OffsetOutOfRange => match self.first_offset(index)? {
+            ErrorCode::OffsetOutOfRange => match self.first_offset()? {
                 start if start > next.offset => {
                     Some(FeedRead::Part(FeedPart { batches: Bytes::new(), end: i64::MAX, start }))
                 }
@@ -371,28 +387,28 @@ impl Tiers {
         }
     }
 
-    /// The first offset of a metadata partition, from its leader. Blocks until the response.
-    fn first_offset(&self, index: i32) -> Option<i64> {
-        let topics = [(METADATA_TOPIC.to_owned(), vec![index])].into();
-        let response = self.ask(index, controller::LIST_OFFSETS, move |_| list_offsets(&topics, EARLIEST))?;
+    /// The first offset of the metadata partition, from its leader. Blocks until the response.
+    fn first_offset(&self) -> Option<i64> {
+        let topics = [(METADATA_TOPIC.to_owned(), vec![self.index])].into();
+        let response = self.ask(controller::LIST_OFFSETS, move |_| list_offsets(&topics, EARLIEST))?;
         let partition = response.topics.first()?.partitions.first()?;
         Some(partition.offset).filter(|start| partition.error_code == 0 && *start >= 0)
     }
 
-    /// The response of a metadata partition's leader, which is another broker. Blocks.
+    /// The response of the metadata partition's leader, which is another broker. Blocks.
     fn ask<R: RequestResponsePair>(
         &self,
-        index: i32,
         api: ControllerApi,
         request: impl FnOnce(i16) -> R + Send + 'static,
     ) -> Option<R::Response>
     where
         R::Response: Send + 'static,
     {
-        let image = self.metadata.image();
-        let registered = image.topic(METADATA_TOPIC)?.partition(index).filter(|found| found.has_leader())?;
+        let image = self.tiers.metadata.image();
+        let registered = image.topic(METADATA_TOPIC)?.partition(self.index);
+        let registered = registered.filter(|found| found.has_leader())?;
         let leader = registered.leader;
-        if leader == self.node_id() {
+        if leader == self.tiers.node_id() {
             return None;
         }
         let (sender, answer) = sync_channel(1);
@@ -400,7 +416,7 @@ impl Tiers {
             // The requesting thread may have ended.
             let _ = sender.send(peer.and_then(|peer| peer.ask(api, request)));
         };
-        self.transactions.peers().call(leader, Subject::RemoteSegments, Box::new(call));
+        self.tiers.transactions.peers().call(leader, Subject::RemoteSegments, Box::new(call));
         answer.recv().ok().flatten()
     }
 }

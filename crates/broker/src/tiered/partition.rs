@@ -174,8 +174,8 @@ impl RemotePartition {
         }
     }
 
-    /// Forgets the segments until the metadata has been read again, and the reach of the copies: the
-    /// local segments stay. The term of a leader begins again with what the metadata has then.
+    /// Forgets the segments until the metadata has been read again, and the reach of the copies:
+    /// the local segments stay. The term of a leader begins again with what the metadata has then.
     pub(super) fn begin_again(&self, log: Option<&Log>) {
         let mut state = self.state.lock();
         let rereads = state.rereads + 1;

@@ -201,7 +201,8 @@ fn kind(record: &MetadataRecord) -> Result<u32, RecordFault> {
     value.read_unsigned_varint().map_err(malformed)
 }
 
-/// Keys and values of a control batch: the type of each, and its value, which begins with a version.
+/// Keys and values of a control batch: the type of each, and its value, which begins with a
+/// version.
 pub(crate) fn control_records(bytes: &Bytes) -> Result<Vec<(i16, Bytes)>, RecordFault> {
     let view = batch::BatchView::parse(bytes).map_err(|source| RecordFault::Batch { offset: -1, source })?;
     let offset = view.base_offset();

@@ -11,7 +11,8 @@
 //! - Each acknowledged record from the start of the leader's log on is readable, in its epoch, from
 //!   the local log or from a finished copy.
 //! - The start of a log passes only records that retention, or a client, lets go.
-//! - A broker deletes an unfinished copy of another broker only if the log begins after its records.
+//! - A broker deletes an unfinished copy of another broker only if the log begins after its
+//!   records.
 //! - Objects are deleted only after the metadata has DeleteStarted for their segment, a copy ends
 //!   only with all of its objects, states follow each other as in KIP-405, ids are unique.
 //! - In the end, without further faults, all objects belong to finished copies, which have theirs.

@@ -25,8 +25,8 @@ impl History {
         self.nodes.iter().for_each(|node| node.tiers().read_feeds());
     }
 
-    /// True if the records of the segment are on both disks, or no longer in the logs. A deletion is
-    /// repeated if the logs begin after the segment.
+    /// True if the records of the segment are on both disks, or no longer in the logs. A deletion
+    /// is repeated if the logs begin after the segment.
     fn can_lose(&self, record: &RemoteRecord) -> bool {
         let (id, state) = match record {
             RemoteRecord::Segment(segment) => (segment.id.id, segment.state),
