@@ -240,7 +240,11 @@ fn elections(cluster: &mut Cluster) {
     await_some("the other leader", LIMIT, || (leader(node, "led") == Some(FIRST.into())).then_some(()));
     await_some("the end of the leader", LIMIT, || leader(node, "lossy").is_none().then_some(()));
     refused(node, "partition elect led", 1, "PREFERRED_LEADER_NOT_AVAILABLE");
-    let elected = node.levada("partition elect lossy --unclean --yes").run().stderr;
+    // The started broker listens before the controllers unfence it.
+    let elected = await_some("an unclean election", LIMIT, || {
+        let (code, said) = node.levada("partition elect lossy --unclean --yes").outcome();
+        (code == Some(0)).then_some(said.stderr)
+    });
     assert!(elected.contains("lossy/0 has a new leader"), "{elected}");
     await_some("the unclean leader", LIMIT, || (leader(node, "lossy") == Some(SECOND.into())).then_some(()));
     cluster.node_mut(THIRD).start();
